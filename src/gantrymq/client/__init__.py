@@ -1,0 +1,1 @@
+"""Producers and consumers. The asyncio classes are the implementation; ``sync`` gives the same names, blocking."""

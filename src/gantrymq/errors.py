@@ -1,0 +1,145 @@
+"""The tree of errors.
+
+Three questions are answered by every error: whose fault it is (the class), whether the same call may be tried
+again (``retryable``), and what happened (the attributes, from which the message is built). All of them survive
+pickling, because Spark ships errors between processes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class GantryError(Exception):
+    """Base of every error this package raises on purpose."""
+
+    retryable: ClassVar[bool] = False
+    """Whether the same call may succeed when it is made again, unchanged."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.args, self.__dict__))
+
+
+def _rebuild(kind: type[GantryError], args: tuple[Any, ...], state: dict[str, Any]) -> GantryError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigError(GantryError):
+    """A setting is unknown, malformed or contradicts another one. The message names the key and what is allowed."""
+
+
+class ProtocolError(GantryError):
+    """Bytes or calls that the wire protocol does not allow."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This side tried to say something that cannot be expressed; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent bytes that are no valid frame, header, body or record; the connection must be closed."""
+
+
+class MessageIllegal(GantryError, ValueError):
+    """A message breaks a rule (topic name, body size, properties ...). Nothing was sent or stored."""
+
+
+class RequestRejected(GantryError):
+    """The peer understood the request and refused it."""
+
+    def __init__(self, code: int, remark: str | None = None, *, request: str = "request", address: str = "") -> None:
+        self.code = code
+        self.remark = remark
+        self.request = request
+        self.address = address
+        where = f" by {address}" if address else ""
+        super().__init__(f"{request} refused{where} with response code {code}: {remark or 'no reason given'}")
+
+
+class Unreachable(GantryError):
+    """No connection to the peer could be made, or it was lost before the answer came."""
+
+    retryable = True
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address = address
+        self.reason = reason
+        super().__init__(f"cannot reach {address}: {reason}")
+
+
+class TimedOut(GantryError):
+    """No answer within the time allowed. The request may or may not have been executed."""
+
+    retryable = True
+
+    def __init__(self, what: str, timeout_ms: int) -> None:
+        self.what = what
+        self.timeout_ms = timeout_ms
+        super().__init__(f"{what}: no answer within {timeout_ms} ms; it may or may not have been executed")
+
+
+class Closed(GantryError):
+    """The object was closed (or never started); the call did nothing."""
+
+
+class UsedAfterFork(GantryError):
+    """A client object was used in a forked child; create a new one there."""
+
+
+class RouteNotFound(GantryError):
+    """No name server knows a usable route for the topic."""
+
+    retryable = True
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        self.reason = reason
+        super().__init__(f"no route for topic {topic!r}: {reason}")
+
+
+class StoreError(GantryError):
+    """The store cannot do what was asked."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds the store directory."""
+
+
+class StoreFormatUnknown(StoreError):
+    """The directory holds files this version cannot read; nothing was changed."""
+
+
+class StoreUnavailable(StoreError):
+    """The store refuses writes: closed, disk full, or a failed fsync. ``reason`` says which and what to do."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class DiskFull(StoreUnavailable):
+    """The file system is full. Nothing of the failed write is acknowledged; free space and writes go on."""
+
+    retryable = True
+
+
+class CorruptRecord(StoreError):
+    """A record before the tail fails its checks. It is never served as good."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        self.offset = offset
+        self.reason = reason
+        super().__init__(f"record at log offset {offset} is corrupt: {reason}")
+
+
+class InvariantViolated(GantryError):
+    """An internal promise does not hold. The component stops instead of going on with wrong state."""
+
+
+def invariant(holds: bool, promise: str) -> None:
+    """Raise :class:`InvariantViolated` unless ``holds``; unlike ``assert`` it also works under ``python -O``."""
+    if not holds:
+        raise InvariantViolated(promise)

@@ -1,0 +1,1 @@
+"""What a message is: values only, no I/O, no wire format."""

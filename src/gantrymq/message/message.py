@@ -1,0 +1,148 @@
+"""A message as a producer writes it, and as a consumer gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gantrymq.errors import MessageIllegal
+from gantrymq.message import flags, properties
+from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
+
+
+@dataclass(slots=True, init=False)
+class Message:
+    """What a producer sends.
+
+    ``topic``: where to. ``body``: 1 byte to 4 MiB. ``tags``: one tag that consumers can filter by. ``keys``: words to
+    find the message by. ``properties``: user properties, text to text; reserved names are refused. ``flag``: a 32-bit
+    number that is carried along. ``delay_level``: 1..18, when to deliver it (see the broker's ``messageDelayLevel``).
+
+    Raises MessageIllegal for a reserved property name. Names and sizes are checked when it is sent.
+    """
+
+    topic: str
+    body: bytes
+    flag: int
+    properties: dict[str, str]
+    """All properties, reserved ones included, as they go on the wire."""
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | str,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        delay_level: int = 0,
+        wait: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.body = body.encode() if isinstance(body, str) else bytes(body)
+        self.flag = flag
+        self.properties = {}
+        for name, value in (properties or {}).items():
+            self.put_user_property(name, value)
+        if tags:
+            self.properties["TAGS"] = tags
+        if keys:
+            self.properties["KEYS"] = keys if isinstance(keys, str) else " ".join(str(key) for key in keys)
+        if delay_level:
+            self.properties["DELAY"] = str(delay_level)
+        if not wait:
+            self.properties["WAIT"] = "false"
+
+    def put_user_property(self, name: str, value: str) -> None:
+        """Set a user property; raises MessageIllegal when the name is reserved or either part is empty."""
+        if name in properties.RESERVED:
+            raise MessageIllegal(f"the property name {name!r} is reserved by RocketMQ; choose another one")
+        if not name or not value:
+            raise MessageIllegal("a user property needs a name and a value; RocketMQ drops empty ones")
+        self.properties[name] = str(value)
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(properties.TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        return self.properties.get(properties.KEYS, "").split()
+
+    @property
+    def delay_level(self) -> int:
+        return int(self.properties.get(properties.DELAY, "0") or 0)
+
+    @property
+    def unique_key(self) -> str | None:
+        """The client's message id (UNIQ_KEY); set when it is sent. It is the transaction id of a half message."""
+        return self.properties.get(properties.UNIQ_KEY)
+
+    @property
+    def transaction_id(self) -> str | None:
+        return self.properties.get(properties.TRANSACTION_ID) or self.unique_key
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as the log holds it. Source: MessageExt; transactions-and-store.md B1."""
+
+    topic: str
+    queue_id: int
+    queue_offset: QueueOffset
+    log_offset: LogOffset
+    size: int
+    """Bytes of the whole record."""
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    """Milliseconds since 1970 by the producer's clock."""
+    born_host: str
+    store_timestamp: int
+    """Milliseconds since 1970 by the broker's clock."""
+    store_host: str
+    reconsume_times: int
+    prepared_transaction_offset: LogOffset
+    body_crc: int
+    body: bytes
+    """As stored: compressed when ``sys_flag`` says so."""
+    properties_text: str
+
+
+@dataclass(slots=True)
+class MessageView:
+    """What a consumer or a check-back gets: a stored message, decompressed, with its properties decoded."""
+
+    topic: str
+    body: bytes
+    properties: dict[str, str]
+    flag: int
+    queue: MessageQueue
+    queue_offset: QueueOffset
+    message_id: str
+    """UNIQ_KEY when there is one, else the offset message id."""
+    offset_message_id: str
+    born_timestamp: int
+    born_host: str
+    store_timestamp: int
+    store_host: str
+    reconsume_times: int
+    log_offset: LogOffset
+    sys_flag: int = field(default=0)
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(properties.TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        return self.properties.get(properties.KEYS, "").split()
+
+    @property
+    def transaction_id(self) -> str | None:
+        return self.properties.get(properties.TRANSACTION_ID) or self.properties.get(properties.UNIQ_KEY)
+
+    @property
+    def compressed_when_stored(self) -> bool:
+        return bool(self.sys_flag & flags.COMPRESSED)

@@ -1,0 +1,119 @@
+"""Property names and their text codec: the one home of both.
+
+Text form: ``name 0x01 value 0x02 name 0x01 value 0x02 ...``; the last 0x02 may be missing (clients 4.9.1 to 5.1).
+Source: MessageConst, MessageDecoder; wire-protocol.md 4.4 and 4.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gantrymq.errors import MessageIllegal
+
+NAME_SEPARATOR: Final = "\x01"
+ITEM_SEPARATOR: Final = "\x02"
+MAX_BYTES: Final = 32767
+"""Encoded length limit, in bytes: the length field is a signed 16-bit integer."""
+
+KEYS: Final = "KEYS"
+TAGS: Final = "TAGS"
+WAIT: Final = "WAIT"
+DELAY: Final = "DELAY"
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QUEUE_ID: Final = "REAL_QID"
+TRANSACTION_PREPARED: Final = "TRAN_MSG"
+PRODUCER_GROUP: Final = "PGROUP"
+MIN_OFFSET: Final = "MIN_OFFSET"
+MAX_OFFSET: Final = "MAX_OFFSET"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME: Final = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+REGION: Final = "MSG_REGION"
+TRACE_ON: Final = "TRACE_ON"
+UNIQ_KEY: Final = "UNIQ_KEY"
+CONSUME_START_TIME: Final = "CONSUME_START_TIME"
+CHECK_IMMUNITY_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+TRANSACTION_ID: Final = "__transactionId__"
+CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+CLUSTER: Final = "CLUSTER"
+INSTANCE_ID: Final = "INSTANCE_ID"
+SHARDING_KEY: Final = "__SHARDINGKEY"
+TIMER_DELAY_SECONDS: Final = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+POP_CHECK_POINT: Final = "POP_CK"
+
+DELAYS: Final = frozenset({DELAY, TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DELIVER_MS})
+"""Any of these makes a message a delayed one."""
+
+BROKER_ONLY: Final = frozenset(
+    {REAL_TOPIC, REAL_QUEUE_ID, CHECK_TIMES, PREPARED_QUEUE_OFFSET, TRANSACTION_ID, POP_CHECK_POINT, TIMER_OUT_MS}
+)
+"""What only a broker may set; taken off incoming messages, because their sender could steer a transaction by it (X1)."""
+
+RESERVED: Final = frozenset(
+    {
+        KEYS, TAGS, WAIT, DELAY, RETRY_TOPIC, REAL_TOPIC, REAL_QUEUE_ID, TRANSACTION_PREPARED, PRODUCER_GROUP,
+        MIN_OFFSET, MAX_OFFSET, ORIGIN_MESSAGE_ID, RECONSUME_TIME, MAX_RECONSUME_TIMES, REGION, TRACE_ON, UNIQ_KEY,
+        CONSUME_START_TIME, PREPARED_QUEUE_OFFSET, TRANSACTION_ID, CHECK_TIMES, CLUSTER, INSTANCE_ID, SHARDING_KEY,
+        TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_OUT_MS, POP_CHECK_POINT,
+        "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "EXTEND_UNIQ_INFO", "CORRELATION_ID",
+        "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "MSG_TYPE",
+    }
+)  # fmt: skip
+"""Names a user property may not take. CHECK_IMMUNITY_TIME_IN_SECONDS is not among them: it is meant for users."""
+
+
+def encode(properties: Mapping[str, str]) -> str:
+    """Properties to text. Empty values vanish, as they do in every RocketMQ reader.
+
+    Raises MessageIllegal when a name or value contains 0x01 or 0x02, which the format cannot express.
+    """
+    parts: list[str] = []
+    for name, value in properties.items():
+        if not value:
+            continue
+        if "\x01" in value or "\x02" in value or "\x01" in name or "\x02" in name:
+            raise MessageIllegal(f"property {name!r} contains the separator character 0x01 or 0x02; remove it")
+        parts.append(f"{name}\x01{value}\x02")
+    return "".join(parts)
+
+
+def decode(text: str) -> dict[str, str]:
+    """Text to properties. Items without a separator, name or value are dropped, like Java does."""
+    properties: dict[str, str] = {}
+    for item in text.split("\x02"):
+        name, separator, value = item.partition("\x01")
+        if separator and name and value:
+            properties[name] = value
+    return properties
+
+
+def find(text: str, name: str) -> str | None:
+    """One property of the text without decoding the others; None when absent."""
+    mark = name + "\x01"
+    start = 0 if text.startswith(mark) else text.find("\x02" + mark) + 1
+    if start == 0 and not text.startswith(mark):
+        return None
+    start += len(mark)
+    end = text.find("\x02", start)
+    return (text[start:] if end < 0 else text[start:end]) or None
+
+
+def append(text: str, addition: str) -> str:
+    """``text`` followed by already encoded items, with a separator where ``text`` lacks its last one."""
+    if text and not text.endswith("\x02"):
+        return f"{text}\x02{addition}"
+    return text + addition
+
+
+def without(text: str, names: frozenset[str]) -> str:
+    """``text`` without the named items; the same object when none of them is present."""
+    if not any(name in text for name in names):
+        return text
+    kept = [item for item in text.split("\x02") if item and item.partition("\x01")[0] not in names]
+    return "".join(f"{item}\x02" for item in kept)

@@ -1,0 +1,68 @@
+"""Names with a meaning of their own: system topics, derived topics, system groups. Source: TopicValidator, MixAll."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gantrymq.errors import MessageIllegal
+
+HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+PARKED: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+"""Halves nobody could decide: after the last check or at the age limit."""
+SCHEDULE: Final = "SCHEDULE_TOPIC_XXXX"
+TIMER: Final = "rmq_sys_wheel_timer"
+TRACE: Final = "RMQ_SYS_TRACE_TOPIC"
+AUTO_CREATE: Final = "TBW102"
+"""Template for topics made by a first send."""
+SELF_TEST: Final = "SELF_TEST_TOPIC"
+BENCHMARK: Final = "BenchmarkTest"
+OFFSET_MOVED: Final = "OFFSET_MOVED_EVENT"
+
+RETRY_PREFIX: Final = "%RETRY%"
+DEAD_LETTER_PREFIX: Final = "%DLQ%"
+
+TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
+"""Consumer group whose offsets on HALF and OP say how far transactions are settled."""
+CLIENT_INNER_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
+TOOLS_CONSUMER: Final = "TOOLS_CONSUMER"
+
+NOT_SENDABLE: Final = frozenset({SCHEDULE, HALF, OP, PARKED, SELF_TEST, OFFSET_MOVED})
+"""Topics no client may send to (answer: NO_PERMISSION)."""
+
+TRANSACTION_TOPICS: Final = frozenset({HALF, OP, PARKED})
+"""Readable by the owner's tools only, not by consumer groups (X5): they hold undecided messages."""
+
+TOPIC_MAX_LENGTH: Final = 127
+GROUP_MAX_LENGTH: Final = 120
+_ALLOWED: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    return DEAD_LETTER_PREFIX + group
+
+
+def check_topic(topic: str) -> None:
+    """Raise MessageIllegal saying what is wrong with a topic name. Source: TopicValidator.validateTopic."""
+    _check_name("topic", topic, TOPIC_MAX_LENGTH)
+
+
+def check_group(group: str) -> None:
+    """Raise MessageIllegal saying what is wrong with a group name. Source: Validators.checkGroup."""
+    _check_name("group", group, GROUP_MAX_LENGTH)
+
+
+def _check_name(kind: str, name: str, limit: int) -> None:
+    if not name or name.isspace():
+        raise MessageIllegal(f"the {kind} is blank; give it a name")
+    if len(name) > limit:
+        raise MessageIllegal(f"the {kind} {name[:32]!r}... has {len(name)} characters; at most {limit} are allowed")
+    if not _ALLOWED.fullmatch(name):
+        raise MessageIllegal(
+            f"the {kind} {name!r} contains characters that are not allowed; use letters, digits, and the characters % | - _"
+        )

@@ -1,0 +1,1 @@
+"""Carries the frames of ``protocol`` over the links of ``runtime.network``."""

@@ -1,0 +1,57 @@
+"""Time as an argument: wall time for stamps, monotonic time for deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """A call that was scheduled and has not happened yet."""
+
+    def cancel(self) -> None:
+        """Prevent the call; harmless when it already happened."""
+
+
+class Clock(Protocol):
+    """Source of all instants. Everything except ``wall_ms`` and ``monotonic`` belongs to the running event loop."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 UTC; may jump. For stamps that others read."""
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary start; never goes back. For deadlines."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Suspend the calling task. Cancellation ends it at once."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Run ``call`` on the loop after ``seconds``."""
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Run ``call`` on the loop once the work of the current turn is done."""
+
+
+class SystemClock:
+    """The machine's clock and the running asyncio loop."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(seconds, call)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(call)
+
+    def block(self, seconds: float) -> None:
+        """Block the calling *thread*; only for code that has no loop (blocking facade, Spark tasks, tools)."""
+        time.sleep(seconds)

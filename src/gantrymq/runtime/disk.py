@@ -1,0 +1,290 @@
+"""All file access of the product goes through ``Disk``, so that a test can cut the power at every operation."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gantrymq.errors import DiskFull, StoreError, StoreLocked
+
+FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class File(Protocol):
+    """A file open for positional reading and writing. Not safe for use by two threads at once, except ``sync``."""
+
+    path: str
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to ``size`` bytes at ``offset``; shorter at the end of the file."""
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write all of ``data`` at ``offset``. Raises DiskFull (then any prefix may have been written)."""
+
+    def truncate(self, size: int) -> None:
+        """Make the file exactly ``size`` bytes; growth reads as zeros and takes no space."""
+
+    def size(self) -> int: ...
+
+    def sync(self) -> None:
+        """Return once all data written so far is on stable storage. An error is final for the file's owner."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Space of a file system, in bytes."""
+
+    total: int
+    used: int
+    free: int
+
+
+class Lock(Protocol):
+    def release(self) -> None:
+        """Let others take the lock. The operating system does it when the process dies."""
+
+
+class Disk(Protocol):
+    """A file system. Paths are absolute; directories are made durable by ``sync_dir``."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; FileNotFoundError when absent and not ``create``."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> list[str]:
+        """Sorted names in a directory; empty when there is no such directory."""
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def make_dirs(self, path: str) -> None:
+        """Create a directory with its parents, durably; harmless when it exists."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; harmless when absent."""
+
+    def remove_dir(self, path: str) -> None:
+        """Remove an empty directory; harmless when absent."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomically give ``source`` the name ``target``, replacing it."""
+
+    def sync_dir(self, path: str) -> None:
+        """Make creations, renames and removals in a directory durable."""
+
+    def modified_ms(self, path: str) -> int:
+        """Time of the last modification, milliseconds since 1970 UTC."""
+
+    def lock(self, path: str) -> Lock:
+        """Take the exclusive lock file at ``path`` or raise StoreLocked at once."""
+
+    def usage(self, path: str) -> Usage: ...
+
+    def sync_later(self, files: Sequence[File], done: Callable[[BaseException | None], None]) -> None:
+        """Sync ``files`` in the background and then run ``done`` on the event loop with None or the error.
+
+        Calls are executed one after another, in order.
+        """
+
+    def close(self) -> None:
+        """Wait for background syncs and give up the thread."""
+
+
+def read_whole(disk: Disk, path: str) -> bytes:
+    """All bytes of a file; FileNotFoundError when absent."""
+    file = disk.open(path)
+    try:
+        return file.read(file.size(), 0)
+    finally:
+        file.close()
+
+
+def write_durably(disk: Disk, path: str, data: bytes) -> None:
+    """Replace a file so that a crash leaves either the old or the new content, never a mixture.
+
+    Temporary file, sync, rename, sync of the directory.
+    """
+    temporary = path + ".tmp"
+    file = disk.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.write(data, 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_dir(os.path.dirname(path))
+
+
+class OsFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def read(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._fd, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size:
+            more = os.pread(self._fd, size - got, offset + got)
+            if not more:
+                break
+            parts.append(more)
+            got += len(more)
+        return b"".join(parts)
+
+    def write(self, data: bytes, offset: int) -> None:
+        try:
+            done = os.pwrite(self._fd, data, offset)
+            while done < len(data):
+                done += os.pwrite(self._fd, memoryview(data)[done:], offset + done)
+        except OSError as error:
+            if error.errno in FULL_ERRNOS:
+                raise DiskFull(f"no space left for {self.path}; free space on its file system") from error
+            raise StoreError(f"writing {self.path} failed: {error}") from error
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class OsLock:
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class OsDisk:
+    """The file systems of this machine, with one background thread for syncs."""
+
+    def __init__(self) -> None:
+        self._flusher: ThreadPoolExecutor | None = None
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        try:
+            return OsFile(path, os.open(path, flags, 0o644))
+        except OSError as error:
+            if error.errno in FULL_ERRNOS:
+                raise DiskFull(f"no space left to create {path}; free space on its file system") from error
+            raise
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_dirs(self, path: str) -> None:
+        missing = []
+        parent = Path(path)
+        while not parent.exists():
+            missing.append(parent)
+            parent = parent.parent
+        for directory in reversed(missing):
+            directory.mkdir(exist_ok=True)
+            self.sync_dir(str(directory.parent))
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def remove_dir(self, path: str) -> None:
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def lock(self, path: str) -> Lock:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Java's FileChannel.lock is a POSIX record lock on the whole file; taking the same kind (and not flock)
+        # is what makes an Apache broker and this one exclude each other.
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            raise StoreLocked(
+                f"{path} is held by another process; stop the broker that uses this store, or choose another directory"
+            ) from error
+        os.pwrite(fd, b"lock", 0)
+        return OsLock(fd)
+
+    def usage(self, path: str) -> Usage:
+        stat = os.statvfs(path)
+        total = stat.f_blocks * stat.f_frsize
+        # As `df` counts: what only the superuser could still write is not free.
+        free = stat.f_bavail * stat.f_frsize
+        return Usage(total=total, used=(stat.f_blocks - stat.f_bfree) * stat.f_frsize, free=free)
+
+    def sync_later(self, files: Sequence[File], done: Callable[[BaseException | None], None]) -> None:
+        if self._flusher is None:
+            self._flusher = ThreadPoolExecutor(1, thread_name_prefix="gantry-flush")
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            error: BaseException | None = None
+            try:
+                for file in files:
+                    file.sync()
+            except OSError as failure:
+                error = failure
+            loop.call_soon_threadsafe(done, error)
+
+        self._flusher.submit(work)
+
+    def close(self) -> None:
+        if self._flusher is not None:
+            self._flusher.shutdown(wait=True)
+            self._flusher = None

@@ -1,0 +1,181 @@
+"""All bytes on the wire go through ``Network``: callbacks in, ``Link.write`` out. The asyncio network is the real one.
+
+The interface is callbacks and not streams on purpose: one ``received`` call carries everything a read brought, so a
+receiver can decode, execute and answer a whole batch of frames with one ``write``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from gantrymq.errors import Unreachable
+
+HIGH_WATER_BYTES = 4 * 1024 * 1024
+"""Unsent bytes of one link above which its receiver is told to pause; a slow reader must not fill our memory."""
+
+
+class Link(Protocol):
+    """One connection, seen from the side that writes."""
+
+    peer: str
+    """``ip:port`` of the other side."""
+    local: str
+    """``ip:port`` of this side."""
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes; never blocks. After the link is lost it does nothing."""
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+
+    def abort(self) -> None:
+        """Close at once; queued bytes are dropped."""
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class Receiver(Protocol):
+    """One connection, seen from the side that is called."""
+
+    def connected(self, link: Link) -> None: ...
+
+    def received(self, data: bytes) -> None:
+        """Everything one read brought. Must not raise."""
+
+    def lost(self, reason: str) -> None:
+        """Called exactly once, whoever closed the link."""
+
+    def pause_writing(self) -> None:
+        """More than HIGH_WATER_BYTES are unsent."""
+
+    def resume_writing(self) -> None: ...
+
+
+class Listener(Protocol):
+    address: str
+    """``ip:port`` it really listens on (port 0 in the request means any free port)."""
+
+    async def close(self) -> None:
+        """Accept nothing more. Existing links stay open."""
+
+
+class Network(Protocol):
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+        """Accept connections; raises Unreachable naming the port when it is in use."""
+
+    async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
+        """Open a connection or raise Unreachable; ``receiver.connected`` has been called on return."""
+
+
+def address_of(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``"host:port"`` (IPv6 in brackets) to its parts; ValueError says what is wrong with it."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise ValueError(f"{address!r} is not an address; write host:port, for example 127.0.0.1:9876")
+    return host.strip("[]"), int(port)
+
+
+class _AsyncioLink(asyncio.Protocol):
+    """Glue between an asyncio transport and a Receiver."""
+
+    __slots__ = ("_receiver", "_transport", "local", "peer")
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._transport: asyncio.Transport | None = None
+        self.peer = ""
+        self.local = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.peer = _named(transport.get_extra_info("peername"))
+        self.local = _named(transport.get_extra_info("sockname"))
+        self._receiver.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._receiver.received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._receiver.lost(str(exc) if exc else "closed")
+
+    def pause_writing(self) -> None:
+        self._receiver.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._receiver.resume_writing()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+
+def _named(sockname: object) -> str:
+    if isinstance(sockname, tuple) and len(sockname) >= 2:
+        return address_of(str(sockname[0]).removeprefix("::ffff:"), int(sockname[1]))
+    return "?"
+
+
+class _AsyncioListener:
+    __slots__ = ("_server", "address")
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        self.address = _named(server.sockets[0].getsockname())
+
+    async def close(self) -> None:
+        self._server.close()
+
+
+class TcpNetwork:
+    """TCP by the running asyncio loop."""
+
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+        loop = asyncio.get_running_loop()
+        try:
+            server = await loop.create_server(lambda: _AsyncioLink(accept()), host, port, backlog=1024)
+        except OSError as error:
+            raise Unreachable(
+                address_of(host, port), f"cannot listen there ({error.strerror or error}); is another server running?"
+            ) from error
+        return _AsyncioListener(server)
+
+    async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, link = await loop.create_connection(lambda: _AsyncioLink(receiver), host, port)
+        except TimeoutError as error:
+            raise Unreachable(address_of(host, port), f"no connection within {timeout_s:g} s") from error
+        except OSError as error:
+            raise Unreachable(address_of(host, port), error.strerror or str(error)) from error
+        return link

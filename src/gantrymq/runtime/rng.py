@@ -1,0 +1,46 @@
+"""Chance as an argument: jitter, choices and unique ids."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Rng(Protocol):
+    """Source of all chance."""
+
+    def random(self) -> float:
+        """A float in [0, 1)."""
+
+    def below(self, end: int) -> int:
+        """An int in [0, end); ``end`` must be positive."""
+
+    def choice(self, options: Sequence[T]) -> T:
+        """One of ``options``, which must not be empty."""
+
+    def token(self, size_bytes: int) -> bytes:
+        """Unpredictable bytes for ids."""
+
+
+class SystemRng:
+    """Real chance; give ``seed`` to repeat a run (then ids repeat, too)."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.Random(seed)
+        self._seeded = seed is not None
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def below(self, end: int) -> int:
+        return self._random.randrange(end)
+
+    def choice(self, options: Sequence[T]) -> T:
+        return self._random.choice(options)
+
+    def token(self, size_bytes: int) -> bytes:
+        return self._random.randbytes(size_bytes) if self._seeded else os.urandom(size_bytes)

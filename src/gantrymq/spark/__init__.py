@@ -1,0 +1,1 @@
+"""The PySpark data source ``rocketmq`` and the pipelines built on it."""

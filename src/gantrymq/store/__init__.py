@@ -1,0 +1,1 @@
+"""One append-only log and everything that is derived from it, in Apache's bytes."""
