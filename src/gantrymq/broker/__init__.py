@@ -1,1 +1,4 @@
-"""The broker: stores, serves and checks. ``broker.py`` puts it together, ``request_table.py`` is its table of contents."""
+"""The broker: stores, serves and checks.
+
+``broker.py`` puts it together, ``request_table.py`` is its table of contents.
+"""

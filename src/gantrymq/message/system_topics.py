@@ -64,5 +64,5 @@ def _check_name(kind: str, name: str, limit: int) -> None:
         raise MessageIllegal(f"the {kind} {name[:32]!r}... has {len(name)} characters; at most {limit} are allowed")
     if not _ALLOWED.fullmatch(name):
         raise MessageIllegal(
-            f"the {kind} {name!r} contains characters that are not allowed; use letters, digits, and the characters % | - _"
+            f"the {kind} {name!r} contains characters that are not allowed; use letters, digits and % | - _"
         )

@@ -22,7 +22,7 @@ def java_hash(text: str) -> int:
         value = 0
         for unit in units:
             value = (31 * value + unit) & 0xFFFFFFFF
-    value &= 0xFFFFFFFF
+    value = int(value) & 0xFFFFFFFF
     return value - 0x1_0000_0000 if value >= 0x8000_0000 else value
 
 

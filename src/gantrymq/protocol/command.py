@@ -1,0 +1,315 @@
+"""The envelope of every request and answer, in its two header forms.
+
+JSON form: an object with code, language, version, opaque, flag, remark, extFields, serializeTypeCurrentRPC.
+ROCKETMQ form: code i16, language u8, version i16, opaque i32, flag i32, remark (i32 length), extension map (i32 length;
+per entry: i16 key length, key, i32 value length, value).
+
+Source: RemotingCommand, RocketMQSerializable; wire-protocol.md 1.2, 1.3, 1.7.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from functools import cache
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from gantrymq.errors import LocalProtocolError, RemoteProtocolError
+from gantrymq.protocol.codes import VERSION, LanguageCode
+from gantrymq.protocol.frame import join_frame
+
+RESPONSE_FLAG: Final = 1
+ONE_WAY_FLAG: Final = 2
+LANGUAGE: Final = "PYTHON"
+
+
+class SerializeType(enum.IntEnum):
+    """How a header is written. Source: SerializeType."""
+
+    JSON = 0
+    ROCKETMQ = 1
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of all typed headers: the fields that travel as extFields. Absent fields are None."""
+
+
+H = TypeVar("H", bound=Header)
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One request or answer.
+
+    ``code``: what is asked, or how it is answered. ``opaque``: pairs an answer with its request. ``ext``: the
+    extension fields, raw while they come from JSON and nobody has asked for them.
+    """
+
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    version: int = 0
+    language: str | None = LANGUAGE
+    remark: str | None = None
+    ext: msgspec.Raw | dict[str, str] | None = None
+    body: bytes = b""
+    serialize: SerializeType = SerializeType.JSON
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & RESPONSE_FLAG)
+
+    @property
+    def is_one_way(self) -> bool:
+        return bool(self.flag & ONE_WAY_FLAG)
+
+    def ext_fields(self) -> dict[str, str]:
+        """The extension fields in the order of the wire; empty when there are none."""
+        if self.ext is None:
+            return {}
+        if isinstance(self.ext, dict):
+            return self.ext
+        try:
+            return _EXT_DECODER.decode(self.ext) or {}
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError(f"extFields of request code {self.code} are malformed: {error}") from error
+
+    def header(self, kind: type[H]) -> H:
+        """The extension fields as a typed header.
+
+        Raises RemoteProtocolError naming the field when one is missing or malformed.
+        """
+        try:
+            if isinstance(self.ext, msgspec.Raw):
+                typed: H = _decoder_of(kind).decode(self.ext)
+                return typed
+            return msgspec.convert(self.ext or {}, kind, strict=False)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError(f"header {kind.__name__} of code {self.code}: {error}") from error
+
+
+_EXT_DECODER: Final = msgspec.json.Decoder(dict[str, str] | None, strict=False)
+
+
+@cache
+def _decoder_of(kind: type[H]) -> msgspec.json.Decoder[H]:
+    # The values are strings on the wire ("queueId":"3"); lax decoding turns them into the declared types.
+    return msgspec.json.Decoder(kind, strict=False)
+
+
+class _JsonHeader(msgspec.Struct, frozen=True):
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    version: int = 0
+    language: str | None = None
+    remark: str | None = None
+    extFields: msgspec.Raw = msgspec.Raw()
+
+
+_JSON_HEADER: Final = msgspec.json.Decoder(_JsonHeader)
+_FIXED: Final = Struct(">hBhii")
+_INT: Final = Struct(">i")
+_SHORT: Final = Struct(">h")
+_INT_RANGE: Final = range(-(2**31), 2**31)
+
+
+def decode_command(serialization: int, header: bytes, body: bytes) -> Command:
+    """A frame's header and body to a command; RemoteProtocolError when the header is malformed."""
+    if serialization == SerializeType.JSON:
+        return _decode_json(header, body)
+    if serialization == SerializeType.ROCKETMQ:
+        return _decode_compact(header, body)
+    raise RemoteProtocolError(f"unknown header serialization {serialization}; 0 (JSON) and 1 (ROCKETMQ) exist")
+
+
+def _decode_json(header: bytes, body: bytes) -> Command:
+    try:
+        fields = _JSON_HEADER.decode(header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"malformed JSON header: {error}") from error
+    if fields.opaque not in _INT_RANGE or fields.code not in _INT_RANGE or fields.flag not in _INT_RANGE:
+        raise RemoteProtocolError("code, opaque or flag does not fit into 32 bits")
+    ext = fields.extFields
+    return Command(
+        code=fields.code,
+        opaque=fields.opaque,
+        flag=fields.flag,
+        version=fields.version,
+        language=fields.language,
+        remark=fields.remark,
+        ext=ext if len(ext) else None,
+        body=body,
+    )
+
+
+def _decode_compact(header: bytes, body: bytes) -> Command:
+    try:
+        code, language, version, opaque, flag = _FIXED.unpack_from(header)
+        remark, position = _text(header, _FIXED.size, _INT)
+        (ext_size,) = _INT.unpack_from(header, position)
+        position += 4
+        end = position + ext_size
+        if ext_size < 0 or end > len(header):
+            raise RemoteProtocolError("the extension map is longer than the header")
+        ext: dict[str, str] = {}
+        while position < end:
+            key, position = _text(header, position, _SHORT)
+            value, position = _text(header, position, _INT)
+            if value:
+                ext[key] = value
+    except (StructError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"malformed compact header: {error}") from error
+    return Command(
+        code=code,
+        opaque=opaque,
+        flag=flag,
+        version=version,
+        language=_language_name(language),
+        remark=remark or None,
+        ext=ext or None,
+        body=body,
+        serialize=SerializeType.ROCKETMQ,
+    )
+
+
+def _text(data: bytes, position: int, length_format: Struct) -> tuple[str, int]:
+    (length,) = length_format.unpack_from(data, position)
+    start = position + length_format.size
+    end = start + length
+    if length < 0 or end > len(data):
+        raise RemoteProtocolError("a text runs past the end of the header")
+    return data[start:end].decode(), end
+
+
+def _language_name(number: int) -> str:
+    try:
+        return LanguageCode(number).name
+    except ValueError:
+        return str(number)
+
+
+def _language_number(name: str | None) -> int:
+    if name is None:
+        return LanguageCode.OTHER
+    return LanguageCode[name] if name in LanguageCode.__members__ else int(name) if name.isdigit() else 7
+
+
+def encode_command(command: Command) -> bytes:
+    """The whole frame. What was decoded from a Java peer is written back byte for byte."""
+    if command.serialize is SerializeType.ROCKETMQ:
+        return join_frame(SerializeType.ROCKETMQ, _compact_header(command), command.body)
+    return join_frame(SerializeType.JSON, _json_header(command), command.body)
+
+
+def _json_header(command: Command) -> bytes:
+    # fastjson writes the keys of the envelope in alphabetical order; those of extFields in any order.
+    fields: dict[str, Any] = {"code": command.code}
+    if command.ext is not None:
+        fields["extFields"] = command.ext
+    fields["flag"] = command.flag
+    if command.language is not None:
+        fields["language"] = command.language
+    fields["opaque"] = command.opaque
+    if command.remark is not None:
+        fields["remark"] = command.remark
+    fields["serializeTypeCurrentRPC"] = "JSON"
+    fields["version"] = command.version
+    return msgspec.json.encode(fields)
+
+
+def _compact_header(command: Command) -> bytes:
+    remark = (command.remark or "").encode()
+    entries = bytearray()
+    for key, value in command.ext_fields().items():
+        name, text = key.encode(), value.encode()
+        entries += _SHORT.pack(len(name)) + name + _INT.pack(len(text)) + text
+    try:
+        fixed = _FIXED.pack(
+            command.code, _language_number(command.language), command.version, command.opaque, command.flag
+        )
+    except StructError as error:
+        raise LocalProtocolError(
+            f"code {command.code} does not fit the ROCKETMQ header; use JSON for codes above 32767"
+        ) from error
+    return b"".join((fixed, _INT.pack(len(remark)), remark, _INT.pack(len(entries)), entries))
+
+
+def ext_of(header: Header) -> dict[str, str]:
+    """A typed header to extension fields; fields that are None are left out. Source: makeCustomHeaderToNet."""
+    ext: dict[str, str] = {}
+    for attribute, name in zip(header.__struct_fields__, header.__struct_encode_fields__, strict=True):
+        value = getattr(header, attribute)
+        if value is None:
+            continue
+        if value is True:
+            ext[name] = "true"
+        elif value is False:
+            ext[name] = "false"
+        elif isinstance(value, enum.IntEnum):
+            ext[name] = str(int(value))
+        else:
+            ext[name] = str(value)
+    return ext
+
+
+def _ext(header: Header | None, extra: Mapping[str, str] | None) -> dict[str, str] | None:
+    if header is None:
+        return dict(extra) if extra else None
+    ext = ext_of(header)
+    if extra:
+        ext.update(extra)
+    return ext
+
+
+def encode_request(
+    code: int,
+    opaque: int,
+    header: Header | None = None,
+    body: bytes = b"",
+    *,
+    one_way: bool = False,
+    remark: str | None = None,
+    serialize: SerializeType = SerializeType.JSON,
+    extra: Mapping[str, str] | None = None,
+) -> bytes:
+    """A request as a whole frame. ``extra``: extension fields beside those of ``header``."""
+    return encode_command(
+        Command(
+            code=code,
+            opaque=opaque,
+            flag=ONE_WAY_FLAG if one_way else 0,
+            version=VERSION,
+            remark=remark,
+            ext=_ext(header, extra),
+            body=body,
+            serialize=serialize,
+        )
+    )
+
+
+def encode_response(
+    request: Command,
+    code: int,
+    header: Header | None = None,
+    body: bytes = b"",
+    *,
+    remark: str | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> bytes:
+    """The answer to ``request`` as a whole frame: its opaque and its serialization, which satisfies every client."""
+    return encode_command(
+        Command(
+            code=code,
+            opaque=request.opaque,
+            flag=RESPONSE_FLAG,
+            version=VERSION,
+            remark=remark,
+            ext=_ext(header, extra),
+            body=body,
+            serialize=request.serialize,
+        )
+    )

@@ -1,0 +1,96 @@
+"""Length-prefixed frames: cut a byte stream into headers and bodies.
+
+| Size | Field |
+|---|---|
+| 4 | total length, counts everything behind itself |
+| 4 | serialization of the header in bits 31..24, length of the header in bits 23..0 |
+| n | header |
+| rest | body |
+
+Source: NettyEncoder, NettyDecoder; wire-protocol.md 1.1.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from gantrymq.errors import LocalProtocolError, RemoteProtocolError
+
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
+"""Largest total length accepted or sent, in bytes, as in every RocketMQ peer (``frameMaxLength``)."""
+
+_PREFIX: Final = Struct(">II")
+_HEADER_LENGTH: Final = 0xFFFFFF
+
+Frame = tuple[int, bytes, bytes]
+"""Serialization number, header bytes, body bytes."""
+
+
+class FrameSplitter:
+    """Collects the bytes of one direction of one connection and yields whole frames.
+
+    After RemoteProtocolError the splitter must not be used again: the stream has lost its boundaries.
+    """
+
+    __slots__ = ("_max", "_need", "_parts", "_size")
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max = max_frame_bytes
+        # Chunks of a frame that is not complete yet, their total size, and the size that completes it. Joining
+        # only when enough is there keeps a large frame linear in its size.
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._need = 8
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of an incomplete frame that are held."""
+        return self._size
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """All frames that ``data`` completes, in order. Raises RemoteProtocolError for an impossible length."""
+        if self._parts:
+            self._parts.append(data)
+            self._size += len(data)
+            if self._size < self._need:
+                return []
+            data = b"".join(self._parts)
+            self._parts = []
+        frames: list[Frame] = []
+        start, end = 0, len(data)
+        need = 8
+        while end - start >= 8:
+            length, word = _PREFIX.unpack_from(data, start)
+            header_length = word & _HEADER_LENGTH
+            if not header_length + 4 <= length <= self._max:
+                raise RemoteProtocolError(_explain(length, header_length, self._max))
+            stop = start + 4 + length
+            if stop > end:
+                need = 4 + length
+                break
+            body_start = start + 8 + header_length
+            frames.append((word >> 24, data[start + 8 : body_start], data[body_start:stop]))
+            start = stop
+        self._size = end - start
+        self._need = need
+        if self._size:
+            self._parts = [data[start:] if start else data]
+        return frames
+
+
+def _explain(length: int, header_length: int, limit: int) -> str:
+    if length > limit:
+        return (
+            f"frame of {length} bytes announced; at most {limit} are accepted. "
+            "Either the peer does not speak the RocketMQ remoting protocol or its message is too large"
+        )
+    return f"frame of {length} bytes announces a header of {header_length} bytes; is the peer a RocketMQ client?"
+
+
+def join_frame(serialization: int, header: bytes, body: bytes) -> bytes:
+    """One whole frame. Raises LocalProtocolError when it would exceed the limit of every peer."""
+    length = 4 + len(header) + len(body)
+    if length > MAX_FRAME_BYTES:
+        raise LocalProtocolError(f"a frame of {length} bytes cannot be sent; the limit is {MAX_FRAME_BYTES}")
+    return b"".join((_PREFIX.pack(length, serialization << 24 | len(header)), header, body))
