@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import flags, properties
@@ -84,8 +86,7 @@ class Message:
         return self.properties.get(properties.TRANSACTION_ID) or self.unique_key
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(msgspec.Struct, frozen=True):
     """A message as the log holds it. Source: MessageExt; transactions-and-store.md B1."""
 
     topic: str
@@ -110,8 +111,7 @@ class StoredMessage:
     properties_text: str
 
 
-@dataclass(slots=True)
-class MessageView:
+class MessageView(msgspec.Struct):
     """What a consumer or a check-back gets: a stored message, decompressed, with its properties decoded."""
 
     topic: str
@@ -129,7 +129,7 @@ class MessageView:
     store_host: str
     reconsume_times: int
     log_offset: LogOffset
-    sys_flag: int = field(default=0)
+    sys_flag: int = 0
 
     @property
     def tags(self) -> str | None:

@@ -1,0 +1,72 @@
+"""The body of SEND_BATCH_MESSAGE: several messages for one queue.
+
+Items lie back to back, integers big-endian:
+
+    total size 4 | magic 4 (0) | crc 4 (0) | flag 4 | body length 4, body | properties length 2, properties
+
+Source: MessageDecoder.encodeMessage, decodeMessages; wire-protocol.md 4.6.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from gantrymq.errors import MessageIllegal, RemoteProtocolError
+from gantrymq.message import properties
+from gantrymq.message.message import Message
+
+_HEAD: Final = struct.Struct(">iiiii")
+_SHORT: Final = struct.Struct(">h")
+_FIXED_SIZE: Final = 22
+
+
+class BatchItem(NamedTuple):
+    """One message of a batch; topic, queue and born data are the batch's."""
+
+    flag: int
+    body: bytes
+    properties_text: str
+
+
+def encode_batch(messages: Iterable[Message]) -> bytes:
+    """The body of a batch. Raises MessageIllegal when the properties of a message are too long."""
+    return b"".join([_encode_item(message) for message in messages])
+
+
+def _encode_item(message: Message) -> bytes:
+    text = properties.encode(message.properties).encode()
+    if len(text) > properties.MAX_BYTES:
+        raise MessageIllegal(f"the properties have {len(text)} bytes; at most {properties.MAX_BYTES} fit")
+    size = _FIXED_SIZE + len(message.body) + len(text)
+    head = _HEAD.pack(size, 0, 0, message.flag, len(message.body))
+    return b"".join((head, message.body, _SHORT.pack(len(text)), text))
+
+
+def split_batch(body: bytes) -> list[BatchItem]:
+    """The messages of a batch body. Raises RemoteProtocolError when it is not made of whole items only."""
+    items: list[BatchItem] = []
+    position = 0
+    while position < len(body):
+        item, position = _decode_item(body, position)
+        items.append(item)
+    return items
+
+
+def _decode_item(body: bytes, start: int) -> tuple[BatchItem, int]:
+    try:
+        size, _, _, flag, body_length = _HEAD.unpack_from(body, start)
+        after_body = start + _HEAD.size + body_length
+        if body_length < 0:
+            raise RemoteProtocolError(f"the batch item at {start} has a negative body length")
+        (properties_length,) = _SHORT.unpack_from(body, after_body)
+        end = after_body + _SHORT.size + properties_length
+        if properties_length < 0 or end != start + size or end > len(body):
+            raise RemoteProtocolError(f"the parts of the batch item at {start} do not add up to its {size} bytes")
+        text = body[after_body + _SHORT.size : end].decode()
+    except struct.error as error:
+        raise RemoteProtocolError(f"the batch item at {start} is cut off: {error}") from error
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"the properties of the batch item at {start} are not UTF-8: {error}") from error
+    return BatchItem(flag, body[start + _HEAD.size : after_body], text), end

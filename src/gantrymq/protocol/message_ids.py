@@ -1,0 +1,91 @@
+"""Message ids: by place (offset message id) and by sender (UNIQ_KEY).
+
+Both are upper-case hexadecimal digits of fixed-width binary fields:
+
+    offset message id   store host (4 or 16 address bytes, 4-byte port), 8-byte log offset       32 or 56 digits
+    UNIQ_KEY            4 or 16 address bytes, 2-byte process id, 4 bytes that tell instances
+                        apart, 4-byte ms since the start of the month, 2-byte counter             32 or 56 digits
+
+Source: MessageDecoder.createMessageId, MessageClientIDSetter; wire-protocol.md 4.2.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from gantrymq.errors import LocalProtocolError, RemoteProtocolError
+from gantrymq.message.queues import LogOffset
+from gantrymq.protocol.hosts import host_text
+
+if TYPE_CHECKING:
+    from gantrymq.runtime.clock import Clock
+    from gantrymq.runtime.rng import Rng
+
+_LENGTHS: Final = (32, 56)
+_OFFSET_DIGITS: Final = 16
+_COUNTER_BITS: Final = 16
+
+
+def offset_message_id(host: bytes, log_offset: int) -> str:
+    """The id that says where a message lies. ``host``: the packed store host. Clients connect to the address in it."""
+    return f"{_host_digits(host)}{log_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+
+
+def parse_offset_message_id(message_id: str) -> tuple[str, LogOffset]:
+    """(store host as ``address:port``, log offset). Raises RemoteProtocolError when it is no such id."""
+    if len(message_id) not in _LENGTHS:
+        raise RemoteProtocolError(f"{message_id!r} is no offset message id: it has neither 32 nor 56 digits")
+    try:
+        raw = bytes.fromhex(message_id)
+    except ValueError as error:
+        raise RemoteProtocolError(f"{message_id!r} is no offset message id: {error}") from error
+    if len(raw) * 2 != len(message_id):  # fromhex skips blanks
+        raise RemoteProtocolError(f"{message_id!r} is no offset message id: it contains blanks")
+    return host_text(raw[:-8]), LogOffset(int.from_bytes(raw[-8:], "big", signed=True))
+
+
+@lru_cache(maxsize=1024)
+def _host_digits(host: bytes) -> str:
+    if len(host) not in (8, 20):
+        raise LocalProtocolError("a packed host has 8 (IPv4) or 20 (IPv6) bytes")
+    return host.hex().upper()
+
+
+class UniqueIds:
+    """Makes UNIQ_KEYs: one instance per client process.
+
+    Two ids of one instance never collide: (time, counter) only grows within a month, whatever the clock does, and a
+    new month takes new random bytes. The month starts at 00:00 UTC (Java takes its local time zone; readers only use
+    the time in an id to narrow a search).
+    """
+
+    def __init__(self, rng: Rng, clock: Clock, address: bytes, process_id: int) -> None:
+        """``address``: 4 or 16 bytes of this host's address. Of ``process_id`` the low 16 bits are used."""
+        if len(address) not in (4, 16):
+            raise LocalProtocolError("an address has 4 (IPv4) or 16 (IPv6) bytes")
+        self._rng = rng
+        self._clock = clock
+        self._sender = address.hex().upper() + f"{process_id & 0xFFFF:04X}"
+        self._prefix = ""
+        self._month_start_ms = 0
+        self._month_end_ms = 0
+        self._last = -1
+        """(ms since the start of the month) << 16 | counter of the last id."""
+
+    def next(self) -> str:
+        now_ms = self._clock.wall_ms()
+        if now_ms >= self._month_end_ms:
+            self._start_month(now_ms)
+        # A clock that stands still or goes back, or more than 65536 ids in one ms, run ahead of the time instead.
+        self._last = max(self._last + 1, (now_ms - self._month_start_ms) << _COUNTER_BITS)
+        return f"{self._prefix}{self._last & 0xFFFFFFFFFFFF:012X}"
+
+    def _start_month(self, now_ms: int) -> None:
+        first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        following = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+        self._month_start_ms = int(first.timestamp()) * 1000
+        self._month_end_ms = int(following.timestamp()) * 1000
+        self._prefix = self._sender + self._rng.token(4).hex().upper()
+        self._last = -1

@@ -1,0 +1,296 @@
+"""The record of the commit log, which is also what a pull answer, a query answer and a check-back carry.
+
+All integers are big-endian and signed. With IPv4 hosts:
+
+    from  bytes  field
+       0      4  total size, itself included
+       4      4  magic: 0xDAA320A7 (V1) or 0xDAA320AB (V2); 0xCBD43194 marks the unused end of a log file
+       8      4  CRC-32 of the stored body & 0x7FFFFFFF; 0 = not checked
+      12      4  queue id
+      16      4  flag (the user's)
+      20      8  queue offset
+      28      8  log offset of this record
+      36      4  system flag
+      40      8  born timestamp, ms
+      48      8  born host: 4 address bytes, 4-byte port (16 + 4 when system flag 0x10)
+      56      8  store timestamp, ms
+      64      8  store host (16 + 4 when system flag 0x20)
+      72      4  reconsume times
+      76      8  prepared transaction offset
+      84    4+n  body length, body
+             1+n  topic length, topic (V2: 2+n; only for topics over 127 bytes)
+             2+n  properties length, properties
+
+Source: MessageDecoder, MessageExtEncoder; wire-protocol.md 4.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+from zlib import crc32
+
+from gantrymq.errors import LocalProtocolError, MessageIllegal, RemoteProtocolError
+from gantrymq.message import flags, properties
+from gantrymq.message.message import MessageView, StoredMessage
+from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
+from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.hosts import host_text as host_text
+from gantrymq.protocol.hosts import pack_host as pack_host
+from gantrymq.protocol.message_ids import offset_message_id
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+MAGIC_V1: Final = 0xDAA320A7
+MAGIC_V2: Final = 0xDAA320AB
+BLANK_MAGIC: Final = 0xCBD43194
+"""Magic of the 8-byte head (size, magic) that fills the end of a log file."""
+
+AT_SIZE: Final = 0
+AT_MAGIC: Final = 4
+AT_BODY_CRC: Final = 8
+AT_QUEUE_ID: Final = 12
+AT_FLAG: Final = 16
+AT_QUEUE_OFFSET: Final = 20
+AT_LOG_OFFSET: Final = 28
+AT_SYS_FLAG: Final = 36
+AT_BORN_TIMESTAMP: Final = 40
+AT_BORN_HOST: Final = 48
+AT_STORE_TIMESTAMP: Final = 56
+"""This one and the following: 12 bytes later when the born host is IPv6."""
+AT_STORE_HOST: Final = 64
+AT_RECONSUME_TIMES: Final = 72
+"""This one and the following: 12 more bytes later when the store host is IPv6."""
+AT_PREPARED_OFFSET: Final = 76
+AT_BODY_LENGTH: Final = 84
+AT_BODY: Final = 88
+
+FIXED_SIZE: Final = 91
+"""Bytes of a V1 record with IPv4 hosts beside body, topic and properties."""
+IPV6_EXTRA: Final = 12
+"""Bytes that an IPv6 host takes more than an IPv4 one."""
+TOPIC_V1_MAX_BYTES: Final = 127
+CRC_MASK: Final = 0x7FFFFFFF
+
+_HEAD: Final = struct.Struct(">iIIiiqqiq8sq8siqi")
+_START: Final = struct.Struct(">iIIiiqqiq")
+_END: Final = struct.Struct(">iqi")
+_SHORT: Final = struct.Struct(">h")
+_LONG: Final = struct.Struct(">q")
+_SIZE_AND_MAGIC: Final = struct.Struct(">iI")
+_HOSTS_V6: Final = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
+
+
+def encode_record(
+    topic: bytes,
+    body: bytes,
+    properties_text: bytes,
+    queue_id: int,
+    queue_offset: int,
+    log_offset: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    flag: int = 0,
+    sys_flag: int = 0,
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+) -> bytes:
+    """One record. Texts come encoded, hosts packed (:func:`pack_host`); this is called once per stored message.
+
+    The two IPv6 bits of ``sys_flag`` are set from the hosts' lengths, whatever the caller gives.
+    Raises MessageIllegal when topic or properties do not fit into their length fields or a number into its own.
+    """
+    topic_length = len(topic)
+    properties_length = len(properties_text)
+    if properties_length > properties.MAX_BYTES:
+        raise MessageIllegal(f"the properties have {properties_length} bytes; at most {properties.MAX_BYTES} fit")
+    if len(born_host) != 8 or len(store_host) != 8 or topic_length > TOPIC_V1_MAX_BYTES:
+        return _encode_uncommon(
+            topic, body, properties_text, queue_id, queue_offset, log_offset, born_timestamp, born_host,
+            store_timestamp, store_host, flag, sys_flag, reconsume_times, prepared_transaction_offset,
+        )  # fmt: skip
+    body_length = len(body)
+    try:
+        head = _HEAD.pack(
+            91 + body_length + topic_length + properties_length, 0xDAA320A7, crc32(body) & 0x7FFFFFFF, queue_id, flag,
+            queue_offset, log_offset, sys_flag & ~0x30, born_timestamp, born_host, store_timestamp, store_host,
+            reconsume_times, prepared_transaction_offset, body_length,
+        )  # fmt: skip
+    except struct.error as error:
+        raise MessageIllegal(f"a number of the message does not fit into its field: {error}") from error
+    return b"%b%b%c%b%b%b" % (head, body, topic_length, topic, _SHORT.pack(properties_length), properties_text)
+
+
+def _encode_uncommon(
+    topic: bytes, body: bytes, properties_text: bytes, queue_id: int, queue_offset: int, log_offset: int,
+    born_timestamp: int, born_host: bytes, store_timestamp: int, store_host: bytes, flag: int, sys_flag: int,
+    reconsume_times: int, prepared_transaction_offset: int,
+) -> bytes:  # fmt: skip
+    """Long topics and IPv6 hosts, in the same layout."""
+    if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
+        raise LocalProtocolError("a packed host has 8 (IPv4) or 20 (IPv6) bytes")
+    if len(topic) > properties.MAX_BYTES:
+        raise MessageIllegal(f"the topic has {len(topic)} bytes; at most {properties.MAX_BYTES} fit")
+    sys_flag &= ~_HOSTS_V6
+    sys_flag |= flags.BORN_HOST_V6 if len(born_host) == 20 else 0
+    sys_flag |= flags.STORE_HOST_V6 if len(store_host) == 20 else 0
+    v2 = len(topic) > TOPIC_V1_MAX_BYTES
+    try:
+        parts = (
+            _START.pack(
+                record_size(len(topic), len(body), len(properties_text), len(born_host), len(store_host)),
+                MAGIC_V2 if v2 else MAGIC_V1, crc32(body) & CRC_MASK, queue_id, flag, queue_offset, log_offset,
+                sys_flag, born_timestamp,
+            ),
+            born_host, _LONG.pack(store_timestamp), store_host,
+            _END.pack(reconsume_times, prepared_transaction_offset, len(body)), body,
+            _SHORT.pack(len(topic)) if v2 else bytes((len(topic),)), topic,
+            _SHORT.pack(len(properties_text)), properties_text,
+        )  # fmt: skip
+    except struct.error as error:
+        raise MessageIllegal(f"a number of the message does not fit into its field: {error}") from error
+    return b"".join(parts)
+
+
+def record_size(
+    topic_bytes: int, body_bytes: int, properties_bytes: int, born_host_bytes: int = 8, store_host_bytes: int = 8
+) -> int:
+    """Bytes :func:`encode_record` will make of parts of these lengths."""
+    long_topic = 1 if topic_bytes > TOPIC_V1_MAX_BYTES else 0
+    hosts = born_host_bytes + store_host_bytes - 16
+    return FIXED_SIZE + topic_bytes + body_bytes + properties_bytes + long_topic + hosts
+
+
+def encode_stored(message: StoredMessage) -> bytes:
+    """The record of a decoded message: the same bytes again, except a body CRC that was 0 or wrong."""
+    return encode_record(
+        message.topic.encode(), message.body, message.properties_text.encode(), message.queue_id,
+        message.queue_offset, message.log_offset, message.born_timestamp, pack_host(message.born_host),
+        message.store_timestamp, pack_host(message.store_host), message.flag, message.sys_flag,
+        message.reconsume_times, message.prepared_transaction_offset,
+    )  # fmt: skip
+
+
+def decode_record(buffer: Buffer, offset: int = 0, *, check: bool = True) -> StoredMessage:
+    """The record that starts at ``offset``; bytes behind it are ignored.
+
+    With ``check`` the body's CRC is compared, too. Topic and properties that are not UTF-8 do not make a record bad:
+    as in Java, the bad bytes become U+FFFD. Raises RemoteProtocolError when no whole, consistent record starts
+    there (also for the mark at the end of a log file).
+    """
+    try:
+        return _decode(buffer, offset, check)
+    except struct.error as error:
+        raise RemoteProtocolError(f"the record at {offset} is cut off: {error}") from error
+
+
+def _decode(buffer: Buffer, offset: int, check: bool) -> StoredMessage:
+    if offset < 0:
+        raise RemoteProtocolError(f"no record starts at the negative offset {offset}")
+    (
+        size, magic, body_crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_timestamp, born_host,
+        store_timestamp, store_host, reconsume_times, prepared, body_length,
+    ) = _HEAD.unpack_from(buffer, offset)  # fmt: skip
+    if magic != MAGIC_V1 and magic != MAGIC_V2:
+        raise RemoteProtocolError(f"the record at {offset} has the unknown magic {magic:#010x}")
+    position = offset + AT_BODY
+    if sys_flag & _HOSTS_V6:
+        position, born_host, store_timestamp, store_host = _read_hosts(buffer, offset, sys_flag)
+        reconsume_times, prepared, body_length = _END.unpack_from(buffer, position)
+        position += _END.size
+    end = offset + size
+    if body_length < 0 or end > len(buffer) or position + body_length + 3 > end:
+        raise RemoteProtocolError(f"the record at {offset} is torn: {size} bytes with a body of {body_length}")
+    body = bytes(buffer[position : position + body_length])
+    position += body_length
+    if magic == MAGIC_V1:
+        topic_length = buffer[position]
+        position += 1
+    else:
+        (topic_length,) = _SHORT.unpack_from(buffer, position)
+        position += 2
+    after_topic = position + topic_length
+    if topic_length < 0 or after_topic + 2 > end:
+        raise RemoteProtocolError(f"the topic of the record at {offset} reaches over its end: {topic_length} bytes")
+    (properties_length,) = _SHORT.unpack_from(buffer, after_topic)
+    if properties_length < 0 or after_topic + 2 + properties_length != end:
+        raise RemoteProtocolError(f"the parts of the record at {offset} do not add up to its {size} bytes")
+    if check and body_crc and crc32(body) & CRC_MASK != body_crc:
+        raise RemoteProtocolError(f"the body of the record at {offset} does not match its CRC")
+    return StoredMessage(
+        str(buffer[position:after_topic], "utf-8", "replace"), queue_id, QueueOffset(queue_offset),
+        LogOffset(log_offset), size, flag, sys_flag, born_timestamp, host_text(born_host), store_timestamp,
+        host_text(store_host), reconsume_times, LogOffset(prepared), body_crc, body,
+        str(buffer[after_topic + 2 : end], "utf-8", "replace"),
+    )  # fmt: skip
+
+
+def _read_hosts(buffer: Buffer, offset: int, sys_flag: int) -> tuple[int, bytes, int, bytes]:
+    """(position behind the store host, born host, store timestamp, store host) when one of them is IPv6."""
+    position = offset + AT_BORN_HOST
+    length = 20 if sys_flag & flags.BORN_HOST_V6 else 8
+    born_host = bytes(buffer[position : position + length])
+    position += length
+    (store_timestamp,) = _LONG.unpack_from(buffer, position)
+    position += 8
+    length = 20 if sys_flag & flags.STORE_HOST_V6 else 8
+    store_host = bytes(buffer[position : position + length])
+    position += length
+    if position > len(buffer):
+        raise RemoteProtocolError(f"the record at {offset} is cut off in its hosts")
+    return position, born_host, store_timestamp, store_host
+
+
+def scan(buffer: Buffer, offset: int = 0, *, check: bool = True) -> Iterator[StoredMessage]:
+    """The records that lie back to back in ``buffer``, as in a pull answer.
+
+    Raises RemoteProtocolError at the first byte that belongs to no record, after yielding what came before it.
+    """
+    end = len(buffer)
+    while offset < end:
+        message = decode_record(buffer, offset, check=check)
+        yield message
+        offset += message.size
+
+
+def to_view(message: StoredMessage, broker_name: str) -> MessageView:
+    """What a listener gets: decompressed, properties decoded. ``broker_name``: of the queue it was read from.
+
+    Raises RemoteProtocolError when the body cannot be decompressed.
+    """
+    decoded = properties.decode(message.properties_text)
+    place_id = offset_message_id(pack_host(message.store_host), message.log_offset)
+    return MessageView(
+        message.topic,
+        decompress(message.body, message.sys_flag) if message.sys_flag & flags.COMPRESSED else message.body,
+        decoded,
+        message.flag,
+        MessageQueue(message.topic, broker_name, message.queue_id),
+        message.queue_offset,
+        decoded.get(properties.UNIQ_KEY) or place_id,
+        place_id,
+        message.born_timestamp,
+        message.born_host,
+        message.store_timestamp,
+        message.store_host,
+        message.reconsume_times,
+        message.log_offset,
+        message.sys_flag,
+    )
+
+
+def encode_blank(size: int) -> bytes:
+    """The 8-byte head of the unused end of a log file, ``size`` bytes long with it. Source: CommitLog.doAppend."""
+    return _SIZE_AND_MAGIC.pack(size, BLANK_MAGIC)
+
+
+def read_size_and_magic(buffer: Buffer, offset: int = 0) -> tuple[int, int]:
+    """(total size, magic as an unsigned number) at ``offset``; raises RemoteProtocolError when cut off."""
+    try:
+        size, magic = _SIZE_AND_MAGIC.unpack_from(buffer, offset)
+    except struct.error as error:
+        raise RemoteProtocolError(f"the record at {offset} is cut off: {error}") from error
+    return size, magic
