@@ -1,0 +1,149 @@
+"""The client's end of one connection: requests out, answers to whoever waits, pushes to a callback."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.errors import Closed, GantryError, RemoteProtocolError, TimedOut, Unreachable
+from gantrymq.protocol.command import Command
+from gantrymq.protocol.connection import Connection
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.network import Link
+
+log = logging.getLogger("gantrymq.remoting")
+
+_SWEEP_SECONDS: Final = 0.05
+"""How often deadlines are looked at: one timer for all requests of a channel costs less than one for each."""
+
+PushHandler = Callable[["ClientChannel", Command], None]
+Answer = asyncio.Future[Command]
+
+
+class ClientChannel:
+    """An open connection to one address."""
+
+    __slots__ = (
+        "_clock",
+        "_connection",
+        "_link",
+        "_loop",
+        "_lost",
+        "_out",
+        "_pushes",
+        "_scheduled",
+        "_sweeper",
+        "address",
+        "alive",
+        "local",
+    )
+
+    def __init__(self, address: str, clock: Clock, pushes: PushHandler | None, lost: Callable[[ClientChannel], None]):
+        self.address = address
+        self.local = ""
+        self.alive = False
+        self._clock = clock
+        self._pushes = pushes
+        self._lost = lost
+        self._loop = asyncio.get_running_loop()
+        self._connection: Connection[tuple[Answer, int]] = Connection()
+        self._link: Link | None = None
+        self._out: list[bytes] = []
+        self._scheduled = False
+        self._sweeper: Timer | None = None
+
+    def next_opaque(self) -> int:
+        return self._connection.next_opaque()
+
+    def request(self, opaque: int, frame: bytes, timeout_ms: int) -> Answer:
+        """Send a request; the future gets the answer, TimedOut or Unreachable. Cancelling it forgets the answer."""
+        answer: Answer = self._loop.create_future()
+        if not self.alive:
+            answer.set_exception(Unreachable(self.address, "the connection was lost"))
+            return answer
+        self._connection.expect(opaque, (answer, timeout_ms), self._clock.monotonic() + timeout_ms / 1000)
+        self.send(frame)
+        if self._sweeper is None:
+            self._sweeper = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
+        return answer
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame; all frames of one loop turn leave in one write."""
+        self._out.append(frame)
+        if not self._scheduled:
+            self._scheduled = True
+            self._clock.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._out:
+            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            self._out.clear()
+            if self._link is not None and self.alive:
+                self._link.write(data)
+
+    def close(self) -> None:
+        """Send what is queued and close; whoever still waits gets Closed."""
+        self._flush()
+        self._give_up(Closed(f"the connection to {self.address} was closed"))
+        if self._link is not None:
+            self._link.close()
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        for answer, timeout_ms in self._connection.expired(self._clock.monotonic()):
+            if not answer.done():
+                answer.set_exception(TimedOut(f"request to {self.address}", timeout_ms))
+        if self._connection.pending:
+            self._sweeper = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _give_up(self, error: GantryError) -> None:
+        self.alive = False
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        for answer, _ in self._connection.abandon():
+            if not answer.done():
+                answer.set_exception(error)
+
+    # The network calls these.
+
+    def connected(self, link: Link) -> None:
+        self._link = link
+        self.local = link.local
+        self.alive = True
+
+    def received(self, data: bytes) -> None:
+        try:
+            for command in self._connection.receive(data):
+                if command.flag & 1:
+                    waiting = self._connection.answered(command)
+                    if waiting is not None and not waiting[0].done():
+                        waiting[0].set_result(command)
+                elif self._pushes is not None:
+                    self._push(command)
+        except RemoteProtocolError as error:
+            log.warning("closing the connection to %s: %s", self.address, error)
+            self._give_up(Unreachable(self.address, str(error)))
+            if self._link is not None:
+                self._link.abort()
+
+    def _push(self, command: Command) -> None:
+        if self._pushes is None:
+            return
+        try:
+            self._pushes(self, command)
+        except GantryError as error:
+            log.warning("request %d from %s was not understood: %s", command.code, self.address, error)
+
+    def lost(self, reason: str) -> None:
+        self._give_up(Unreachable(self.address, f"connection lost ({reason}) before the answer came"))
+        self._lost(self)
+
+    def pause_writing(self) -> None:
+        """The peer does not read. Callers are bounded by their own deadlines, so nothing is done here."""
+
+    def resume_writing(self) -> None:
+        """See pause_writing."""

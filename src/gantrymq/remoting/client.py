@@ -1,0 +1,150 @@
+"""Addresses to channels: connect on demand, one connection per address, reconnect with jitter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from gantrymq.errors import Closed, TimedOut, Unreachable
+from gantrymq.protocol.command import Command, Header, SerializeType, encode_request
+from gantrymq.remoting.channel import ClientChannel, PushHandler
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.network import Network, split_address
+from gantrymq.runtime.rng import Rng
+
+CONNECT_TIMEOUT_MS: Final = 3000
+"""As in Apache's clients (connectTimeoutMillis)."""
+BACKOFF_FIRST_S: Final = 0.02
+BACKOFF_MAX_S: Final = 1.0
+"""Pause after failed connects to one address: doubled each time up to the maximum, and shortened at random by up to
+half, so that many clients do not return in step."""
+
+
+class RemotingClient:
+    """Calls peers by address (``host:port``).
+
+    ``requests`` gets what peers send on their own (check-backs, notices). All methods belong to the loop they were
+    first used on. Cancelling a call forgets its answer; the request may have been executed.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        rng: Rng,
+        *,
+        requests: PushHandler | None = None,
+        serialize: SerializeType = SerializeType.JSON,
+    ) -> None:
+        self._network = network
+        self._clock = clock
+        self._rng = rng
+        self._requests = requests
+        self._serialize = serialize
+        self._channels: dict[str, ClientChannel] = {}
+        self._connecting: dict[str, asyncio.Task[ClientChannel]] = {}
+        self._failures: dict[str, tuple[int, float]] = {}
+        self._closed = False
+
+    def ready(self, address: str) -> ClientChannel | None:
+        """The open channel to ``address``; None when ``channel`` must be awaited first."""
+        channel = self._channels.get(address)
+        return channel if channel is not None and channel.alive else None
+
+    def connected_addresses(self) -> list[str]:
+        return [address for address, channel in self._channels.items() if channel.alive]
+
+    async def channel(self, address: str, timeout_ms: int = CONNECT_TIMEOUT_MS) -> ClientChannel:
+        """An open channel; raises Unreachable."""
+        if self._closed:
+            raise Closed("this client is closed; create a new one")
+        channel = self.ready(address)
+        if channel is not None:
+            return channel
+        task = self._connecting.get(address)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._connect(address))
+            self._connecting[address] = task
+            task.add_done_callback(lambda done: self._connecting.pop(address, None) and done.cancelled())
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                # Several callers may wait for one connect; a cancelled one must not take it from the others.
+                return await asyncio.shield(task)
+        except TimeoutError as error:
+            raise Unreachable(address, f"no connection within {timeout_ms} ms") from error
+
+    async def _connect(self, address: str) -> ClientChannel:
+        try:
+            host, port = split_address(address)
+        except ValueError as error:
+            raise Unreachable(address, str(error)) from error
+        failures, not_before = self._failures.get(address, (0, 0.0))
+        pause = not_before - self._clock.monotonic()
+        if pause > 0:
+            await self._clock.sleep(pause)
+        channel = ClientChannel(address, self._clock, self._requests, self._forget)
+        try:
+            await self._network.connect(host, port, channel, CONNECT_TIMEOUT_MS / 1000)
+        except Unreachable:
+            delay = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**failures) * (1 - self._rng.random() / 2)
+            self._failures[address] = (min(failures + 1, 16), self._clock.monotonic() + delay)
+            raise
+        self._failures.pop(address, None)
+        if self._closed:
+            channel.close()
+            raise Closed("this client was closed while it connected")
+        self._channels[address] = channel
+        return channel
+
+    def _forget(self, channel: ClientChannel) -> None:
+        if self._channels.get(channel.address) is channel:
+            del self._channels[channel.address]
+
+    async def call(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_ms: int,
+        remark: str | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> Command:
+        """Ask and wait for the answer, whatever its code. ``timeout_ms`` covers connecting, too.
+
+        Raises Unreachable (not executed, or lost before the answer) or TimedOut (may have been executed).
+        """
+        started = self._clock.monotonic()
+        channel = self.ready(address) or await self.channel(address, timeout_ms)
+        opaque = channel.next_opaque()
+        frame = encode_request(code, opaque, header, body, remark=remark, serialize=self._serialize, extra=extra)
+        remaining_ms = timeout_ms - int((self._clock.monotonic() - started) * 1000)
+        if remaining_ms <= 0:
+            raise TimedOut(f"connecting to {address}", timeout_ms)
+        return await channel.request(opaque, frame, remaining_ms)
+
+    async def call_oneway(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        remark: str | None = None,
+    ) -> None:
+        """Send without an answer; raises Unreachable when there is no connection. Delivery is not confirmed."""
+        channel = self.ready(address) or await self.channel(address)
+        opaque = channel.next_opaque()
+        channel.send(encode_request(code, opaque, header, body, one_way=True, remark=remark, serialize=self._serialize))
+
+    async def close(self) -> None:
+        """Close every connection; calls in flight raise Closed."""
+        self._closed = True
+        for task in list(self._connecting.values()):
+            task.cancel()
+        await asyncio.gather(*self._connecting.values(), return_exceptions=True)
+        for channel in list(self._channels.values()):
+            channel.close()
+        self._channels.clear()

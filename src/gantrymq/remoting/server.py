@@ -1,0 +1,218 @@
+"""Accepts connections and hands every request to its handler; answers of one loop turn leave in one write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import ONE_WAY_FLAG, RESPONSE_FLAG, Command, encode_response
+from gantrymq.protocol.connection import Connection
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.network import Link, Listener, Network
+
+log = logging.getLogger("gantrymq.remoting")
+
+IDLE_SECONDS: Final = 120.0
+"""A connection without traffic for this long is closed, as in every RocketMQ server."""
+_SWEEP_SECONDS: Final = 10.0
+
+Handler = Callable[["Session", Command], bytes | None]
+"""Executes one request and returns its answer as a frame; None when the answer comes later by ``Session.send``, or
+never (one-way). May raise RequestRejected(code, remark) as a short form of that answer."""
+
+
+class Session:
+    """One client's connection, from accept to close."""
+
+    __slots__ = (
+        "_connection",
+        "_heard_at",
+        "_link",
+        "_out",
+        "_scheduled",
+        "_server",
+        "alive",
+        "id",
+        "local",
+        "peer",
+        "writable",
+    )
+
+    def __init__(self, server: RemotingServer, number: int) -> None:
+        self._server = server
+        self._connection: Connection[None] = Connection()
+        self._link: Link | None = None
+        self._out: list[bytes] = []
+        self._scheduled = False
+        self._heard_at = server.clock.monotonic()
+        self.id = number
+        self.alive = False
+        self.writable = True
+        """False while the peer does not read and too much is unsent."""
+        self.peer = ""
+        self.local = ""
+
+    def connected(self, link: Link) -> None:
+        self._link = link
+        self.peer, self.local = link.peer, link.local
+        self.alive = True
+
+    def received(self, data: bytes) -> None:
+        self._heard_at = self._server.clock.monotonic()
+        try:
+            for command in self._connection.receive(data):
+                answer = self._server.execute(self, command)
+                if answer is not None:
+                    self._out.append(answer)
+        except RemoteProtocolError as error:
+            log.warning("closing %s: %s", self.peer, error)
+            self._write_out()
+            self.close()
+            return
+        self._write_out()
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame. All frames of one loop turn leave in one write; after the link is lost this does nothing."""
+        self._out.append(frame)
+        if not self._scheduled:
+            self._scheduled = True
+            self._server.clock.call_soon(self._flush)
+
+    def next_opaque(self) -> int:
+        """A number for a request from this side."""
+        return self._connection.next_opaque()
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+    def close_if_idle(self, now: float) -> None:
+        if now - self._heard_at > IDLE_SECONDS:
+            log.info("closing %s: idle for %d s", self.peer, IDLE_SECONDS)
+            self.close()
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        self._write_out()
+
+    def _write_out(self) -> None:
+        if self._out:
+            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            self._out.clear()
+            if self._link is not None and self.alive:
+                self._link.write(data)
+
+    def lost(self, reason: str) -> None:
+        self.alive = False
+        self._out.clear()
+        self._server.forget(self, reason)
+
+    # A client that sends and never reads must not fill our memory: stop listening to it until it reads.
+    def pause_writing(self) -> None:
+        self.writable = False
+        if self._link is not None:
+            self._link.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        if self._link is not None:
+            self._link.resume_reading()
+
+
+class RemotingServer:
+    """A listening address with its sessions.
+
+    ``handlers``: request code to handler. ``closed``: told once about every session that ended. ``responses``: gets
+    answers to requests that this side sent.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        handlers: Mapping[int, Handler],
+        *,
+        closed: Callable[[Session], None] | None = None,
+        responses: Callable[[Session, Command], None] | None = None,
+    ) -> None:
+        self._network = network
+        self.clock = clock
+        self._handlers = handlers
+        self._closed = closed
+        self._responses = responses
+        self._sessions: dict[int, Session] = {}
+        self._listeners: list[Listener] = []
+        self._accepted = 0
+        self._sweeper: Timer | None = None
+
+    @property
+    def sessions(self) -> list[Session]:
+        return list(self._sessions.values())
+
+    async def start(self, host: str, port: int) -> str:
+        """Listen and return the address; port 0 takes a free one. May be called for several ports."""
+        listener = await self._network.listen(host, port, self._accept)
+        self._listeners.append(listener)
+        if self._sweeper is None:
+            self._sweeper = self.clock.call_later(_SWEEP_SECONDS, self._sweep)
+        return listener.address
+
+    async def close(self) -> None:
+        """Accept nothing more and close every session; queued answers are sent first."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for listener in self._listeners:
+            await listener.close()
+        for session in self.sessions:
+            session._write_out()
+            session.close()
+
+    def _accept(self) -> Session:
+        self._accepted += 1
+        session = Session(self, self._accepted)
+        self._sessions[session.id] = session
+        return session
+
+    def _sweep(self) -> None:
+        now = self.clock.monotonic()
+        for session in self.sessions:
+            session.close_if_idle(now)
+        self._sweeper = self.clock.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def forget(self, session: Session, reason: str) -> None:
+        if self._sessions.pop(session.id, None) is not None and self._closed is not None:
+            log.debug("session of %s ended: %s", session.peer, reason)
+            self._closed(session)
+
+    def execute(self, session: Session, command: Command) -> bytes | None:
+        """Run one command; the answer as a frame, or None when there is none (yet)."""
+        if command.flag & RESPONSE_FLAG:
+            if self._responses is not None:
+                self._responses(session, command)
+            return None
+        handler = self._handlers.get(command.code)
+        if handler is None:
+            answer: bytes | None = encode_response(
+                command,
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                remark=f" request type {command.code} not supported",
+            )
+        else:
+            answer = self._run(handler, session, command)
+        return None if command.flag & ONE_WAY_FLAG else answer
+
+    def _run(self, handler: Handler, session: Session, command: Command) -> bytes | None:
+        try:
+            return handler(session, command)
+        except RequestRejected as refusal:
+            return encode_response(command, refusal.code, remark=refusal.remark)
+        except GantryError as error:
+            log.warning("request %d of %s failed: %s", command.code, session.peer, error)
+            return encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
+        # A defect in one handler must neither take down the connection nor leave its client without an answer.
+        except Exception as error:
+            log.exception("request %d of %s hit a defect", command.code, session.peer)
+            return encode_response(command, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
