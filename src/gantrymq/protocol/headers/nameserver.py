@@ -1,0 +1,66 @@
+"""What brokers, clients and tools ask a name server. Source: wire-protocol.md 2.3.5."""
+
+from __future__ import annotations
+
+from gantrymq.protocol.command import Header
+from gantrymq.protocol.numbers import Int, Long
+
+
+class RegisterBroker(Header, frozen=True, kw_only=True):
+    """REGISTER_BROKER; the body is a RegisterBrokerBody."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    ha_server_addr: str
+    broker_id: Long
+    compressed: bool | None = None
+    body_crc32: Int | None = None
+    """CRC-32 of the body & 0x7FFFFFFF; 0 or absent: not checked."""
+    heartbeat_timeout_millis: Long | None = None
+    enable_acting_master: bool | None = None
+
+
+class RegisterBrokerAnswer(Header, frozen=True, kw_only=True):
+    """Answer to REGISTER_BROKER; the addresses only for slaves."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+class UnregisterBroker(Header, frozen=True, kw_only=True):
+    """UNREGISTER_BROKER."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Long
+
+
+class QueryDataVersion(Header, frozen=True, kw_only=True):
+    """QUERY_DATA_VERSION; the body is the broker's DataVersion."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Long
+
+
+class QueryDataVersionAnswer(Header, frozen=True, kw_only=True):
+    """Answer to QUERY_DATA_VERSION; the body is the name server's DataVersion, if it knows the broker."""
+
+    changed: bool
+
+
+class GetRoute(Header, frozen=True, kw_only=True):
+    """GET_ROUTEINFO_BY_TOPIC; answered with a TopicRoute body."""
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+class DeleteTopicInNameServer(Header, frozen=True, kw_only=True):
+    """DELETE_TOPIC_IN_NAMESRV, in one cluster or in all."""
+
+    topic: str
+    cluster_name: str | None = None

@@ -1,0 +1,61 @@
+"""Which header belongs to which request code, and to its answer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import Header
+from gantrymq.protocol.headers import consumer, nameserver, pull, send, topics, transaction
+
+REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
+    RequestCode.SEND_MESSAGE: send.SendMessageLong,
+    RequestCode.SEND_REPLY_MESSAGE: send.SendMessageLong,
+    RequestCode.SEND_MESSAGE_V2: send.SendMessage,
+    RequestCode.SEND_BATCH_MESSAGE: send.SendMessage,
+    RequestCode.SEND_REPLY_MESSAGE_V2: send.SendMessage,
+    RequestCode.PULL_MESSAGE: pull.PullMessage,
+    RequestCode.LITE_PULL_MESSAGE: pull.PullMessage,
+    RequestCode.QUERY_MESSAGE: pull.QueryMessage,
+    RequestCode.VIEW_MESSAGE_BY_ID: pull.ViewMessage,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: pull.SearchOffset,
+    RequestCode.GET_MAX_OFFSET: pull.GetMaxOffset,
+    RequestCode.GET_MIN_OFFSET: pull.GetMinOffset,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: pull.GetEarliestStoreTime,
+    RequestCode.QUERY_CONSUMER_OFFSET: consumer.QueryConsumerOffset,
+    RequestCode.UPDATE_CONSUMER_OFFSET: consumer.UpdateConsumerOffset,
+    RequestCode.UNREGISTER_CLIENT: consumer.UnregisterClient,
+    RequestCode.CONSUMER_SEND_MSG_BACK: consumer.SendBack,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: consumer.ConsumerListByGroup,
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: consumer.ConsumerIdsChanged,
+    RequestCode.END_TRANSACTION: transaction.EndTransaction,
+    RequestCode.CHECK_TRANSACTION_STATE: transaction.CheckTransactionState,
+    RequestCode.UPDATE_AND_CREATE_TOPIC: topics.CreateTopic,
+    RequestCode.DELETE_TOPIC_IN_BROKER: topics.TopicOnly,
+    RequestCode.GET_TOPIC_CONFIG: topics.TopicOnly,
+    RequestCode.REGISTER_BROKER: nameserver.RegisterBroker,
+    RequestCode.UNREGISTER_BROKER: nameserver.UnregisterBroker,
+    RequestCode.QUERY_DATA_VERSION: nameserver.QueryDataVersion,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: nameserver.GetRoute,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: nameserver.DeleteTopicInNameServer,
+}
+
+ANSWER_HEADERS: Final[dict[RequestCode, type[Header]]] = {
+    RequestCode.SEND_MESSAGE: send.SendMessageAnswer,
+    RequestCode.SEND_MESSAGE_V2: send.SendMessageAnswer,
+    RequestCode.SEND_BATCH_MESSAGE: send.SendMessageAnswer,
+    RequestCode.SEND_REPLY_MESSAGE: send.SendMessageAnswer,
+    RequestCode.SEND_REPLY_MESSAGE_V2: send.SendMessageAnswer,
+    RequestCode.PULL_MESSAGE: pull.PullMessageAnswer,
+    RequestCode.LITE_PULL_MESSAGE: pull.PullMessageAnswer,
+    RequestCode.QUERY_MESSAGE: pull.QueryMessageAnswer,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: pull.OffsetAnswer,
+    RequestCode.GET_MAX_OFFSET: pull.OffsetAnswer,
+    RequestCode.GET_MIN_OFFSET: pull.OffsetAnswer,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: pull.StoreTimeAnswer,
+    RequestCode.QUERY_CONSUMER_OFFSET: pull.OffsetAnswer,
+    RequestCode.HEART_BEAT: consumer.HeartBeatAnswer,
+    RequestCode.REGISTER_BROKER: nameserver.RegisterBrokerAnswer,
+    RequestCode.QUERY_DATA_VERSION: nameserver.QueryDataVersionAnswer,
+}
+"""Headers of successful answers; codes that are not here are answered without one."""

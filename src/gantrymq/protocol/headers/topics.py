@@ -1,0 +1,31 @@
+"""Topics of a broker. Source: CreateTopicRequestHeader; wire-protocol.md 2.3.4."""
+
+from __future__ import annotations
+
+from gantrymq.protocol.command import Header
+from gantrymq.protocol.numbers import Int
+
+
+class CreateTopic(Header, frozen=True, kw_only=True):
+    """UPDATE_AND_CREATE_TOPIC."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: Int
+    write_queue_nums: Int
+    perm: Int
+    topic_filter_type: str
+    """``SINGLE_TAG`` or ``MULTI_TAG``."""
+    topic_sys_flag: Int | None = None
+    order: bool
+    attributes: str | None = None
+    """``+key=value,-key``, e.g. ``+message.type=TRANSACTION`` (5.x)."""
+    force: bool | None = None
+
+
+class TopicOnly(Header, frozen=True, kw_only=True):
+    """Requests about one topic: DELETE_TOPIC_IN_BROKER, GET_TOPIC_CONFIG, ..."""
+
+    topic: str
+    lo: bool | None = None
+    bname: str | None = None
