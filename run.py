@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Set everything up and run it: ``python3 run.py demo`` or ``python3 run.py test``.
+
+Needs Python 3.11 or later with pip, and nothing else: Java comes from a package of the lock file. The first call makes
+``.venv`` beside this file from ``requirements.lock`` (exact versions, checked by hash) and takes some minutes; later
+calls start at once. ``.venv`` is made anew whenever the lock, ``pyproject.toml`` or the Python version changes.
+
+Standard library only, and written so that an old Python can still read it and say what is missing.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.abspath(__file__))
+VENV = os.path.join(ROOT, ".venv")
+LOCK = os.path.join(ROOT, "requirements.lock")
+PROJECT = os.path.join(ROOT, "pyproject.toml")
+OWNED = os.path.join(VENV, "made-by-run.py")
+READY = os.path.join(VENV, "ready-for")
+LOG = os.path.join(VENV, "install.log")
+OLDEST = (3, 11)
+NAMES = ("python3.14", "python3.13", "python3.12", "python3.11", "python3", "python")
+
+USAGE = """usage: python3 run.py COMMAND [arguments]
+
+  demo [--orders N --seed S --dir D --json FILE]   the whole story on this machine; --help says more
+  test [stage ...]                                 every check, as CI runs them; a pytest argument after --
+  gantry ...                                       any other command of gantry
+  lock                                             (maintainers, needs uv) write requirements.lock anew
+"""
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def fail(text):
+    sys.exit("run.py: " + text)
+
+
+def version_of(python):
+    """(major, minor) of an interpreter, or None when it does not run."""
+    ask = "import sys; print(sys.version_info[0], sys.version_info[1])"
+    try:
+        answer = subprocess.run([python, "-c", ask], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        major, minor = answer.stdout.split()
+        return int(major), int(minor)
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return None
+
+
+def find_python():
+    """The interpreter that runs this script when it is new enough, else the first good one on the PATH."""
+    if sys.version_info[:2] >= OLDEST:
+        return sys.executable
+    for name in NAMES:
+        path = shutil.which(name)
+        if path and (version_of(path) or (0, 0)) >= OLDEST:
+            return path
+    return fail(
+        "Python %d.%d or later is needed; this one is %s and none of %s on the PATH is newer. Install one and call it:"
+        " python3.11 run.py ..." % (OLDEST[0], OLDEST[1], sys.version.split()[0], ", ".join(NAMES))
+    )
+
+
+def fingerprint(python):
+    """What .venv was made from. A change of any of it makes a new one."""
+    digest = hashlib.sha256()
+    for path in (LOCK, PROJECT):
+        with open(path, "rb") as file:
+            digest.update(file.read())
+    digest.update(repr((version_of(python), ROOT)).encode())
+    return digest.hexdigest()
+
+
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+class Progress:
+    """One line that keeps moving on a terminal; a line a step anywhere else."""
+
+    def __init__(self, total):
+        self.total = total
+        self.done = 0
+        self.text = ""
+        self.started = time.monotonic()
+        self.live = sys.stdout.isatty()
+        self.stopped = threading.Event()
+        self.ticker = threading.Thread(target=self._tick, daemon=True)
+        self.ticker.start()
+
+    def _line(self):
+        elapsed = int(time.monotonic() - self.started)
+        bar = ""
+        if self.live:
+            filled = 24 * self.done // max(self.total, 1)
+            bar = "#" * filled + "." * (24 - filled) + " "
+        return "  %s%2d/%d  %3d s  %s" % (bar, self.done, self.total, elapsed, self.text)
+
+    def _tick(self):
+        while not self.stopped.wait(0.5 if self.live else 15):
+            self.show()
+
+    def show(self):
+        if self.live:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stdout.write("\r" + self._line()[:width].ljust(width))
+            sys.stdout.flush()
+        else:
+            say(self._line())
+
+    def step(self, text, done=0):
+        self.done += done
+        self.text = text
+        self.show()
+
+    def close(self):
+        self.stopped.set()
+        self.ticker.join()
+        if self.live:
+            sys.stdout.write("\n")
+
+
+def pip_command(python):
+    """The pip to install with: the one inside .venv, or the outer one where venv cannot bring its own."""
+    inside = os.path.join(VENV, "bin", "python")
+    if (
+        subprocess.run(
+            [inside, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ).returncode
+        == 0
+    ):
+        return [inside, "-m", "pip"]
+    return [python, "-m", "pip", "--python", inside]
+
+
+def pip_install(pip, arguments, progress):
+    """Run one pip install, its output going to the log and its steps to ``progress``."""
+    command = [*pip, "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", *arguments]
+    seen = set()
+    with open(LOG, "a") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            universal_newlines=True,
+        )
+        for line in process.stdout:
+            log.write(line)
+            name = re.match(r"Collecting ([A-Za-z0-9._-]+)", line)
+            if name and name.group(1) not in seen:
+                seen.add(name.group(1))
+                progress.step("fetching " + name.group(1), done=1)
+            elif re.match(r"\s*Building wheel", line):
+                progress.step(line.strip())
+            elif line.startswith("Installing collected packages"):
+                progress.step("unpacking %d packages" % len(seen))
+        if process.wait() != 0:
+            progress.close()
+            tail = "".join((read(LOG) or "").splitlines(True)[-25:])
+            fail("pip could not install the locked packages; its last words (all of them in %s):\n%s" % (LOG, tail))
+
+
+def lock_entries():
+    """The lock, cut into one text per package."""
+    entries = re.split(
+        r"(?m)^(?=[a-z0-9])", read(LOCK) or fail("requirements.lock is missing; check out the whole repository")
+    )
+    return [entry for entry in entries if re.match(r"[a-z0-9]", entry)]
+
+
+def install(python):
+    """Fill .venv from the lock. setuptools comes first, so that what builds the others is pinned as well."""
+    pip = pip_command(python)
+    entries = lock_entries()
+    build_tools = [entry for entry in entries if entry.startswith("setuptools==")]
+    progress = Progress(len(entries))
+    handle, first = tempfile.mkstemp(suffix=".txt")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write("".join(build_tools))
+        pip_install(pip, ["--require-hashes", "--no-deps", "-r", first], progress)
+        pip_install(
+            pip, ["--require-hashes", "--no-deps", "--no-build-isolation", "--use-pep517", "-r", LOCK], progress
+        )
+        progress.step("installing gantrymq itself")
+        pip_install(pip, ["--no-deps", "--no-build-isolation", "--editable", ROOT], progress)
+    finally:
+        os.unlink(first)
+    progress.close()
+
+
+def make_venv(python):
+    if os.path.isdir(VENV):
+        if not os.path.exists(OWNED):
+            fail("%s was not made by this script; move it away and call again" % VENV)
+        shutil.rmtree(VENV)
+    say(
+        "run.py: making .venv with Python %d.%d (once; some minutes and about 1 GB, most of it Spark)"
+        % version_of(python)
+    )
+    made = subprocess.run([python, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if (
+        made.returncode != 0
+    ):  # Debian's python3 without python3-venv has no ensurepip; the outer pip can fill .venv as well
+        shutil.rmtree(VENV, ignore_errors=True)
+        subprocess.run([python, "-m", "venv", "--without-pip", VENV], check=True)
+    write(OWNED, "run.py removes and remakes this directory\n")
+    started = time.monotonic()
+    install(python)
+    say("run.py: .venv is ready after %d s" % (time.monotonic() - started))
+
+
+def ready_venv():
+    """The path of .venv's python, after making or remaking .venv where needed."""
+    python = find_python()
+    wanted = fingerprint(python)
+    if read(READY) != wanted:
+        make_venv(python)
+        write(READY, wanted)
+    return os.path.join(VENV, "bin", "python")
+
+
+def write_lock():
+    """Resolve pyproject.toml for every Python and system at once. No index address gets into the file."""
+    uv = shutil.which("uv") or fail("'lock' needs uv on the PATH; nothing else does")
+    command = [
+        uv,
+        "pip",
+        "compile",
+        "pyproject.toml",
+        "--extra",
+        "spark",
+        "--group",
+        "dev",
+        "--universal",
+        "--no-config",
+    ]
+    command += ["--python-version", "3.11", "--generate-hashes", "--no-emit-index-url", "--no-header", "--quiet"]
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("FIND_LINKS")}
+    return subprocess.call([*command, "-o", "requirements.lock", *sys.argv[2:]], cwd=ROOT, env=environment)
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help") or sys.argv[1] not in ("demo", "test", "gantry", "lock"):
+        say(USAGE)
+        return 0 if len(sys.argv) == 2 and sys.argv[1] in ("-h", "--help") else 2
+    command, rest = sys.argv[1], sys.argv[2:]
+    if command == "lock":
+        return write_lock()
+    python = ready_venv()
+    programs = {
+        "demo": ["-m", "gantrymq.cli.main", "demo"],
+        "gantry": ["-m", "gantrymq.cli.main"],
+        "test": [os.path.join(ROOT, "tools", "checks.py")],
+    }
+    return os.execv(python, [python, *programs[command], *rest])
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

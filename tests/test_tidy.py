@@ -1,0 +1,154 @@
+"""What the whole repository promises about itself, checked by reading it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "gantrymq"
+
+MAX_LINES = 600
+"""A module longer than this holds more than one noun."""
+
+NAMES_THAT_SAY_NOTHING = re.compile(r"(Manager|Utils?|Helper|Impl|Wrapper|Service|Holder|Info)$|^Abstract")
+ROCKETMQ_WORDS = {"ClusterInfo"}
+"""Bodies on the wire whose RocketMQ name is what a reader looks for."""
+
+LINKED_HOSTS = {"localhost", "127.0.0.1", "github.com", "www.apache.org", "rocketmq.apache.org", "spark.apache.org"}
+"""The hosts that a text of this repository may point at; a package index or a machine of ours is never among them."""
+
+MACHINE_PATH = re.compile(r"(?<![\w.~}$])/(?:root|home|Users|work|opt|mnt)/\w")
+
+
+def tracked_files() -> list[Path]:
+    """Every file git knows, or would add; recorded bytes (tests/golden) are what they are and are left out."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
+    return [ROOT / name for name in listed if name and not name.startswith("tests/golden/") and (ROOT / name).is_file()]
+
+
+@cache
+def texts() -> dict[Path, str]:
+    found = {}
+    for path in tracked_files():
+        try:
+            found[path] = path.read_text()
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def modules() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path, ast.parse(path.read_text(), str(path))
+
+
+def places(pattern: re.Pattern[str], text: str) -> list[tuple[int, str]]:
+    return [(number, hit) for number, line in enumerate(text.splitlines(), 1) for hit in pattern.findall(line)]
+
+
+def test_the_checks_below_read_something() -> None:
+    assert len(texts()) > 30
+    assert sum(1 for _ in modules()) > 20
+
+
+def test_no_class_has_a_name_that_says_nothing() -> None:
+    bad = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and NAMES_THAT_SAY_NOTHING.search(node.name)
+        and node.name not in ROCKETMQ_WORDS
+    ]
+    assert not bad, "name the thing: " + ", ".join(bad)
+
+
+def test_files_are_opened_by_runtime_only() -> None:
+    bad = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
+        if "runtime" not in path.relative_to(PACKAGE).parts
+    ]
+    assert not bad, "use a Disk (gantrymq.runtime.disk): " + ", ".join(bad)
+
+
+def test_no_module_is_too_long() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path, text in texts().items()
+        if path.suffix == ".py" and (lines := len(text.splitlines())) > MAX_LINES
+    }
+    assert not long, f"over {MAX_LINES} lines: {long}"
+
+
+def test_no_text_points_at_a_host_outside_the_list() -> None:
+    url = re.compile(r"[a-z]+://(?:[^/\s@]*@)?([A-Za-z0-9][A-Za-z0-9.-]*)")
+    bad = [
+        f"{path.relative_to(ROOT)}:{number} {host}"
+        for path, text in texts().items()
+        for number, host in places(url, text)
+        if host not in LINKED_HOSTS
+    ]
+    assert not bad, f"hosts that must not be named (or belong into LINKED_HOSTS): {bad}"
+
+
+def test_no_text_holds_a_path_of_one_machine() -> None:
+    bad = [
+        f"{path.relative_to(ROOT)}:{number} {hit}"
+        for path, text in texts().items()
+        if path != Path(__file__)
+        for number, hit in places(MACHINE_PATH, text)
+    ]
+    assert not bad, f"paths of somebody's machine: {bad}"
+
+
+def locked_versions() -> dict[str, set[str]]:
+    versions: dict[str, set[str]] = {}
+    for name, version in re.findall(r"(?m)^([A-Za-z0-9._-]+)==([^\s;]+)", (ROOT / "requirements.lock").read_text()):
+        versions.setdefault(canonicalize_name(name), set()).add(version)
+    return versions
+
+
+def required() -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["spark"],
+        *project["dependency-groups"]["dev"],
+        *project["build-system"]["requires"],
+    ]
+    return [Requirement(text) for text in listed]
+
+
+@pytest.mark.parametrize("requirement", required(), ids=lambda requirement: requirement.name)
+def test_the_lock_satisfies_what_the_project_asks_for(requirement: Requirement) -> None:
+    versions = locked_versions().get(canonicalize_name(requirement.name), set())
+    assert versions, f"{requirement.name} is not in requirements.lock; write it anew: python3 run.py lock"
+    assert all(requirement.specifier.contains(version) for version in versions)
+
+
+def test_every_locked_package_has_hashes_and_no_address() -> None:
+    entries = re.split(r"(?m)^(?=[a-z0-9])", (ROOT / "requirements.lock").read_text())
+    entries = [entry for entry in entries if re.match(r"[a-z0-9]", entry)]
+    assert len(entries) > 20
+    for entry in entries:
+        assert "--hash=sha256:" in entry, entry.splitlines()[0]
+        assert "://" not in entry and "--index" not in entry and "--find-links" not in entry, entry.splitlines()[0]

@@ -1,0 +1,96 @@
+"""Every check of the project, one after another: what ``python3 run.py test`` and CI run.
+
+``run.py test`` runs all stages; ``run.py test lint tests`` only those named; what follows ``--`` goes to pytest.
+Each stage shows its own output. The end is a table of stages with their times and a plain closing line.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+SOURCES = ["src", "tests", "tools", "run.py"]
+
+# A stage that hangs must not eat the time of CI: seconds after which it is ended and counts as failed.
+STAGE_LIMIT_SECONDS = 30 * 60
+
+
+def run(*command: str | Path) -> bool:
+    """Run one program in the repository with its output shown; whether it succeeded."""
+    shown = " ".join(str(part).removeprefix(f"{BIN}/") for part in command)
+    print(f"$ {shown}", flush=True)
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            timeout=STAGE_LIMIT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        print(f"ended after {STAGE_LIMIT_SECONDS} s without a result", flush=True)
+        return False
+    return done.returncode == 0
+
+
+def lint(_: list[str]) -> bool:
+    present = [source for source in [*SOURCES, "examples", "benchmarks"] if (ROOT / source).exists()]
+    checked = run(BIN / "ruff", "check", *present)
+    return run(BIN / "ruff", "format", "--check", *present) and checked
+
+
+def types(_: list[str]) -> bool:
+    return run(BIN / "mypy")
+
+
+def layers(_: list[str]) -> bool:
+    return run(BIN / "lint-imports")
+
+
+def tests(arguments: list[str]) -> bool:
+    return run(BIN / "python", "-m", "pytest", "--durations=10", *arguments)
+
+
+def demo(_: list[str]) -> bool:
+    return run(BIN / "python", ROOT / "tools" / "demo_without_java.py")
+
+
+STAGES: dict[str, Callable[[list[str]], bool]] = {
+    "lint": lint,
+    "types": types,
+    "layers": layers,
+    "tests": tests,
+    "demo": demo,
+}
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    chosen, for_pytest = arguments[:split] or list(STAGES), arguments[split + 1 :]
+    if unknown := [name for name in chosen if name not in STAGES]:
+        print(f"no such stage: {', '.join(unknown)}; there are {', '.join(STAGES)}")
+        return 2
+    results: list[tuple[str, bool, float]] = []
+    for number, name in enumerate(chosen, start=1):
+        print(f"\n=== {number}/{len(chosen)} {name}", flush=True)
+        started = time.monotonic()
+        results.append((name, STAGES[name](for_pytest), time.monotonic() - started))
+    print("\n=== stages")
+    for name, good, seconds in results:
+        print(f"{name:8} {'passed' if good else 'FAILED'} {seconds:7.1f} s")
+    failed = sum(not good for _, good, _ in results)
+    print(f"stages: {len(results) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
