@@ -1,0 +1,1 @@
+"""JSON bodies as frozen values with ``encode`` and ``decode``."""

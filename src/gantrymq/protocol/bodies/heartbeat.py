@@ -1,0 +1,106 @@
+"""Who a client is and what it wants. Source: HeartbeatData, SubscriptionData; wire-protocol.md 3.3."""
+
+from __future__ import annotations
+
+import enum
+
+from msgspec import field
+
+from gantrymq.message.tags import java_hash, parse_tag_expression
+from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.numbers import Int, Long
+
+ALL = "*"
+"""The expression that matches every message."""
+
+
+class ConsumeType(enum.StrEnum):
+    """How a group gets its messages."""
+
+    PUSH = "CONSUME_PASSIVELY"
+    PULL = "CONSUME_ACTIVELY"
+    POP = "CONSUME_POP"
+
+
+class MessageModel(enum.StrEnum):
+    """Whether the members of a group share its messages or each get all."""
+
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+
+class ConsumeFromWhere(enum.StrEnum):
+    """Where a group starts on a queue that it has no offset for; the last three are deprecated names of the first."""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+    LAST_OFFSET_MIN_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
+    MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
+
+
+class SubscriptionData(Body, frozen=True, kw_only=True):
+    """What a group reads of one topic."""
+
+    topic: str
+    sub_string: str = ALL
+    """``*``, or tags joined by ``||``, or SQL text."""
+    sub_version: Long = 0
+    """When it was made: milliseconds (Java) or nanoseconds (Go) since 1970."""
+    tags_set: list[str] = field(default_factory=list)
+    code_set: list[Int] = field(default_factory=list)
+    """Hashes of the tags; empty: every message."""
+    expression_type: str | None = None
+    """``TAG`` (also when absent) or ``SQL92``."""
+    class_filter_mode: bool | None = None
+    filter_class_source: str | None = None
+
+    @classmethod
+    def of_tags(cls, topic: str, expression: str, version_ms: int) -> SubscriptionData:
+        """The subscription a Java client makes of ``"A || B"`` or ``"*"``. Source: FilterAPI."""
+        tags = sorted(parse_tag_expression(expression))
+        return cls(
+            topic=topic,
+            sub_string=expression.strip() if tags else ALL,
+            sub_version=version_ms,
+            tags_set=tags,
+            code_set=[java_hash(tag) for tag in tags],
+            expression_type="TAG",
+            class_filter_mode=False,
+        )
+
+
+class ConsumerData(Body, frozen=True, kw_only=True):
+    """A consumer group with a member in this client."""
+
+    group_name: str
+    consume_type: ConsumeType = ConsumeType.PUSH
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    subscription_data_set: list[SubscriptionData] = field(default_factory=list)
+    unit_mode: bool | None = None
+
+
+class ProducerData(Body, frozen=True, kw_only=True):
+    """A producer group with a member in this client."""
+
+    group_name: str
+
+
+class HeartbeatData(Body, frozen=True, kw_only=True):
+    """Request body of HEART_BEAT."""
+
+    client_id: str = field(name="clientID")
+    producer_data_set: list[ProducerData] = field(default_factory=list)
+    consumer_data_set: list[ConsumerData] = field(default_factory=list)
+    heartbeat_fingerprint: Int | None = None
+    """Not 0: heartbeat version 2."""
+    without_sub: bool | None = None
+    """True: keep the subscriptions that were sent before."""
+
+
+class ConsumerIdList(Body, frozen=True, kw_only=True):
+    """Answer to GET_CONSUMER_LIST_BY_GROUP: the client ids of the live members."""
+
+    consumer_id_list: list[str] = field(default_factory=list)

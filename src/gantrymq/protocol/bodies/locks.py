@@ -1,0 +1,23 @@
+"""Locks of queues for orderly consumption. Source: LockBatchRequestBody; wire-protocol.md 3.4, 6.5."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.body import Body
+
+
+class LockBatch(Body, frozen=True, kw_only=True):
+    """Request body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+
+    client_id: str
+    consumer_group: str
+    mq_set: list[MessageQueue] = field(default_factory=list)
+    only_this_broker: bool | None = None
+
+
+class LockBatchAnswer(Body, frozen=True, kw_only=True):
+    """The queues that the client holds now."""
+
+    lock_ok_mq_set: list[MessageQueue] = field(name="lockOKMQSet", default_factory=list)

@@ -1,0 +1,224 @@
+"""JSON as Java peers write it (fastjson 1.x): standard JSON, and beside it
+
+* keys that are unquoted integers:             {0:"10.0.0.1:10911"}
+* keys that are objects:                       {{"brokerName":"b","queueId":0,"topic":"T"}:5}
+* objects that name another place by a path:   {"$ref":"$.consumerTable.c1"}
+
+:func:`loads` reads all of it into plain Python values whose keys are texts: an integer key becomes its digits, an
+object key its compact JSON with sorted keys, a reference the value it names. Writers never need the dialect: Java
+takes quoted integers and object keys given as texts.
+
+Source: JSONSerializer, MapSerializer of fastjson 1.2; wire-protocol.md 3.1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from gantrymq.errors import RemoteProtocolError
+
+MAX_DEPTH: Final = 64
+"""Objects and arrays within each other; RocketMQ's own bodies need seven."""
+MAX_REFERENCES: Final = 1000
+"""Per text. Each may stand for a large value, so without a limit a small text could unfold to a huge one."""
+
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_INTEGER: Final = re.compile(r"-?\d+")
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_WORDS: Final = (("true", True), ("false", False), ("null", None))
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"((?:[^\"\\]|\\.)*)\"\]")
+
+
+def loads(data: bytes) -> Any:
+    """The value of a JSON text in Java's dialect. Raises RemoteProtocolError when it is none."""
+    try:
+        if b'"$ref"' not in data:
+            return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass  # not standard JSON: perhaps the dialect
+    try:
+        return _Reader(data.decode()).whole()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"the JSON text is not UTF-8: {error}") from error
+
+
+class _Reference:
+    """A value to be filled in when everything it could name has been read."""
+
+    __slots__ = ("holder", "path")
+
+    def __init__(self, path: str, holder: tuple[Any, ...]) -> None:
+        self.path = path
+        self.holder = holder
+        """The containers around the reference, outermost first."""
+
+
+class _Reader:
+    """One pass of recursive descent over a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._open: list[Any] = []
+        self._references: list[tuple[Any, Any, _Reference]] = []
+        """(container, key or index, what to put there)"""
+
+    def whole(self) -> Any:
+        value = self._value()
+        self._skip_blank()
+        if self._at != len(self._text):
+            self._fail("nothing more")
+        if isinstance(value, _Reference):
+            self._fail("a value that is no reference to itself")
+        self._resolve(value)
+        return value
+
+    def _value(self) -> Any:
+        self._skip_blank()
+        first = self._text[self._at : self._at + 1]
+        if first == "{":
+            return self._object()
+        if first == "[":
+            return self._array()
+        if first == '"':
+            return self._string()
+        for word, value in _WORDS:
+            if self._text.startswith(word, self._at):
+                self._at += len(word)
+                return value
+        return self._number()
+
+    def _object(self) -> Any:
+        result: dict[str, Any] = {}
+        self._enter(result)
+        while not self._closes("}", bool(result)):
+            key = self._key()
+            self._expect(":")
+            self._put(result, key, self._value())
+        self._open.pop()
+        path = result.get("$ref")
+        if len(result) == 1 and isinstance(path, str):
+            return _Reference(path, tuple(self._open))
+        return result
+
+    def _array(self) -> list[Any]:
+        result: list[Any] = []
+        self._enter(result)
+        while not self._closes("]", bool(result)):
+            result.append(None)
+            self._put(result, len(result) - 1, self._value())
+        self._open.pop()
+        return result
+
+    def _enter(self, container: Any) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            raise RemoteProtocolError(f"the JSON text nests deeper than {MAX_DEPTH} levels")
+        self._open.append(container)
+        self._at += 1
+
+    def _closes(self, bracket: str, has_items: bool) -> bool:
+        """Step over the closing bracket (True), or over the comma between two items."""
+        self._skip_blank()
+        if self._text.startswith(bracket, self._at):
+            self._at += 1
+            return True
+        if has_items:
+            self._expect(",")
+        return False
+
+    def _put(self, container: Any, key: Any, value: Any) -> None:
+        if isinstance(value, _Reference):
+            if len(self._references) >= MAX_REFERENCES:
+                raise RemoteProtocolError(f"the JSON text has more than {MAX_REFERENCES} references")
+            self._references.append((container, key, value))
+            value = None
+        container[key] = value
+
+    def _key(self) -> str:
+        self._skip_blank()
+        first = self._text[self._at : self._at + 1]
+        if first == '"':
+            return self._string()
+        if first == "{":
+            value = self._object()
+            if isinstance(value, _Reference):
+                self._fail("a key that can be read without following a reference")
+            return msgspec.json.encode(value, order="sorted").decode()
+        match = _INTEGER.match(self._text, self._at)
+        if match is None:
+            self._fail("a key: a string, an integer or an object")
+        self._at = match.end()
+        return match.group()
+
+    def _string(self) -> str:
+        match = _STRING.match(self._text, self._at)
+        if match is None:
+            self._fail("the end of a string")
+        try:
+            text: str = msgspec.json.decode(match.group(), type=str)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise RemoteProtocolError(f"malformed JSON string at character {self._at}: {error}") from error
+        self._at = match.end()
+        return text
+
+    def _number(self) -> int | float:
+        match = _NUMBER.match(self._text, self._at)
+        if match is None:
+            self._fail("a value")
+        try:
+            number = float(match.group()) if match.group(1) or match.group(2) else int(match.group())
+        except ValueError as error:  # more digits than Python converts
+            raise RemoteProtocolError(f"malformed JSON number at character {self._at}: {error}") from error
+        self._at = match.end()
+        return number
+
+    def _expect(self, mark: str) -> None:
+        self._skip_blank()
+        if not self._text.startswith(mark, self._at):
+            self._fail(repr(mark))
+        self._at += 1
+
+    def _skip_blank(self) -> None:
+        match = _BLANK.match(self._text, self._at)
+        if match is not None:
+            self._at = match.end()
+
+    def _fail(self, expected: str) -> NoReturn:
+        found = self._text[self._at : self._at + 20]
+        raise RemoteProtocolError(f"malformed JSON at character {self._at}: expected {expected}, found {found!r}")
+
+    def _resolve(self, root: Any) -> None:
+        # A reference may only name a finished value without references in it: fastjson writes no others for
+        # RocketMQ's bodies, and neither a circle nor a value that doubles at every level can be built that way.
+        unfinished = {id(container) for _, _, reference in self._references for container in reference.holder}
+        for container, key, reference in self._references:
+            value = _follow(root, reference)
+            if id(value) in unfinished:
+                raise RemoteProtocolError(f"the JSON reference {reference.path!r} names a value that holds references")
+            container[key] = value
+
+
+def _follow(root: Any, reference: _Reference) -> Any:
+    path = reference.path
+    if path == "@":
+        return reference.holder[-1]
+    if path == "..":
+        return reference.holder[-2] if len(reference.holder) > 1 else root
+    value, position = root, 1
+    if not path.startswith("$"):
+        raise RemoteProtocolError(f"the JSON reference {path!r} is of an unknown form")
+    while position < len(path):
+        step = _STEP.match(path, position)
+        if step is None:
+            raise RemoteProtocolError(f"the JSON reference {path!r} is of an unknown form")
+        position = step.end()
+        name, index, quoted = step.groups()
+        try:
+            value = value[int(index)] if isinstance(value, list) else value[name or index or quoted]
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise RemoteProtocolError(f"the JSON reference {path!r} names nothing") from error
+    return value
