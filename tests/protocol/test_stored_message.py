@@ -1,21 +1,228 @@
 from __future__ import annotations
 
-from gantrymq.protocol import stored_message
-from gantrymq.protocol.message_ids import offset_message_id, parse_offset_message_id
+import contextlib
 
-VECTOR = bytes.fromhex(
-    "00000089daa320a73610a6860000000300000000000000000000002a0000000000000400000000000000018bcfe568000a0000020000c350"
-    "0000018bcfe5687b0a00000100002a9f0000000000000000000000000000000568656c6c6f09546f70696354657374002054414753015461"
-    "674102554e49515f4b45590137463030303030313030303102"
-)
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantrymq.errors import LocalProtocolError, MessageIllegal, RemoteProtocolError
+from gantrymq.message import flags
+from gantrymq.message.message import StoredMessage
+from gantrymq.message.queues import LogOffset, QueueOffset
+from gantrymq.protocol import compression, stored_message
+from gantrymq.protocol.stored_message import decode_record, encode_record, encode_stored, pack_host, scan, to_view
+
+INT = st.integers(-(2**31), 2**31 - 1)
+LONG = st.integers(-(2**63), 2**63 - 1)
+PORT = st.integers(0, 65535)
+HOST_V4 = st.builds("{}:{}".format, st.ip_addresses(v=4), PORT)
+HOST_V6 = st.builds("[{}]:{}".format, st.ip_addresses(v=6), PORT)
+HOST = HOST_V4 | HOST_V6
+TOPIC = st.text(max_size=300)
+V4 = pack_host("10.0.0.1:10911")
+V6 = pack_host("[2001:db8::1]:10911")
 
 
-def test_golden_record_decodes_and_encodes_to_the_same_bytes() -> None:
-    message = stored_message.decode_record(VECTOR)
-    assert (message.topic, message.body, message.queue_id, message.queue_offset) == ("TopicTest", b"hello", 3, 42)
-    assert (message.born_host, message.store_host) == ("10.0.0.2:50000", "10.0.0.1:10911")
-    assert message.body_crc == 907060870
-    assert stored_message.encode_stored(message) == VECTOR
-    message_id = offset_message_id(stored_message.pack_host(message.store_host), message.log_offset)
-    assert message_id == "0A00000100002A9F0000000000000400"
-    assert parse_offset_message_id(message_id) == ("10.0.0.1:10911", 1024)
+def make(**changes: object) -> bytes:
+    fields: dict[str, object] = {
+        "topic": b"Orders",
+        "body": b"hello",
+        "properties_text": b"TAGS\x01A\x02",
+        "queue_id": 1,
+        "queue_offset": 2,
+        "log_offset": 3,
+        "born_timestamp": 1700000000000,
+        "born_host": V4,
+        "store_timestamp": 1700000000001,
+        "store_host": V4,
+    }
+    return encode_record(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+@st.composite
+def stored(draw: st.DrawFn) -> StoredMessage:
+    """A message whose size and flags fit its other fields, as the store makes them."""
+    born_host, store_host = draw(HOST), draw(HOST)
+    topic, text, body = draw(TOPIC), draw(st.text(max_size=100)), draw(st.binary(max_size=100))
+    sys_flag = draw(INT) & ~(flags.BORN_HOST_V6 | flags.STORE_HOST_V6)
+    sys_flag |= flags.BORN_HOST_V6 if born_host[0] == "[" else 0
+    sys_flag |= flags.STORE_HOST_V6 if store_host[0] == "[" else 0
+    size = stored_message.record_size(
+        len(topic.encode()), len(body), len(text.encode()), len(pack_host(born_host)), len(pack_host(store_host))
+    )
+    return StoredMessage(
+        topic=topic,
+        queue_id=draw(INT),
+        queue_offset=QueueOffset(draw(LONG)),
+        log_offset=LogOffset(draw(LONG)),
+        size=size,
+        flag=draw(INT),
+        sys_flag=sys_flag,
+        born_timestamp=draw(LONG),
+        born_host=born_host,
+        store_timestamp=draw(LONG),
+        store_host=store_host,
+        reconsume_times=draw(INT),
+        prepared_transaction_offset=LogOffset(draw(LONG)),
+        body_crc=stored_message.crc32(body) & stored_message.CRC_MASK,
+        body=body,
+        properties_text=text,
+    )
+
+
+@given(stored())
+def test_a_record_decodes_to_what_was_encoded(message: StoredMessage) -> None:
+    record = encode_stored(message)
+    assert len(record) == message.size
+    assert decode_record(record) == message
+
+
+@given(stored(), st.binary(max_size=20), st.binary(max_size=20))
+def test_a_record_is_found_between_other_bytes(message: StoredMessage, before: bytes, behind: bytes) -> None:
+    data = before + encode_stored(message) + behind
+    assert decode_record(data, len(before)) == message
+    assert decode_record(memoryview(data), len(before)) == message
+    assert decode_record(bytearray(data), len(before)) == message
+
+
+@given(st.lists(stored(), max_size=4))
+def test_scan_yields_every_record(messages: list[StoredMessage]) -> None:
+    assert list(scan(b"".join(map(encode_stored, messages)))) == messages
+
+
+def test_scan_stops_with_an_error_where_the_records_end() -> None:
+    scanned = scan(make() + b"\0\0")
+    assert next(scanned).body == b"hello"
+    with pytest.raises(RemoteProtocolError, match="cut off"):
+        next(scanned)
+
+
+@given(stored())
+def test_every_cut_of_a_record_is_refused(message: StoredMessage) -> None:
+    record = encode_stored(message)
+    for length in range(len(record)):
+        with pytest.raises(RemoteProtocolError):
+            decode_record(record[:length])
+
+
+@given(stored(), st.data())
+def test_a_flipped_bit_never_raises_anything_but_the_documented_error(
+    message: StoredMessage, data: st.DataObject
+) -> None:
+    record = bytearray(encode_stored(message))
+    bit = data.draw(st.integers(0, len(record) * 8 - 1))
+    record[bit // 8] ^= 1 << bit % 8
+    with contextlib.suppress(RemoteProtocolError):
+        decode_record(record)
+
+
+@given(st.binary(max_size=200), st.integers(-5, 205))
+def test_any_bytes_decode_or_raise_the_documented_error(data: bytes, offset: int) -> None:
+    for magic in (stored_message.MAGIC_V1, stored_message.MAGIC_V2):
+        marked = data[:4] + magic.to_bytes(4, "big") + data[8:]
+        with contextlib.suppress(RemoteProtocolError):
+            decode_record(marked, offset)
+
+
+def test_only_the_body_crc_is_checked_and_only_on_request() -> None:
+    record = make()
+    torn = record.replace(b"hello", b"hellO")
+    with pytest.raises(RemoteProtocolError, match="CRC"):
+        decode_record(torn)
+    assert decode_record(torn, check=False).body == b"hellO"
+    unchecked = torn[:8] + bytes(4) + torn[12:]
+    assert decode_record(unchecked).body == b"hellO"
+
+
+@pytest.mark.parametrize("length", [0, 127, 128, 32767])
+def test_long_topics_take_the_second_layout(length: int) -> None:
+    record = make(topic=b"t" * length)
+    magic = stored_message.MAGIC_V1 if length <= 127 else stored_message.MAGIC_V2
+    assert stored_message.read_size_and_magic(record) == (len(record), magic)
+    assert decode_record(record).topic == "t" * length
+
+
+def test_host_lengths_decide_the_flags() -> None:
+    both = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
+    assert decode_record(make(sys_flag=both | flags.PREPARED)).sys_flag == flags.PREPARED
+    assert decode_record(make(born_host=V6)).sys_flag == flags.BORN_HOST_V6
+    assert (
+        decode_record(make(store_host=V6, sys_flag=flags.COMMITTED)).sys_flag == flags.STORE_HOST_V6 | flags.COMMITTED
+    )
+    assert decode_record(make(born_host=V6, store_host=V6)).store_host == "[2001:db8::1]:10911"
+
+
+def test_field_offsets_are_where_the_constants_say() -> None:
+    record = make(prepared_transaction_offset=77, reconsume_times=5, flag=9)
+    for at, size, value in (
+        (stored_message.AT_SIZE, 4, len(record)),
+        (stored_message.AT_MAGIC, 4, stored_message.MAGIC_V1),
+        (stored_message.AT_QUEUE_ID, 4, 1),
+        (stored_message.AT_FLAG, 4, 9),
+        (stored_message.AT_QUEUE_OFFSET, 8, 2),
+        (stored_message.AT_LOG_OFFSET, 8, 3),
+        (stored_message.AT_SYS_FLAG, 4, 0),
+        (stored_message.AT_BORN_TIMESTAMP, 8, 1700000000000),
+        (stored_message.AT_STORE_TIMESTAMP, 8, 1700000000001),
+        (stored_message.AT_RECONSUME_TIMES, 4, 5),
+        (stored_message.AT_PREPARED_OFFSET, 8, 77),
+        (stored_message.AT_BODY_LENGTH, 4, 5),
+    ):
+        assert int.from_bytes(record[at : at + size], "big") == value
+    assert record[stored_message.AT_BORN_HOST : stored_message.AT_BORN_HOST + 8] == V4
+    assert record[stored_message.AT_STORE_HOST : stored_message.AT_STORE_HOST + 8] == V4
+    assert record[stored_message.AT_BODY :].startswith(b"hello")
+    assert len(record) == stored_message.FIXED_SIZE + len(b"hello" + b"Orders" + b"TAGS\x01A\x02")
+    longer = make(born_host=V6, store_host=V6)
+    assert len(longer) == len(record) + 2 * stored_message.IPV6_EXTRA
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(MessageIllegal, match="32768 bytes"):
+        make(properties_text=b"p" * 32768)
+    with pytest.raises(MessageIllegal, match="topic"):
+        make(topic=b"t" * 32768)
+    with pytest.raises(MessageIllegal, match="number"):
+        make(queue_id=2**31)
+    with pytest.raises(MessageIllegal, match="number"):
+        make(queue_offset=2**63, born_host=V6)
+    with pytest.raises(LocalProtocolError, match="packed host"):
+        make(born_host=b"1234")
+
+
+def test_texts_that_are_not_utf8_do_not_make_a_record_bad() -> None:
+    message = decode_record(make(topic=b"T\xff", properties_text=b"k\x01\xc3\x02"))
+    assert message.topic == "T�"
+    assert message.properties_text == "k\x01�\x02"
+
+
+def test_the_end_mark_of_a_log_file() -> None:
+    blank = stored_message.encode_blank(4096)
+    assert stored_message.read_size_and_magic(blank) == (4096, stored_message.BLANK_MAGIC)
+    with pytest.raises(RemoteProtocolError, match="magic 0xcbd43194"):
+        decode_record(blank + bytes(200))
+    with pytest.raises(RemoteProtocolError, match="cut off"):
+        stored_message.read_size_and_magic(blank, 4)
+
+
+def test_a_view_is_decompressed_and_knows_both_ids() -> None:
+    record = make(
+        body=compression.compress(b"x" * 5000),
+        sys_flag=compression.SENT_FLAGS,
+        properties_text=b"UNIQ_KEY\x01AB\x02KEYS\x01k1 k2\x02",
+    )
+    view = to_view(decode_record(record), "broker-a")
+    assert view.body == b"x" * 5000
+    assert view.compressed_when_stored
+    assert view.message_id == "AB"
+    assert view.offset_message_id == "0A00000100002A9F0000000000000003"
+    assert view.keys == ["k1", "k2"]
+    assert (view.queue.topic, view.queue.broker_name, view.queue.queue_id) == ("Orders", "broker-a", 1)
+
+
+def test_a_view_without_unique_key_is_known_by_its_place() -> None:
+    view = to_view(decode_record(make()), "broker-a")
+    assert view.message_id == view.offset_message_id
+    assert view.tags == "A"
+    assert not view.compressed_when_stored
