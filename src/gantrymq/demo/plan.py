@@ -1,0 +1,82 @@
+"""What will go wrong, and where: decided by the seed before anything starts."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from gantrymq.errors import ConfigError
+from gantrymq.runtime.rng import Rng, SystemRng
+
+MIN_ORDERS = 20
+"""Fewer have no room for every kind of failure."""
+
+MAX_ORDERS = 1_000_000
+"""All orders of a plan are held in memory."""
+
+DECLINED_SHARE = 0.08
+UNKNOWN_SHARE = 0.06
+CERTAIN_UNKNOWN = 20
+"""As many answer UNKNOWN in any run that is large enough, so that check-back has something to decide."""
+
+PRODUCER_KILLS = 3
+ORDERS_PER_EXTRA_KILL = 5_000
+
+
+class Fate(enum.Enum):
+    """What happens when one order is paid."""
+
+    PAID = "paid"
+    DECLINED = "declined"
+    """The local transaction rolls back, and the listener says so."""
+    UNKNOWN_PAID = "unknown_paid"
+    """The local transaction commits, but the listener answers UNKNOWN; the check-back must find the payment."""
+    UNKNOWN_DECLINED = "unknown_declined"
+    """The local transaction rolls back, and the listener answers UNKNOWN; the check-back must find nothing."""
+    PRODUCER_KILLED = "producer_killed"
+    """The local transaction commits, and the process is killed before it can say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Fate of every order by its number, and the number of decided orders at which the broker is killed."""
+
+    fates: tuple[Fate, ...]
+    half_way: int
+    """Orders that are paid before Spark has to be there."""
+    broker_kill_at: int
+
+    def count(self, *fates: Fate) -> int:
+        return sum(fate in fates for fate in self.fates)
+
+
+def make_plan(orders: int, seed: int) -> Plan:
+    """The same arguments give the same plan. Raises ConfigError when ``orders`` is out of range."""
+    if not MIN_ORDERS <= orders <= MAX_ORDERS:
+        raise ConfigError(f"--orders must be {MIN_ORDERS} to {MAX_ORDERS}, not {orders}")
+    rng = SystemRng(seed)
+    fates = [Fate.PAID] * orders
+    kills = PRODUCER_KILLS + orders // ORDERS_PER_EXTRA_KILL
+    for number in _spread(orders, kills, rng):
+        fates[number] = Fate.PRODUCER_KILLED
+    unknown = max(round(orders * UNKNOWN_SHARE), min(CERTAIN_UNKNOWN, orders // 8))
+    wanted = [Fate.UNKNOWN_PAID] * (unknown - unknown // 2) + [Fate.UNKNOWN_DECLINED] * (unknown // 2)
+    wanted += [Fate.DECLINED] * round(orders * DECLINED_SHARE)
+    free = [number for number, fate in enumerate(fates) if fate is Fate.PAID]
+    for fate in wanted:
+        fates[_take(free, rng)] = fate
+    half_way = orders // 2
+    return Plan(tuple(fates), half_way, half_way + 1 + rng.below(max(1, orders // 10)))
+
+
+def _spread(orders: int, count: int, rng: Rng) -> list[int]:
+    """``count`` numbers below ``orders``, one in each of as many equal slices, and not close to its edges."""
+    slice_size = orders / count
+    return [int(index * slice_size + slice_size * (0.1 + 0.8 * rng.random())) for index in range(count)]
+
+
+def _take(numbers: list[int], rng: Rng) -> int:
+    """Remove and return one of ``numbers``; their order is not kept."""
+    place = rng.below(len(numbers))
+    numbers[place], numbers[-1] = numbers[-1], numbers[place]
+    return numbers.pop()

@@ -1,0 +1,46 @@
+"""Ends the demo's processes when the demo itself is gone, however it went (Ctrl-C, SIGKILL, a closed terminal).
+
+A program of its own, in a session of its own: it reads lines ``watch PID`` and ``forget PID`` from a pipe whose other
+end only the demo holds. The end of that pipe means that the demo has ended; what is still watched is then killed,
+whole process groups at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable
+
+
+def kill_group(group: int) -> None:
+    """SIGKILL every process of a group; harmless when it is gone."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return  # macOS says PermissionError for a group of zombies
+
+
+def watch(lines: Iterable[str]) -> set[int]:
+    """Follow the lines to their end; the groups that are to be killed then."""
+    groups: set[int] = set()
+    for line in lines:
+        verb, _, number = line.strip().partition(" ")
+        if not number.isdigit():
+            continue  # the demo was killed in the middle of a line
+        if verb == "watch":
+            groups.add(int(number))
+        elif verb == "forget":
+            groups.discard(int(number))
+    return groups
+
+
+def main() -> None:
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    for group in watch(sys.stdin):
+        kill_group(group)
+
+
+if __name__ == "__main__":
+    main()
