@@ -1,0 +1,100 @@
+"""What the client's calls answer: values only."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from gantrymq.errors import GantryError
+from gantrymq.message.message import MessageView
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.message.transaction import LocalTransactionState
+
+
+class SendStatus(enum.Enum):
+    """How safely a message was stored. In every case it *is* stored. Source: SendStatus; wire-protocol.md 7.6."""
+
+    SEND_OK = 0
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+
+
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a message was stored."""
+
+    status: SendStatus
+    message_id: str
+    """The message's UNIQ_KEY; those of a batch joined by commas."""
+    offset_message_id: str
+    """Where the broker put it: address and log offset in hexadecimal digits."""
+    queue: MessageQueue
+    queue_offset: QueueOffset
+    """Position in ``queue``; of a half message the position in the half queue."""
+    transaction_id: str | None = None
+    region: str = "DefaultRegion"
+
+
+class TransactionSendResult(SendResult, frozen=True, kw_only=True):
+    """What became of a message sent in a transaction."""
+
+    state: LocalTransactionState
+    """What the listener answered; UNKNOWN when it failed, ROLLBACK when it was not asked."""
+    decided: bool
+    """The broker confirmed a commit or a rollback. False: check-back will settle it (state UNKNOWN, or the broker
+    could not be reached; then ``decision_error`` says why)."""
+    listener_error: Exception | None = None
+    """What the listener raised; the state is UNKNOWN then."""
+    decision_error: GantryError | None = None
+    """Why the decision could not be delivered."""
+
+
+class PullStatus(enum.Enum):
+    """What a pull met. Source: PullStatus."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    """Nothing behind the offset yet."""
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    """There were messages, but none with a wanted tag; go on at ``next_offset``."""
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+    """The offset lies outside of ``min_offset .. max_offset``; ``next_offset`` is the nearest one inside."""
+
+
+class PullResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of one queue, in order."""
+
+    status: PullStatus
+    messages: list[MessageView]
+    next_offset: QueueOffset
+    """Where to go on."""
+    min_offset: QueueOffset
+    max_offset: QueueOffset
+    """One behind the last message of the queue when the broker answered."""
+
+
+class RawPull(msgspec.Struct, frozen=True, kw_only=True):
+    """Like PullResult, with the records as the broker sent them, one after the other."""
+
+    status: PullStatus
+    data: bytes
+    next_offset: QueueOffset
+    min_offset: QueueOffset
+    max_offset: QueueOffset
+
+
+class ConsumeStatus(enum.Enum):
+    """What a push consumer's listener answers. Source: ConsumeConcurrentlyStatus."""
+
+    CONSUME_SUCCESS = "CONSUME_SUCCESS"
+    RECONSUME_LATER = "RECONSUME_LATER"
+    """Send the messages back; they come again later, in the end they go to the dead-letter topic."""
+
+
+class ConsumeFromWhere(enum.Enum):
+    """Where a group begins in a queue it has never read. Source: ConsumeFromWhere."""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
