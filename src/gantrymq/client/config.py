@@ -1,0 +1,149 @@
+"""Settings of the clients: one frozen class each, every field with unit, default and reason."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+from gantrymq.errors import ConfigError
+from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.runtime.network import split_address
+
+C = TypeVar("C", bound="ClientConfig")
+
+NAME_SERVERS_HELP: Final = 'write it as "host:port", several as "host:port;host:port" or as a list'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """What every client needs."""
+
+    name_servers: tuple[str, ...]
+    """Addresses; the first that answers is used until it fails."""
+    instance_name: str | None = None
+    """Last part of the client id. Default: process id and a random word, so that no two clients are taken for one."""
+    call_timeout_ms: int = 3_000
+    """For questions beside sends and pulls. Apache's value."""
+    route_refresh_ms: int = 30_000
+    """How often routes are asked for again (pollNameServerInterval)."""
+    heartbeat_interval_ms: int = 30_000
+    """Brokers forget a client after 120 s of silence (heartbeatBrokerInterval)."""
+    close_timeout_ms: int = 5_000
+    """How long ``close`` waits for calls and listeners in flight before it gives them up."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("_ms") and (not isinstance(value, int) or value < 0):
+                raise ConfigError(f"{field.name} must be a number of milliseconds, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Source of the defaults: DefaultMQProducer; wire-protocol.md 7.2."""
+
+    send_timeout_ms: int = 3_000
+    """For one send with all its retries."""
+    retries: int = 2
+    """Further attempts after a failed one, each on the next broker (retryTimesWhenSendFailed)."""
+    compress_over_bytes: int = 4_096
+    """Bodies of this size and more are compressed (compressMsgBodyOverHowmuch)."""
+    compress_level: int = 5
+    """zlib level 1..9; 5 is Apache's choice between speed and size."""
+    max_message_bytes: int = MAX_BODY_BYTES
+    """Larger bodies are refused before they are sent; the broker has its own limit (maxMessageSize)."""
+    default_topic_queue_nums: int = 4
+    """Queues of a topic that the broker creates for its first message."""
+    avoid_slow_brokers: bool = True
+    """Keep away for a while from brokers that failed or were slow (sendLatencyFaultEnable, which Apache has off)."""
+    retry_when_not_stored_ok: bool = False
+    """Send again elsewhere when a message was stored less safely than asked (retryAnotherBrokerWhenNotStoreOK)."""
+    topics: tuple[str, ...] = ()
+    """Topics whose brokers get heartbeats from the start, so that they can ask a restarted producer about older
+    transactions before it sends anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionProducerConfig(ProducerConfig):
+    """A producer with a listener."""
+
+    check_threads: int = 4
+    """Threads that answer check-backs. Apache has 1, which one slow answer blocks."""
+    check_queue_size: int = 2_000
+    """Check-backs that may wait; beyond, UNKNOWN is answered at once and the broker asks again (checkRequestHoldMax)."""
+    end_retries: int = 3
+    """Further attempts to deliver a decision; it is idempotent."""
+    remembered_transactions: int = 100_000
+    """Ended transactions kept in mind to recognise orphaned halves; about 300 bytes each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullConfig(ClientConfig):
+    """Source of the defaults: DefaultMQPullConsumer."""
+
+    pull_timeout_ms: int = 30_000
+    """For one pull with its retries, beside the time it may wait for news."""
+    reconnect: bool = True
+    """Repeat questions that cannot be sent because a broker is away, until their time is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushConfig(ClientConfig):
+    """Source of the defaults: DefaultMQPushConsumer; wire-protocol.md 5.1, 6, 6.7."""
+
+    consume_threads: int = 20
+    """Threads (or concurrent tasks, for an async listener) that run the listener."""
+    consume_batch_size: int = 1
+    """Messages handed to the listener at once, at most (consumeMessageBatchMaxSize)."""
+    pull_batch_size: int = 256
+    """Messages asked for at once. Apache brokers give 32 at most whatever is asked; larger batches cost less each."""
+    pull_suspend_ms: int = 15_000
+    """How long the broker may hold a pull that finds nothing (brokerSuspendMaxTimeMillis)."""
+    pull_timeout_ms: int = 30_000
+    """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
+    max_messages_per_queue: int = 1_000
+    """Messages of one queue that may wait for the listener; above, pulling pauses (pullThresholdForQueue)."""
+    max_bytes_per_queue: int = 100 * 1024 * 1024
+    """The same in bytes of bodies (pullThresholdSizeForQueue)."""
+    max_span_per_queue: int = 2_000
+    """How far the newest pulled message may be ahead of the oldest unfinished one (consumeConcurrentlyMaxSpan)."""
+    max_reconsume_times: int = -1
+    """Deliveries after which a message goes to the dead-letter topic; -1 means 16 (maxReconsumeTimes)."""
+    rebalance_interval_ms: int = 20_000
+    """How often queues are shared out anew without a reason (rocketmq.client.rebalance.waitInterval)."""
+    persist_interval_ms: int = 5_000
+    """How often progress is stored; after a crash at most so much is delivered again (persistConsumerOffsetInterval)."""
+    timestamp_ms: int = 0
+    """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
+
+
+def settings_of(kind: type[C], name_servers: str | Iterable[str], settings: Mapping[str, Any]) -> C:
+    """``settings`` as ``kind``. Raises ConfigError naming an unknown key and the one that was probably meant."""
+    known = {field.name for field in fields(kind)}
+    for name in settings:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "known settings: " + ", ".join(sorted(known))
+            raise ConfigError(f"unknown setting {name!r}; {hint}")
+    values = dict(settings)
+    if isinstance(values.get("topics"), str):
+        values["topics"] = (values["topics"],)
+    if "topics" in values:
+        values["topics"] = tuple(values["topics"])
+    return kind(name_servers=parse_name_servers(name_servers), **values)
+
+
+def parse_name_servers(name_servers: str | Iterable[str]) -> tuple[str, ...]:
+    """Addresses as text or as a list of texts; raises ConfigError saying how to write them."""
+    parts = name_servers.replace(",", ";").split(";") if isinstance(name_servers, str) else list(name_servers)
+    addresses = tuple(part.strip() for part in parts if part.strip())
+    if not addresses:
+        raise ConfigError(f"no name server given; {NAME_SERVERS_HELP}")
+    for address in addresses:
+        try:
+            split_address(address)
+        except ValueError as error:
+            raise ConfigError(f"name_servers: {error}; {NAME_SERVERS_HELP}") from error
+    return addresses
