@@ -72,7 +72,7 @@ class TransactionProducerConfig(ProducerConfig):
     check_threads: int = 4
     """Threads that answer check-backs. Apache has 1, which one slow answer blocks."""
     check_queue_size: int = 2_000
-    """Check-backs that may wait; beyond, UNKNOWN is answered at once and the broker asks again (checkRequestHoldMax)."""
+    """Check-backs that may wait; beyond, UNKNOWN is answered and the broker asks again (checkRequestHoldMax)."""
     end_retries: int = 3
     """Further attempts to deliver a decision; it is idempotent."""
     remembered_transactions: int = 100_000
@@ -114,7 +114,7 @@ class PushConfig(ClientConfig):
     rebalance_interval_ms: int = 20_000
     """How often queues are shared out anew without a reason (rocketmq.client.rebalance.waitInterval)."""
     persist_interval_ms: int = 5_000
-    """How often progress is stored; after a crash at most so much is delivered again (persistConsumerOffsetInterval)."""
+    """How often progress is stored; after a crash so much may be delivered again (persistConsumerOffsetInterval)."""
     timestamp_ms: int = 0
     """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
 

@@ -90,11 +90,3 @@ class ConsumeStatus(enum.Enum):
     CONSUME_SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
     """Send the messages back; they come again later, in the end they go to the dead-letter topic."""
-
-
-class ConsumeFromWhere(enum.Enum):
-    """Where a group begins in a queue it has never read. Source: ConsumeFromWhere."""
-
-    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
-    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
-    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"

@@ -1,0 +1,39 @@
+"""The asyncio client: the same names as the blocking one in ``gantrymq``, with ``await``."""
+
+from gantrymq.client.config import ProducerConfig, PullConfig, PushConfig, TransactionProducerConfig
+from gantrymq.client.producer import Producer
+from gantrymq.client.pull_consumer import PullConsumer
+from gantrymq.client.results import (
+    ConsumeStatus,
+    PullResult,
+    PullStatus,
+    RawPull,
+    SendResult,
+    SendStatus,
+    TransactionSendResult,
+)
+from gantrymq.message.message import Message, MessageView
+from gantrymq.message.queues import MessageQueue
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
+
+__all__ = [
+    "ConsumeFromWhere",
+    "ConsumeStatus",
+    "LocalTransactionState",
+    "Message",
+    "MessageQueue",
+    "MessageView",
+    "Producer",
+    "ProducerConfig",
+    "PullConfig",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
+    "PushConfig",
+    "RawPull",
+    "SendResult",
+    "SendStatus",
+    "TransactionProducerConfig",
+    "TransactionSendResult",
+]

@@ -1,0 +1,232 @@
+"""Gets one request to a broker that stores it: queues of a topic, attempts, brokers to keep away from.
+
+Source: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy; wire-protocol.md 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.client.config import ProducerConfig
+from gantrymq.client.endpoint import Endpoint
+from gantrymq.client.faults import FaultTable
+from gantrymq.client.publish import PublishQueues
+from gantrymq.client.results import SendResult, SendStatus
+from gantrymq.client.routes import fallback_topics, publish_queues
+from gantrymq.errors import GantryError, RequestRejected, RouteNotFound, TimedOut, Unreachable
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.route import QueueData, TopicRoute
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command
+from gantrymq.protocol.headers.send import SendMessageAnswer
+from gantrymq.remoting.channel import ClientChannel
+
+log = logging.getLogger("gantrymq.client")
+
+RETRIED_CODES: Final = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Refusals that another broker may not share. Source: DefaultMQProducer.retryResponseCodes of 5.x."""
+
+_STATUS: Final = {int(status.value): status for status in SendStatus}
+_ROUTE_SOON_S: Final = 1.0
+"""When to look for the real route of a topic that its first message creates."""
+
+
+MakeFrame = Callable[[MessageQueue, int], bytes]
+"""The request for one queue, given its opaque."""
+
+
+class Delivery:
+    """The attempts of all sends of one producer."""
+
+    def __init__(self, endpoint: Endpoint, config: ProducerConfig) -> None:
+        self._endpoint = endpoint
+        self._config = config
+        self._faults = FaultTable()
+        self._publish: dict[str, tuple[TopicRoute, PublishQueues]] = {}
+        self._provisional: set[str] = set()
+        """Topics that their first message will create; their route is a copy of the template's."""
+        self.in_flight = 0
+
+    async def deliver(
+        self,
+        topic: str,
+        message_id: str,
+        make_frame: MakeFrame,
+        deadline: float,
+        queue: MessageQueue | None,
+        *,
+        stay: bool = False,
+    ) -> SendResult:
+        """Make the attempts. ``stay``: after an attempt with unknown outcome, the same broker is asked once more."""
+        endpoint = self._endpoint
+        clock = endpoint.clock
+        error: GantryError | None = None
+        avoid: str | None = None
+        same: str | None = None
+        last = 0 if queue is not None else self._config.retries
+        for attempt in range(last + 1):
+            started = clock.monotonic()
+            remaining_ms = int((deadline - started) * 1000)
+            if remaining_ms <= 0:
+                break
+            target = queue or self._choose(await self.queues(topic, deadline), same, avoid, started)
+            try:
+                address = endpoint.routes.master(target.broker_name)
+                channel = endpoint.ready(address) if address is not None else None
+                if channel is None:
+                    channel = await self.channel_to(target, remaining_ms)
+                opaque = channel.next_opaque()
+                answer = await channel.request(opaque, make_frame(target, opaque), remaining_ms)
+            except (Unreachable, TimedOut) as failure:
+                error = failure
+                same = target.broker_name if stay and same is None else None
+                self._failed(target)
+            else:
+                self._answered(target.broker_name, started)
+                result = send_result(answer, target, message_id)
+                if result is not None and self._settles(result, attempt == last):
+                    self._look_up_soon(topic)
+                    return result
+                error, same = refusal(answer, target, channel.address), None
+                if result is None and answer.code not in RETRIED_CODES:
+                    raise error
+            avoid = target.broker_name
+        raise error or TimedOut(f"sending to topic {topic!r}", self._config.send_timeout_ms)
+
+    def _choose(self, publish: PublishQueues, same: str | None, avoid: str | None, now: float) -> MessageQueue:
+        if same is not None and (queue := publish.choose_on(same)) is not None:
+            return queue
+        return publish.choose(avoid, self._faults, now)
+
+    def _settles(self, result: SendResult, last: bool) -> bool:
+        return last or result.status is SendStatus.SEND_OK or not self._config.retry_when_not_stored_ok
+
+    # Brokers.
+
+    async def channel_to(self, queue: MessageQueue, timeout_ms: int) -> ClientChannel:
+        """The channel to the master that holds ``queue``; raises Unreachable."""
+        address = self._endpoint.routes.master(queue.broker_name)
+        if address is None:
+            await self._endpoint.routes.refresh([queue.topic])
+            address = self._endpoint.routes.master(queue.broker_name)
+        if address is None:
+            raise Unreachable(queue.broker_name, "the name servers know no master of that broker")
+        return self._endpoint.ready(address) or await self._endpoint.channel(address, timeout_ms)
+
+    def _failed(self, queue: MessageQueue) -> None:
+        """A broker could not be reached or did not answer: keep away from it, and see whether it has moved."""
+        if self._config.avoid_slow_brokers:
+            self._faults.failed(queue.broker_name, self._endpoint.clock.monotonic())
+        if self._endpoint.running:
+            self._endpoint.tasks.start("route", self._endpoint.routes.refresh([queue.topic]))
+
+    def _answered(self, broker_name: str, started: float) -> None:
+        if self._config.avoid_slow_brokers:
+            now = self._endpoint.clock.monotonic()
+            self._faults.answered(broker_name, (now - started) * 1000, now)
+
+    # Queues.
+
+    async def queues(self, topic: str, deadline: float | None = None) -> PublishQueues:
+        """The queues of a topic that may be written; those it will have when it does not exist yet."""
+        known = self._endpoint.routes.known(topic)
+        if known is not None:
+            entry = self._publish.get(topic)
+            return entry[1] if entry is not None and entry[0] is known else self._publish_of(topic, known)
+        if deadline is None:
+            return self._publish_of(topic, await self.route(topic))
+        try:
+            async with asyncio.timeout(max(deadline - self._endpoint.clock.monotonic(), 0)):
+                return self._publish_of(topic, await self.route(topic))
+        except TimeoutError as error:
+            raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error
+
+    def _publish_of(self, topic: str, route: TopicRoute) -> PublishQueues:
+        queues = publish_queues(topic, route)
+        if not queues:
+            self._endpoint.routes.forget(topic)
+            raise RouteNotFound(topic, "no broker with a master has a queue of it that may be written")
+        # Producers that start together must not all begin with the same queue.
+        publish = PublishQueues(queues, self._endpoint.rng.below(len(queues)))
+        self._publish[topic] = (route, publish)
+        return publish
+
+    async def route(self, topic: str) -> TopicRoute:
+        """The route of a topic, or of the one it will be made after."""
+        routes = self._endpoint.routes
+        try:
+            return await routes.get(topic)
+        except RouteNotFound as missing:
+            for template in fallback_topics(topic):
+                try:
+                    made = made_after(await routes.get(template), self._config.default_topic_queue_nums)
+                except RouteNotFound:
+                    continue
+                routes.adopt(topic, made)
+                self._provisional.add(topic)
+                return routes.known(topic) or made
+            raise missing
+
+    def _look_up_soon(self, topic: str) -> None:
+        if self._provisional and topic in self._provisional and self._endpoint.running:
+            self._provisional.discard(topic)
+            self._endpoint.tasks.start("new topic", self._look_up(topic))
+
+    async def _look_up(self, topic: str) -> None:
+        await self._endpoint.clock.sleep(_ROUTE_SOON_S)
+        try:
+            await self._endpoint.routes.fetch(topic)
+        except GantryError as error:
+            log.debug("new topic %s: %s", topic, error)
+
+
+def made_after(template: TopicRoute, most_queues: int) -> TopicRoute:
+    """The route a topic will have once its first message has created it."""
+    datas = [
+        QueueData(
+            broker_name=data.broker_name,
+            read_queue_nums=min(most_queues, data.read_queue_nums),
+            write_queue_nums=min(most_queues, data.read_queue_nums),
+            perm=data.perm,
+            topic_sys_flag=data.topic_sys_flag,
+        )
+        for data in template.queue_datas
+    ]
+    return TopicRoute(queue_datas=datas, broker_datas=template.broker_datas)
+
+
+def refusal(answer: Command, queue: MessageQueue, address: str) -> RequestRejected:
+    return RequestRejected(answer.code, answer.remark, request=f"message to {queue}", address=address)
+
+
+def send_result(answer: Command, queue: MessageQueue, message_id: str) -> SendResult | None:
+    """What a broker said about a send; None when it refused."""
+    status = _STATUS.get(answer.code)
+    if status is None:
+        return None
+    header = answer.header(SendMessageAnswer)
+    if header.queue_id != queue.queue_id:
+        queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
+    return SendResult(
+        status=status,
+        message_id=message_id,
+        offset_message_id=header.msg_id,
+        queue=queue,
+        queue_offset=QueueOffset(header.queue_offset),
+        transaction_id=header.transaction_id,
+        region=header.region or "DefaultRegion",
+    )

@@ -1,0 +1,239 @@
+"""One client's end of the conversation with a cluster: connections, identity, routes, membership."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gantrymq.client.config import ClientConfig
+from gantrymq.client.routes import NameServers, Routes
+from gantrymq.errors import Closed, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, Header, encode_request
+from gantrymq.protocol.message_ids import UniqueIds
+from gantrymq.remoting.channel import ClientChannel
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.clock import Clock, SystemClock
+from gantrymq.runtime.network import Network, TcpNetwork, split_address
+from gantrymq.runtime.rng import Rng, SystemRng
+from gantrymq.runtime.tasks import TaskGroupOwner
+
+log = logging.getLogger("gantrymq.client")
+
+RETRY_PAUSE_S: Final = 0.1
+"""Between two attempts of a question that could not be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The outside world of a client; a simulation replaces them."""
+
+    network: Network = field(default_factory=TcpNetwork)
+    clock: Clock = field(default_factory=SystemClock)
+    rng: Rng = field(default_factory=SystemRng)
+
+
+class Endpoint:
+    """Belongs to the event loop and the process it was started in.
+
+    ``pushes``: gets requests that brokers send. ``greet``: called with every new connection to a broker before
+    anything else is sent on it.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        config: ClientConfig,
+        doors: Doors,
+        *,
+        pushes: Callable[[ClientChannel, Command], None] | None = None,
+        greet: Callable[[ClientChannel], None] | None = None,
+    ) -> None:
+        self.owner = owner
+        self.config = config
+        self.clock = doors.clock
+        self.rng = doors.rng
+        self.remoting = RemotingClient(doors.network, doors.clock, doors.rng, requests=pushes)
+        self.name_servers = NameServers(self.remoting, config.name_servers, config.call_timeout_ms)
+        self.routes = Routes(self.name_servers)
+        self.tasks = TaskGroupOwner(owner)
+        self.client_id = ""
+        self._greet = greet
+        self._greeted: dict[str, ClientChannel] = {}
+        self._token = doors.rng.token(4).hex()
+        self._pid = os.getpid()
+        self._ids: UniqueIds | None = None
+        self._running = False
+        self._stopped = False
+
+    def start(self) -> None:
+        """Raises Closed when it was closed before: a client is started once."""
+        if self._stopped:
+            raise Closed(f"this {self.owner} is closed; create a new one")
+        self._running = True
+
+    def check_usable(self) -> None:
+        """Raise Closed unless started and open, UsedAfterFork in a forked child."""
+        if not self._running:
+            raise Closed(
+                f"this {self.owner} is closed; create a new one"
+                if self._stopped
+                else f"this {self.owner} is not started; call start() or use it in a `with` block"
+            )
+        if os.getpid() != self._pid:
+            raise UsedAfterFork(f"this {self.owner} belongs to the parent process; create a new one after the fork")
+
+    async def close(self) -> None:
+        self._running = False
+        self._stopped = True
+        await self.tasks.stop()
+        await self.remoting.close()
+
+    def stop_accepting(self) -> None:
+        """From now on calls raise Closed; what is in flight goes on."""
+        self._running = False
+        self._stopped = True
+
+    @property
+    def running(self) -> bool:
+        return self._running
+
+    # Identity: known with the first connection, because the address is that of our end of it.
+
+    def next_unique_key(self) -> str:
+        ids = self._ids
+        return ids.next() if ids is not None else self._first_unique_key()
+
+    def _first_unique_key(self) -> str:
+        local = next((ready.local for ready in map(self.remoting.ready, self._known()) if ready is not None), "")
+        self._ids = UniqueIds(self.rng, self.clock, _packed(local), self._pid)
+        return self._ids.next()
+
+    def _known(self) -> list[str]:
+        return self.remoting.connected_addresses()
+
+    def _name(self, channel: ClientChannel) -> None:
+        host = split_address(channel.local)[0] if channel.local else "127.0.0.1"
+        self.client_id = f"{host}@{self.config.instance_name or f'{self._pid}#{self._token}'}"
+
+    # Calls to brokers.
+
+    def ready(self, address: str) -> ClientChannel | None:
+        """The open and greeted channel to a broker, when there is one."""
+        channel = self._greeted.get(address)
+        return channel if channel is not None and channel.alive else None
+
+    async def channel(self, address: str, timeout_ms: int) -> ClientChannel:
+        """The channel to a broker; a new one is greeted first. Raises Unreachable."""
+        channel = self.ready(address)
+        if channel is not None:
+            return channel
+        channel = await self.remoting.channel(address, timeout_ms)
+        if self._greeted.get(address) is not channel:
+            self._greeted[address] = channel
+            if not self.client_id:
+                self._name(channel)
+            if self._greet is not None:
+                self._greet(channel)
+        return channel
+
+    async def call(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_ms: int | None = None,
+        remark: str | None = None,
+    ) -> Command:
+        """One question to one broker; the answer whatever its code. Raises Unreachable or TimedOut."""
+        limit_ms = self.config.call_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.clock.monotonic() + limit_ms / 1000
+        channel = self.ready(address) or await self.channel(address, limit_ms)
+        remaining_ms = int((deadline - self.clock.monotonic()) * 1000)
+        if remaining_ms <= 0:
+            raise TimedOut(f"connecting to {address}", limit_ms)
+        opaque = channel.next_opaque()
+        return await channel.request(opaque, encode_request(code, opaque, header, body, remark=remark), remaining_ms)
+
+    async def call_oneway(self, address: str, code: RequestCode, header: Header, body: bytes = b"") -> None:
+        """Send without an answer. Raises Unreachable when there is no connection."""
+        channel = self.ready(address) or await self.channel(address, self.config.call_timeout_ms)
+        channel.send(encode_request(code, channel.next_opaque(), header, body, one_way=True))
+
+    async def ask(
+        self,
+        find_address: Callable[[], str | None],
+        code: RequestCode,
+        header: Header,
+        *,
+        what: str,
+        topic: str | None = None,
+        timeout_ms: int | None = None,
+        accept: Iterable[int] = (ResponseCode.SUCCESS,),
+        again: bool = True,
+    ) -> Command:
+        """A question that may be repeated, until its time is over.
+
+        ``find_address`` is asked before every attempt, after the route of ``topic`` was refreshed. Raises
+        RequestRejected for codes outside of ``accept``, Unreachable or TimedOut when time is over.
+        """
+        limit_ms = self.config.call_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.clock.monotonic() + limit_ms / 1000
+        error: GantryError = Unreachable(what, "no broker of that name is known to the name servers")
+        while (remaining_ms := int((deadline - self.clock.monotonic()) * 1000)) > 0:
+            address = find_address()
+            if address is not None:
+                try:
+                    answer = await self.call(address, code, header, timeout_ms=remaining_ms)
+                except (Unreachable, TimedOut) as failure:
+                    error = failure
+                else:
+                    if answer.code in accept:
+                        return answer
+                    raise RequestRejected(answer.code, answer.remark, request=what, address=address)
+            if not again:
+                break
+            await self.clock.sleep(min(RETRY_PAUSE_S, remaining_ms / 1000))
+            self.check_usable()
+            if topic is not None:
+                await self.routes.refresh([topic])
+        raise error
+
+    async def drain(self, idle: Callable[[], bool], timeout_ms: int) -> bool:
+        """Wait until ``idle``; False when that took longer than ``timeout_ms``."""
+        deadline = self.clock.monotonic() + timeout_ms / 1000
+        while not idle():
+            if self.clock.monotonic() >= deadline:
+                return False
+            await self.clock.sleep(0.005)
+        return True
+
+
+def ignore_outcome(answer: asyncio.Future[Command]) -> None:
+    """For answers nobody waits for: their errors are normal when a broker goes away."""
+    if not answer.cancelled() and (error := answer.exception()) is not None:
+        log.debug("unanswered: %s", error)
+
+
+async def every(clock: Clock, interval_ms: int, work: Callable[[], Awaitable[None]], what: str) -> None:
+    """Run ``work`` at intervals for ever; its errors are logged, and it runs again next time."""
+    while True:
+        await clock.sleep(interval_ms / 1000)
+        try:
+            await work()
+        except GantryError as error:
+            log.warning("%s: %s", what, error)
+
+
+def _packed(local: str) -> bytes:
+    try:
+        return ipaddress.ip_address(split_address(local)[0]).packed
+    except ValueError:
+        return b"\x7f\x00\x00\x01"

@@ -1,0 +1,272 @@
+"""Sends messages. Source: DefaultMQProducerImpl; wire-protocol.md 7."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from gantrymq.client.config import ProducerConfig, settings_of
+from gantrymq.client.delivery import Delivery
+from gantrymq.client.endpoint import Doors, Endpoint
+from gantrymq.client.heartbeat import Heartbeats
+from gantrymq.client.results import SendResult
+from gantrymq.client.send_frame import SendFrames, properties_text
+from gantrymq.errors import GantryError, MessageIllegal
+from gantrymq.message import flags, properties, system_topics
+from gantrymq.message.message import Message
+from gantrymq.message.queues import MessageQueue
+from gantrymq.message.validation import check_message
+from gantrymq.protocol import compression
+from gantrymq.protocol.batch import encode_batch
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import Command, encode_request
+from gantrymq.protocol.headers.send import SendMessage
+from gantrymq.remoting.channel import ClientChannel
+
+log = logging.getLogger("gantrymq.client")
+
+
+class Producer:
+    """Sends messages of one producer group.
+
+    Use it in an ``async with`` block, or call ``start`` and ``close``. One producer serves any number of concurrent
+    sends, and belongs to the event loop and process it was started in: after a fork the child's calls raise
+    UsedAfterFork. Cancelling a send gives up waiting; the message may have been stored.
+    """
+
+    _config_kind: type[ProducerConfig] = ProducerConfig
+
+    def __init__(
+        self, group: str, *, name_servers: str | Iterable[str], doors: Doors | None = None, **settings: Any
+    ) -> None:
+        """``settings``: fields of ProducerConfig. Raises ConfigError or MessageIllegal for an impossible one."""
+        system_topics.check_group(group)
+        self.group = group
+        self._config = settings_of(self._config_kind, name_servers, settings)
+        self._endpoint = Endpoint(
+            type(self).__name__, self._config, doors or Doors(), pushes=self._pushed, greet=self._greet
+        )
+        self._heartbeats = Heartbeats(self._endpoint, self._beat, self._endpoint.routes.masters)
+        self._delivery = Delivery(self._endpoint, self._config)
+        self._frames: dict[MessageQueue, SendFrames] = {}
+
+    async def start(self) -> None:
+        """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there."""
+        self._endpoint.start()
+        for topic in self._config.topics:
+            try:
+                await self._delivery.route(topic)
+            except GantryError as error:
+                log.warning("topic %s is not known yet: %s", topic, error)
+        await self._heartbeats.send()
+        self._heartbeats.start()
+
+    async def close(self) -> None:
+        """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
+
+        May be called again.
+        """
+        if not self._endpoint.running:
+            return
+        self._endpoint.stop_accepting()
+        await self._endpoint.drain(lambda: self._delivery.in_flight == 0, self._config.close_timeout_ms)
+        await self._heartbeats.unregister(producer_group=self.group)
+        await self._endpoint.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """How brokers name this client; empty before the first connection."""
+        return self._endpoint.client_id
+
+    # Sending.
+
+    async def send(
+        self, message: Message, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Send and wait until the broker has stored the message as safely as it is configured to.
+
+        ``queue``: where to; default: the topic's queues in turn. Then a failed attempt is repeated on the next
+        broker (``retries``), within ``timeout_ms`` for all attempts together. A repeated message may be stored twice;
+        both copies have the same ``message_id``.
+
+        Raises MessageIllegal (nothing was sent), RequestRejected (the broker refused), RouteNotFound, Unreachable or
+        TimedOut (it may have been stored).
+        """
+        self._endpoint.check_usable()
+        check_message(message, self._config.max_message_bytes)
+        return await self._send(message, message.properties, 0, queue, timeout_ms)
+
+    async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
+        """Send without an answer: fast, and nobody says whether the message was stored.
+
+        Raises MessageIllegal, RouteNotFound, or Unreachable when there is no connection.
+        """
+        self._endpoint.check_usable()
+        check_message(message, self._config.max_message_bytes)
+        target = queue or (await self._delivery.queues(message.topic)).next()
+        channel = await self._delivery.channel_to(target, self._config.send_timeout_ms)
+        self._stamp(message.properties)
+        body, sys_flag = self._packed(message.body)
+        text = properties_text(message.properties)
+        now_ms = self._endpoint.clock.wall_ms()
+        frames = self._frames_of(target)
+        channel.send(frames.frame(channel.next_opaque(), sys_flag, now_ms, message.flag, text, body, True))
+
+    async def send_batch(
+        self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Send several messages of one topic to one queue, where they lie one behind the other.
+
+        The result names the first one's offset and all message ids, joined by commas. Errors are those of ``send``;
+        MessageIllegal also for an empty batch, mixed topics, delayed messages and retry topics.
+        """
+        self._endpoint.check_usable()
+        check_batch(messages, self._config.max_message_bytes)
+        topic = messages[0].topic
+        deadline = self._deadline(timeout_ms)
+        self._delivery.in_flight += 1
+        try:
+            await self._delivery.queues(topic, deadline)
+            for message in messages:
+                self._stamp(message.properties)
+            ids = ",".join(message.properties[properties.UNIQ_KEY] for message in messages)
+            own = {properties.WAIT: messages[0].properties[properties.WAIT]}
+            self._stamp(own)
+            text, body = properties_text(own), encode_batch(messages)
+
+            def frame(target: MessageQueue, opaque: int) -> bytes:
+                header = self._batch_header(target, text, messages[0].flag)
+                return encode_request(RequestCode.SEND_BATCH_MESSAGE, opaque, header, body)
+
+            return await self._delivery.deliver(topic, ids, frame, deadline, queue)
+        finally:
+            self._delivery.in_flight -= 1
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues a message of ``topic`` may be sent to. Errors: RouteNotFound, Unreachable."""
+        self._endpoint.check_usable()
+        return list((await self._delivery.queues(topic)).queues)
+
+    # The parts.
+
+    async def _send(
+        self,
+        message: Message,
+        values: dict[str, str],
+        sys_flag: int,
+        queue: MessageQueue | None,
+        timeout_ms: int | None,
+        stay: bool = False,
+    ) -> SendResult:
+        """``values``: the properties to send; the message's own, or a copy with additions."""
+        deadline = self._deadline(timeout_ms)
+        self._delivery.in_flight += 1
+        try:
+            if self._endpoint.routes.known(message.topic) is None:
+                # Before the id is made: it holds our address, which the first connection tells.
+                await self._delivery.queues(message.topic, deadline)
+            self._stamp(message.properties)
+            message_id = message.properties[properties.UNIQ_KEY]
+            if values is not message.properties:
+                self._stamp(values, message_id)
+            text = properties_text(values)
+            body, packed = self._packed(message.body)
+            sys_flag |= packed
+            born_ms = self._endpoint.clock.wall_ms()
+            flag = message.flag
+            frames_of = self._frames_of
+
+            def frame(target: MessageQueue, opaque: int) -> bytes:
+                return frames_of(target).frame(opaque, sys_flag, born_ms, flag, text, body, False)
+
+            return await self._delivery.deliver(message.topic, message_id, frame, deadline, queue, stay=stay)
+        finally:
+            self._delivery.in_flight -= 1
+
+    def _deadline(self, timeout_ms: int | None) -> float:
+        return self._endpoint.clock.monotonic() + (timeout_ms or self._config.send_timeout_ms) / 1000
+
+    def _batch_header(self, queue: MessageQueue, text: str, flag: int) -> SendMessage:
+        return SendMessage(
+            producer_group=self.group,
+            topic=queue.topic,
+            default_topic=system_topics.AUTO_CREATE,
+            default_topic_queue_nums=self._config.default_topic_queue_nums,
+            queue_id=queue.queue_id,
+            sys_flag=0,
+            born_timestamp=self._endpoint.clock.wall_ms(),
+            flag=flag,
+            properties=text,
+            reconsume_times=0,
+            unit_mode=False,
+            batch=True,
+            bname=queue.broker_name,
+        )
+
+    def _stamp(self, values: dict[str, str], key: str | None = None) -> None:
+        """Give a message its id, once: retries and later sends of the same object keep it."""
+        if properties.UNIQ_KEY not in values:
+            values[properties.UNIQ_KEY] = key or self._endpoint.next_unique_key()
+        if properties.WAIT not in values:
+            values[properties.WAIT] = "true"
+
+    def _packed(self, body: bytes) -> tuple[bytes, int]:
+        """The body as it travels, and the system flag that says so."""
+        if len(body) < self._config.compress_over_bytes:
+            return body, 0
+        return compression.compress(body, self._config.compress_level), flags.COMPRESSED | flags.COMPRESSION_ZLIB
+
+    def _frames_of(self, queue: MessageQueue) -> SendFrames:
+        frames = self._frames.get(queue)
+        if frames is None:
+            frames = SendFrames(self.group, queue, self._config.default_topic_queue_nums)
+            self._frames[queue] = frames
+        return frames
+
+    # Membership.
+
+    def _beat(self) -> HeartbeatData:
+        return HeartbeatData(
+            client_id=self._endpoint.client_id, producer_data_set=[ProducerData(group_name=self.group)]
+        )
+
+    def _greet(self, channel: ClientChannel) -> None:
+        self._heartbeats.greet(channel)
+
+    def _pushed(self, channel: ClientChannel, command: Command) -> None:
+        """Brokers push nothing to a plain producer that it must answer."""
+
+
+def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
+    """Raise MessageIllegal saying why ``messages`` cannot travel as one batch. Source: MessageBatch."""
+    if not messages:
+        raise MessageIllegal("the batch is empty; give it at least one message")
+    topic = messages[0].topic
+    total = 0
+    for message in messages:
+        check_message(message, max_body_bytes)
+        if message.topic != topic:
+            raise MessageIllegal(f"a batch holds messages of one topic, not of {topic!r} and {message.topic!r}")
+        if topic.startswith(system_topics.RETRY_PREFIX):
+            raise MessageIllegal("a batch cannot be sent to a retry topic")
+        if is_delayed(message.properties):
+            raise MessageIllegal("a batch cannot hold delayed messages; send them one by one")
+        total += len(message.body)
+    if total > max_body_bytes:
+        raise MessageIllegal(f"the batch has {total} bytes of bodies; the limit is {max_body_bytes}. Split it")
+
+
+def is_delayed(values: Mapping[str, str]) -> bool:
+    return any(name in values and values[name] not in ("", "0") for name in properties.DELAYS)

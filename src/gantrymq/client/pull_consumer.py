@@ -1,0 +1,197 @@
+"""Reads chosen queues from chosen offsets. Source: DefaultMQPullConsumer; wire-protocol.md 2.4.3, 5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from gantrymq.client.config import PullConfig, settings_of
+from gantrymq.client.endpoint import Doors, Endpoint
+from gantrymq.client.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.results import PullResult, RawPull
+from gantrymq.client.routes import subscribe_queues
+from gantrymq.errors import ConfigError
+from gantrymq.message import system_topics
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, Header
+from gantrymq.protocol.headers.consumer import QueryConsumerOffset, UpdateConsumerOffset
+from gantrymq.protocol.headers.pull import (
+    GetEarliestStoreTime,
+    GetMaxOffset,
+    GetMinOffset,
+    OffsetAnswer,
+    SearchOffset,
+    StoreTimeAnswer,
+)
+
+_ANSWER_MARGIN_MS: Final = 10_000
+"""How much longer than a broker may hold a pull its answer is waited for."""
+
+
+class PullConsumer:
+    """Reads messages by queue and offset. It keeps no position and shares nothing with other members of its group.
+
+    Questions are repeated while a broker is away (until their time is over; see ``reconnect``), so a restart of the
+    broker is survived. Belongs to the event loop and process it was started in; after a fork calls raise
+    UsedAfterFork. Cancelling a call changes nothing on the broker.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        name_servers: str | Iterable[str],
+        doors: Doors | None = None,
+        **settings: Any,
+    ) -> None:
+        """``group``: needed for ``committed`` and ``commit`` only. ``settings``: fields of PullConfig."""
+        if group is not None:
+            system_topics.check_group(group)
+        self.group = group
+        self._config = settings_of(PullConfig, name_servers, settings)
+        self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())
+
+    async def start(self) -> None:
+        """Needs no network; the first call connects."""
+        self._endpoint.start()
+
+    async def close(self) -> None:
+        """Calls in flight raise Closed. May be called again."""
+        await self._endpoint.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that may be read, freshly asked. Raises RouteNotFound or Unreachable."""
+        self._endpoint.check_usable()
+        return subscribe_queues(topic, await self._endpoint.routes.fetch(topic))
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_count: int = 32,
+        tags: str = "*",
+        *,
+        wait_ms: int = 0,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> PullResult:
+        """Up to ``max_count`` messages from ``offset`` on; fewer do not mean that there are no more.
+
+        ``tags``: ``"*"`` or ``"A || B"``. ``wait_ms``: how long the broker may wait for a message when there is none.
+        Raises RequestRejected, Unreachable or TimedOut.
+        """
+        raw = await self._pull(queue, offset, max_count, max_bytes, tags, wait_ms)
+        return PullResult(
+            status=raw.status,
+            messages=views(raw, queue, tags),
+            next_offset=raw.next_offset,
+            min_offset=raw.min_offset,
+            max_offset=raw.max_offset,
+        )
+
+    async def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> RawPull:
+        """Like ``pull`` for every tag, with the records undecoded; see ``gantrymq.protocol.stored_message``."""
+        return await self._pull(queue, offset, max_count, max_bytes, "*", 0)
+
+    async def min_offset(self, queue: MessageQueue) -> QueueOffset:
+        """Offset of the oldest message that is still there."""
+        header = GetMinOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        return await self._offset(queue, RequestCode.GET_MIN_OFFSET, header)
+
+    async def max_offset(self, queue: MessageQueue) -> QueueOffset:
+        """Offset that the next message will get."""
+        header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, committed=True, bname=queue.broker_name)
+        return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
+
+    async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
+        """Offset of the first message stored at ``timestamp_ms`` (ms since 1970) or later; the end when there is none.
+
+        Apache's 4.x brokers give the nearest message instead.
+        """
+        header = SearchOffset(
+            topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name
+        )
+        return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def earliest_store_time(self, queue: MessageQueue) -> int:
+        """When the oldest message was stored, ms since 1970; negative when the queue is empty."""
+        header = GetEarliestStoreTime(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        answer = await self._ask(queue, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        return answer.header(StoreTimeAnswer).timestamp
+
+    async def committed(self, queue: MessageQueue) -> QueueOffset | None:
+        """The group's stored progress; None when it has none."""
+        header = QueryConsumerOffset(
+            consumer_group=self._group(),
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=False,
+            bname=queue.broker_name,
+        )
+        accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        answer = await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header, accept)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return QueueOffset(answer.header(OffsetAnswer).offset)
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the group's progress: everything below ``offset`` is done."""
+        header = UpdateConsumerOffset(
+            consumer_group=self._group(),
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+            bname=queue.broker_name,
+        )
+        await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    # The parts.
+
+    def _group(self) -> str:
+        if self.group is None:
+            raise ConfigError("committed offsets belong to a group; create the PullConsumer with one")
+        return self.group
+
+    async def _pull(
+        self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, tags: str, wait_ms: int
+    ) -> RawPull:
+        group = self.group or system_topics.TOOLS_CONSUMER
+        header = pull_request(group, queue, offset, max_count, max_bytes, tags=tags, wait_ms=wait_ms)
+        timeout_ms = max(self._config.pull_timeout_ms, wait_ms + _ANSWER_MARGIN_MS if wait_ms else 0)
+        answer = await self._ask(queue, RequestCode.PULL_MESSAGE, header, ANSWERS, timeout_ms)
+        return pull_answer(answer, queue)
+
+    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> QueueOffset:
+        return QueueOffset((await self._ask(queue, code, header)).header(OffsetAnswer).offset)
+
+    async def _ask(
+        self,
+        queue: MessageQueue,
+        code: RequestCode,
+        header: Header,
+        accept: Iterable[int] = (ResponseCode.SUCCESS,),
+        timeout_ms: int | None = None,
+    ) -> Command:
+        self._endpoint.check_usable()
+        routes = self._endpoint.routes
+        await routes.get(queue.topic)
+        return await self._endpoint.ask(
+            lambda: routes.readable(queue.broker_name),
+            code,
+            header,
+            what=f"{code.name.lower().replace('_', ' ')} of {queue}",
+            topic=queue.topic,
+            timeout_ms=timeout_ms,
+            accept=accept,
+            again=self._config.reconnect,
+        )
