@@ -42,7 +42,7 @@ class TopicRoute(Body, frozen=True, kw_only=True):
 
     queue_datas: list[QueueData] = field(default_factory=list)
     broker_datas: list[BrokerData] = field(default_factory=list)
-    filter_server_table: dict[str, list[str]] | None = field(default_factory=dict)
+    filter_server_table: dict[str, list[str]] = field(default_factory=dict)
     order_topic_conf: str | None = None
     """``broker:queues;broker:queues``."""
 
