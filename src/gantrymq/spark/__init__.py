@@ -1,1 +1,24 @@
-"""The PySpark data source ``rocketmq`` and the pipelines built on it."""
+"""The PySpark data source ``rocketmq`` and the pipelines built on it.
+
+Importing this package imports no pyspark; that happens when a name below is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gantrymq.spark.session import spark_session
+    from gantrymq.spark.source import RocketMQDataSource
+
+__all__ = ["RocketMQDataSource", "spark_session"]
+
+_HOMES = {"RocketMQDataSource": "gantrymq.spark.source", "spark_session": "gantrymq.spark.session"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

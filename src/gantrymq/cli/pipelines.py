@@ -1,0 +1,111 @@
+"""``gantry pipeline``: the ready-made Spark jobs."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(name="pipeline", help="Run a ready-made Spark pipeline on this machine.", no_args_is_help=True)
+console = Console()
+errors = Console(stderr=True)
+
+NameServers = Annotated[str, typer.Option("--name-servers", "-n", help="name servers, separated by ';'")]
+Topic = Annotated[str, typer.Option("--topic", "-t", help="topic of order-paid messages")]
+
+
+def _need_spark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        errors.print("[red]The pipelines need PySpark; run: pip install 'gantrymq\\[spark]'[/red]")
+        raise typer.Exit(2)
+
+
+@app.command("order-paid")
+def order_paid(
+    topic: Topic,
+    out: Annotated[str, typer.Option(help="directory of the tables shipping, points and cart")],
+    checkpoint: Annotated[str, typer.Option(help="directory of Spark's checkpoint")],
+    name_servers: NameServers = "127.0.0.1:9876",
+    stop_file: Annotated[
+        str | None, typer.Option(help="end once this file exists and the topic is processed up to its end then")
+    ] = None,
+    until_end: Annotated[bool, typer.Option("--until-end", help="process what is there now, then end")] = False,
+    progress: Annotated[str | None, typer.Option(help="file to append JSON lines to")] = None,
+    interval_ms: Annotated[int, typer.Option(help="least time between two batches, ms")] = 500,
+    master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
+) -> None:
+    """Turn paid orders into shipping, points and cart tables, each order exactly once. Ends with Ctrl-C."""
+    _need_spark()
+    from gantrymq.errors import GantryError
+    from gantrymq.spark.pipelines.order_paid import OrderPaidJob, run
+
+    job = OrderPaidJob(
+        name_servers=name_servers, topic=topic, out=out, checkpoint=checkpoint, stop_file=stop_file,
+        until_end=until_end, progress=progress, interval_ms=interval_ms, master=master,
+    )  # fmt: skip
+    with console.status("starting Spark ...") as status:
+        total = 0
+
+        def show(event: Mapping[str, Any]) -> None:
+            nonlocal total
+            total += event["rows"]["shipping"] if event["event"] == "batch" else 0
+            status.update(f"{event['event']} - {total} orders in the tables since the start")
+
+        try:
+            totals = run(job, show)
+        except GantryError as error:
+            errors.print(f"[red]{error}[/red]")
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt:
+            console.print("stopped; run the same command again to go on")
+            raise typer.Exit(130) from None
+    console.print("rows per table: " + ", ".join(f"{name} {rows}" for name, rows in totals.items()))
+
+
+@app.command("reconcile")
+def reconcile(
+    topic: Topic,
+    orders_db: Annotated[str, typer.Option(help="SQLite file of the order service")],
+    tables: Annotated[str, typer.Option(help="directory of the tables that order-paid wrote")],
+    name_servers: NameServers = "127.0.0.1:9876",
+    json: Annotated[str | None, typer.Option("--json", help="file for the report")] = None,
+    orders_table: Annotated[str, typer.Option(help="table of the orders")] = "orders",
+    paid_status: Annotated[str, typer.Option(help="orders with this status were paid, whatever its case")] = "paid",
+    strict: Annotated[bool, typer.Option("--strict", help="also fail when the topic holds an order twice")] = False,
+    master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
+) -> None:
+    """Compare order database, topic and tables; name every order that is missing, doubled, phantom or wrong."""
+    _need_spark()
+    from gantrymq.errors import GantryError
+    from gantrymq.spark.pipelines.reconcile import Findings, ReconcileJob, run
+
+    job = ReconcileJob(
+        orders_db=orders_db, tables=tables, name_servers=name_servers, topic=topic, json=json,
+        orders_table=orders_table, paid_status=paid_status, strict=strict, master=master,
+    )  # fmt: skip
+    try:
+        with console.status("comparing ..."):
+            report = run(job)
+    except GantryError as error:
+        errors.print(f"[red]{error}[/red]")
+        raise typer.Exit(2) from error
+    view = Table(title=f"{report.paid} paid orders")
+    for heading in ("where", "rows", "missing", "doubled", "phantom", "wrong"):
+        view.add_column(heading, justify="left" if heading == "where" else "right")
+
+    def line(name: str, found: Findings) -> None:
+        kinds = (found.missing, found.doubled, found.phantom, found.wrong)
+        view.add_row(name, str(found.rows), *(str(len(orders)) for orders in kinds))
+        for kind, orders in zip(("missing", "doubled", "phantom", "wrong"), kinds, strict=True):
+            if orders:
+                console.print(f"{name}: {kind}: {', '.join(orders)}")
+
+    line("topic", report.topic)
+    for name, found in report.tables.items():
+        line(name, found)
+    console.print(view)
+    raise typer.Exit(0 if report.ok else 1)

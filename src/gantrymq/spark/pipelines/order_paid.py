@@ -1,0 +1,283 @@
+"""The payment scenario: one paid order becomes a shipping record, a points change and a cleared cart.
+
+Each table gets each order exactly once, in whatever order messages arrive, however often a producer repeats one and
+wherever this job is killed: Spark replays a batch with the same rows, ``tables`` publishes a batch once, and order ids
+already seen are kept in the query's state.
+
+    python -m gantrymq.spark.pipelines.order_paid --name-servers 127.0.0.1:9876 --topic orders-paid \\
+        --out tables --checkpoint checkpoint [--stop-file stop] [--progress progress.jsonl]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gantrymq.errors import GantryError, InvariantViolated
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import Disk, OsDisk, read_whole
+from gantrymq.spark.offsets import Positions, StreamOffset, covers
+from gantrymq.spark.options import Edge, Settings
+from gantrymq.spark.pipelines.events import CENTS_PER_POINT
+from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
+from gantrymq.spark.pipelines.tables import ORDER_TABLES, Table, order_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+EVENT_SCHEMA = "order_id string, user_id string, amount_cents bigint, paid_at_ms bigint"
+LOOK_EVERY_S = 0.2
+"""How often the main thread looks for the stop file and at the query."""
+SINGLE_FILE_ROWS = 200_000
+"""Batches up to this size become one file per table."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderPaidJob:
+    """What to run."""
+
+    name_servers: str
+    topic: str
+    out: str
+    """Directory of the tables."""
+    checkpoint: str
+    """Directory of Spark's checkpoint; together with ``out`` it is the state of this job."""
+    stop_file: str | None = None
+    """The job ends when this file exists and everything that was in the topic at that moment is in the tables."""
+    until_end: bool = False
+    """Process what is in the topic now, then end."""
+    interval_ms: int = 500
+    """Least time between the starts of two batches."""
+    progress: str | None = None
+    """File to which JSON lines are appended."""
+    starting: str = "earliest"
+    """Where a job without a checkpoint begins."""
+    max_offsets_per_trigger: int | None = 200_000
+    read_timeout: str = "120s"
+    master: str = "local[*]"
+    conf: dict[str, str] = field(default_factory=dict)
+
+
+def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
+    """Run until the job's end; returns the rows of each table. Raises GantryError or Spark's error when it fails.
+
+    Killing it at any moment is harmless; run it again with the same directories.
+    """
+    from gantrymq.spark.session import spark_session
+
+    disk = OsDisk()
+    disk.make_dirs(job.out)
+    lock = disk.lock(f"{job.out}/.writer.lock")
+    progress = Progress(job.progress, listener, disk)
+    try:
+        spark = spark_session("gantry order-paid", master=job.master, conf=job.conf)
+        try:
+            totals = _run_query(spark, job, progress, disk)
+        finally:
+            spark.stop()
+        progress.say("stopped", rows=totals)
+        return totals
+    except Exception as error:
+        progress.say("failed", error=str(error).splitlines()[0] if str(error) else type(error).__name__)
+        raise
+    finally:
+        progress.close()
+        lock.release()
+
+
+def _run_query(spark: SparkSession, job: OrderPaidJob, progress: Progress, disk: Disk) -> dict[str, int]:
+    writer = BatchWriter(job, progress, disk)
+    stream = events_of(messages(spark, job)).writeStream.foreachBatch(writer.write)
+    stream = stream.option("checkpointLocation", job.checkpoint).queryName("order-paid")
+    if job.until_end:
+        stream = stream.trigger(availableNow=True)
+    else:
+        stream = stream.trigger(processingTime=f"{job.interval_ms} milliseconds")
+    query = stream.start()
+    progress.say("started", query=str(query.id), topic=job.topic)
+    try:
+        _wait_for_end(query, job, progress, disk)
+    finally:
+        query.stop()
+    return {name: sum(entry.rows for entry in table.entries()) for name, table in writer.tables.items()}
+
+
+def messages(spark: SparkSession, job: OrderPaidJob) -> DataFrame:
+    """The topic as a stream, with what the job needs of each message."""
+    source = (
+        spark.readStream.format("rocketmq")
+        .option("nameServers", job.name_servers)
+        .option("subscribe", job.topic)
+        .option("startingOffsets", job.starting)
+        .option("readTimeout", job.read_timeout)
+        .option("columns", "topic,broker_name,queue_id,queue_offset,body")
+    )
+    if job.max_offsets_per_trigger and not job.until_end:
+        source = source.option("maxOffsetsPerTrigger", str(job.max_offsets_per_trigger))
+    return source.load()
+
+
+def events_of(stream: DataFrame) -> DataFrame:
+    """Each order once: the event's fields where the body is an event, else ``reason`` says why it is none."""
+    from pyspark.sql import functions as f
+
+    text = f.col("body").cast("string")
+    parsed = stream.withColumn("event", f.from_json(text, EVENT_SCHEMA))
+    good = (
+        (f.length("event.order_id") > 0)
+        & (f.length("event.user_id") > 0)
+        & (f.col("event.amount_cents") >= 0)
+        & f.col("event.paid_at_ms").isNotNull()
+    )
+    place = f.concat_ws("/", "topic", "broker_name", "queue_id", "queue_offset")
+    marked = parsed.withColumn("good", f.coalesce(good, f.lit(False)))
+    return (
+        marked.withColumn(
+            "identity",
+            f.when(f.col("good"), f.concat(f.lit("order "), "event.order_id")).otherwise(f.concat(f.lit("at "), place)),
+        )
+        # A producer may send the same order twice (a retry whose answer was lost); the state remembers every order.
+        .dropDuplicates(["identity"])
+        .drop("identity")
+    )
+
+
+def rows_for(name: str, events: DataFrame) -> DataFrame:
+    """The rows of one table out of deduplicated events."""
+    from pyspark.sql import functions as f
+
+    if name == "rejected":
+        reason = f.lit("the body is no order-paid event").alias("reason")
+        return events.where("not good").select("topic", "broker_name", "queue_id", "queue_offset", "body", reason)
+    paid_at = f.timestamp_millis("event.paid_at_ms")
+    common = [f.col("event.order_id").alias("order_id"), f.col("event.user_id").alias("user_id")]
+    own = {
+        "shipping": [f.lit("TO_SHIP").alias("status"), paid_at.alias("paid_at")],
+        "points": [f.expr(f"event.amount_cents div {CENTS_PER_POINT}").alias("points"), paid_at.alias("paid_at")],
+        "cart": [paid_at.alias("cleared_at")],
+    }
+    return events.where("good").select(*common, *own[name])
+
+
+class BatchWriter:
+    """Adds each micro-batch to all tables. Called by Spark, one batch after the other."""
+
+    def __init__(self, job: OrderPaidJob, progress: Progress, disk: Disk) -> None:
+        self.tables: dict[str, Table] = order_tables(job.out, disk)
+        self._checkpoint = job.checkpoint
+        self._progress = progress
+        self._disk = disk
+        self._query: str | None = None
+        self._of_others: dict[str, DataFrame] = {}
+        """Orders that another query has put into a table: its checkpoint is lost, its rows are not."""
+
+    def write(self, batch: DataFrame, number: int) -> None:
+        if self._query is None:
+            self._query = query_id(self._checkpoint, self._disk)
+            self._find_rows_of_others(batch.sparkSession, self._query)
+        if all(table.entry(self._query, number) for table in self.tables.values()):
+            return
+        batch.persist()
+        try:
+            added = {name: self._add(name, batch, number, self._query) for name in self.tables}
+        finally:
+            batch.unpersist()
+        self._progress.say("batch", batch=number, rows=added)
+
+    def _add(self, name: str, batch: DataFrame, number: int, query: str) -> int:
+        rows = rows_for(name, batch)
+        if name in self._of_others:
+            rows = rows.join(self._of_others[name], "order_id", "left_anti")
+        count = rows.count()
+        if count <= SINGLE_FILE_ROWS:
+            rows = rows.coalesce(1)
+        entry = self.tables[name].add(query, number, count, lambda directory: rows.write.parquet(directory))
+        return entry.rows
+
+    def _find_rows_of_others(self, spark: SparkSession, query: str) -> None:
+        for name in ORDER_TABLES:
+            table = self.tables[name]
+            if any(entry.query != query for entry in table.entries()):
+                self._of_others[name] = table.read(spark, without_query=query).select("order_id").distinct().persist()
+
+
+def query_id(checkpoint: str, disk: Disk) -> str:
+    """The id under which Spark keeps this checkpoint; it is there before the first batch runs."""
+    try:
+        return str(msgspec.json.decode(read_whole(disk, f"{checkpoint}/metadata"))["id"])
+    except (FileNotFoundError, msgspec.DecodeError, KeyError) as error:
+        raise InvariantViolated(f"{checkpoint} holds no metadata of a Spark query") from error
+
+
+def _wait_for_end(query: StreamingQuery, job: OrderPaidJob, progress: Progress, disk: Disk) -> None:
+    """Return when the job's end is reached. Raises Spark's error when the query fails."""
+    clock = SystemClock()
+    target: Positions | None = None
+    while query.isActive:
+        if target is None and job.stop_file and disk.exists(job.stop_file):
+            target = _ends(job)
+            progress.say("stopping", target=sum(target.values()))
+        if target is not None and covers(reached_by(query), target):
+            return
+        clock.block(LOOK_EVERY_S)
+    error = query.exception()
+    if error is not None:
+        raise error
+
+
+def _ends(job: OrderPaidJob) -> Positions:
+    """Where the topic ends now."""
+    from gantrymq.spark.source import new_planner
+
+    planner = new_planner(Settings(job.name_servers, topics=(job.topic,)))
+    return planner.edge(Edge.LATEST, planner.queues())
+
+
+def reached_by(query: StreamingQuery) -> Positions:
+    """How far the query has committed its batches; nothing known gives an empty answer."""
+    last: Any = query.lastProgress
+    end = last["sources"][0]["endOffset"] if last and last["sources"] else None
+    if isinstance(end, str):
+        end = msgspec.json.decode(end)
+    return StreamOffset.from_json(end).positions if end else {}
+
+
+def _arguments(argv: Sequence[str] | None) -> OrderPaidJob:
+    parser = argparse.ArgumentParser(prog="order_paid", description="Turn paid orders into shipping, points and cart.")
+    parser.add_argument("--name-servers", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--out", required=True, help="directory of the tables")
+    parser.add_argument("--checkpoint", required=True, help="directory of Spark's checkpoint")
+    parser.add_argument("--stop-file", help="end once this file exists and the topic is processed up to its end then")
+    parser.add_argument("--until-end", action="store_true", help="process what is in the topic now, then end")
+    parser.add_argument("--interval-ms", type=int, default=500, help="least time between two batches")
+    parser.add_argument("--progress", help="file to append JSON lines to")
+    parser.add_argument("--starting", default="earliest", choices=["earliest", "latest"])
+    parser.add_argument("--read-timeout", default="120s", help="how long to try again while brokers are away")
+    parser.add_argument("--master", default="local[*]")
+    return OrderPaidJob(**vars(parser.parse_args(argv)))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status 0 when the end was reached, 1 when the job failed; events go to standard output as JSON lines."""
+    try:
+        run(_arguments(argv), lambda event: _print_line(msgspec.json.encode(event)))
+    except GantryError as error:
+        _print_line(msgspec.json.encode({"event": "error", "error": str(error)}))
+        return 1
+    return 0
+
+
+def _print_line(line: bytes) -> None:
+    sys.stdout.write(line.decode() + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+"""Compare three truths: the order database, what the topic delivered, and what the tables hold.
+
+Every paid order must be in the topic and exactly once in each table; nothing else may be there. Each order that breaks
+this is named.
+
+    python -m gantrymq.spark.pipelines.reconcile --orders-db orders.sqlite --tables tables \\
+        --name-servers 127.0.0.1:9876 --topic orders-paid --json report.json
+
+Exit status: 0 all agree, 1 something is missing, doubled, phantom or wrong, 2 the comparison could not be made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gantrymq.errors import ConfigError, GantryError
+from gantrymq.runtime.disk import OsDisk, write_durably
+from gantrymq.spark.pipelines.events import CENTS_PER_POINT
+from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA
+from gantrymq.spark.pipelines.tables import ORDER_TABLES, order_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileJob:
+    """What to compare."""
+
+    orders_db: str
+    """SQLite file with a table of orders: order_id, user_id, amount_cents, status."""
+    tables: str
+    """Directory of the tables that order-paid wrote."""
+    name_servers: str
+    topic: str
+    json: str | None = None
+    """File for the report."""
+    orders_table: str = "orders"
+    paid_status: str = "paid"
+    """Orders with this status (whatever its case) were paid."""
+    strict: bool = False
+    """Also fail when the topic holds an order twice, although the tables hold it once."""
+    read_timeout: str = "60s"
+    master: str = "local[*]"
+    conf: dict[str, str] = field(default_factory=dict)
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong in one place: order ids, sorted. All empty: nothing."""
+
+    rows: int
+    missing: list[str]
+    """Paid, but not here."""
+    doubled: list[str]
+    """Here more than once."""
+    phantom: list[str]
+    """Here, but not paid (or no such order)."""
+    wrong: list[str]
+    """Here, but with another user, amount or number of points than the order says."""
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of different orders, over all places."""
+
+    missing: int
+    doubled: int
+    """In a table more than once."""
+    phantom: int
+    wrong: int
+    delivered_twice: int
+    """In the topic more than once. Producers may repeat themselves; the tables must not."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome; this is also the form of the JSON file."""
+
+    ok: bool
+    orders: dict[str, int]
+    """Orders in the database by status, as it spells it."""
+    paid: int
+    topic: Findings
+    unreadable: list[str]
+    """Messages that are no order-paid events: topic/broker/queue/offset."""
+    tables: dict[str, Findings]
+    totals: Totals
+
+
+def run(job: ReconcileJob) -> Report:
+    """Compare and write the report. Raises ConfigError when the order database cannot be read."""
+    from gantrymq.spark.session import spark_session
+
+    statuses, orders = read_orders(job)
+    spark = spark_session("gantry reconcile", master=job.master, conf=job.conf)
+    try:
+        report = compare(spark, job, statuses, orders)
+    finally:
+        spark.stop()
+    if job.json:
+        path = os.path.abspath(job.json)
+        write_durably(OsDisk(), path, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    return report
+
+
+Order = tuple[str, str, int]
+"""Order id, user id, amount in cents."""
+
+
+def read_orders(job: ReconcileJob) -> tuple[dict[str, int], list[Order]]:
+    """(orders by status, paid orders) from the order database, read-only. Raises ConfigError saying what is wrong."""
+    if not os.path.exists(job.orders_db):
+        raise ConfigError(f"there is no order database {job.orders_db}; give the SQLite file of the order service")
+    if not job.orders_table.isidentifier():
+        raise ConfigError(f"{job.orders_table!r} is no table name")
+    try:
+        with sqlite3.connect(f"file:{job.orders_db}?mode=ro", uri=True) as database:
+            statuses = dict(
+                database.execute(f"SELECT status, count(*) FROM {job.orders_table} GROUP BY status ORDER BY status")
+            )
+            paid = database.execute(
+                f"SELECT order_id, user_id, amount_cents FROM {job.orders_table} WHERE lower(status) = lower(?)",
+                (job.paid_status,),
+            ).fetchall()
+    except sqlite3.Error as error:
+        raise ConfigError(
+            f"{job.orders_db} cannot be read: {error}; it needs a table {job.orders_table} with the columns "
+            f"order_id, user_id, amount_cents, status"
+        ) from error
+    return {str(status): count for status, count in statuses.items()}, paid
+
+
+def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], orders: Sequence[Order]) -> Report:
+    """The comparison itself, on a running session."""
+    from pyspark.sql import functions as f
+
+    paid = spark.createDataFrame(
+        [(order, user, int(amount)) for order, user, amount in orders],
+        "order_id string, paid_user string, paid_cents bigint",
+    ).persist()
+    delivered = _delivered(spark, job).persist()
+    unreadable = [row[0] for row in delivered.where("order_id is null").select("place").collect()]
+    same_user = f.col("user_id") == f.col("paid_user")
+    topic = findings(
+        paid, delivered.where("order_id is not null"), same_user & (f.col("amount_cents") == f.col("paid_cents"))
+    )
+    right: dict[str, Column] = {
+        "shipping": same_user,
+        "points": same_user & (f.col("points") == f.expr(f"paid_cents div {CENTS_PER_POINT}")),
+        "cart": same_user,
+    }
+    tables = order_tables(job.tables)
+    found = {name: findings(paid, tables[name].read(spark), right[name]) for name in ORDER_TABLES}
+    totals = Totals(
+        missing=_different(one.missing for one in (topic, *found.values())),
+        doubled=_different(one.doubled for one in found.values()),
+        phantom=_different(one.phantom for one in (topic, *found.values())),
+        wrong=_different(one.wrong for one in (topic, *found.values())),
+        delivered_twice=len(topic.doubled),
+    )
+    bad = totals.missing + totals.doubled + totals.phantom + totals.wrong
+    return Report(
+        ok=bad == 0 and not (job.strict and totals.delivered_twice),
+        orders=statuses,
+        paid=len(orders),
+        topic=topic,
+        unreadable=sorted(unreadable),
+        tables=found,
+        totals=totals,
+    )
+
+
+def findings(paid: DataFrame, rows: DataFrame, right: Column) -> Findings:
+    """Compare rows with paid orders. ``right``: whether a row fits its order."""
+    from pyspark.sql import functions as f
+
+    rows = rows.persist()
+    try:
+        counted = rows.groupBy("order_id").agg(f.count("*").alias("times"))
+        joined = counted.join(paid, "order_id", "full").withColumn("known", f.col("paid_user").isNotNull())
+        broken = joined.where("times is null or times > 1 or not known").select("order_id", "times", "known").collect()
+        wrong = rows.join(paid, "order_id").where(~f.coalesce(right, f.lit(False))).select("order_id").distinct()
+        return Findings(
+            rows=rows.count(),
+            missing=sorted(row.order_id for row in broken if row.times is None),
+            doubled=sorted(row.order_id for row in broken if row.times is not None and row.times > 1),
+            phantom=sorted(str(row.order_id) for row in broken if not row.known),
+            wrong=sorted(row.order_id for row in wrong.collect()),
+        )
+    finally:
+        rows.unpersist()
+
+
+def _different(lists: object) -> int:
+    return len({order for one in lists for order in one})  # type: ignore[attr-defined]
+
+
+def _delivered(spark: SparkSession, job: ReconcileJob) -> DataFrame:
+    """Every message of the topic: the event's fields (null where it is none) and its place."""
+    from pyspark.sql import functions as f
+
+    messages = (
+        spark.read.format("rocketmq")
+        .option("nameServers", job.name_servers)
+        .option("subscribe", job.topic)
+        .option("readTimeout", job.read_timeout)
+        .option("columns", "topic,broker_name,queue_id,queue_offset,body")
+        .load()
+    )
+    event = f.from_json(f.col("body").cast("string"), EVENT_SCHEMA).alias("event")
+    place = f.concat_ws("/", "topic", "broker_name", "queue_id", "queue_offset").alias("place")
+    return messages.select(event, place).select("event.*", "place")
+
+
+def _arguments(argv: Sequence[str] | None) -> ReconcileJob:
+    parser = argparse.ArgumentParser(prog="reconcile", description="Compare order database, topic and tables.")
+    parser.add_argument("--orders-db", required=True, help="SQLite file of the order service")
+    parser.add_argument("--tables", required=True, help="directory of the tables that order-paid wrote")
+    parser.add_argument("--name-servers", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--json", help="file for the report")
+    parser.add_argument("--orders-table", default="orders")
+    parser.add_argument("--paid-status", default="paid", help="orders with this status were paid, whatever its case")
+    parser.add_argument("--strict", action="store_true", help="also fail when the topic holds an order twice")
+    parser.add_argument("--master", default="local[*]")
+    return ReconcileJob(**vars(parser.parse_args(argv)))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the totals as one JSON line."""
+    try:
+        report = run(_arguments(argv))
+    except GantryError as error:
+        sys.stderr.write(f"reconcile: {error}\n")
+        return 2
+    sys.stdout.write(
+        msgspec.json.encode({"ok": report.ok, "paid": report.paid, "totals": report.totals}).decode() + "\n"
+    )
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Tables of Parquet files to which a micro-batch is added exactly once.
+
+    <table>/data/<query>-<batch>/part-*.parquet     rows of one batch; nobody reads them until they are named below
+    <table>/_manifest/<batch>-<query>.json          names the files of a batch; its rename is the commit
+
+Spark runs a batch again after a crash, with the same number and the same rows. A batch whose manifest entry exists is
+done; the files of one without it are thrown away and written again. So a crash at any line leaves the table without the
+batch or with all of it, once. One writer at a time: the writer holds the lock of the tables' directory.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gantrymq.errors import StoreFormatUnknown
+from gantrymq.runtime.disk import Disk, OsDisk, read_whole, write_durably
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class BatchEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What the manifest says about one batch."""
+
+    version: int = 1
+    query: str
+    """Id of the streaming query, which stays the same as long as its checkpoint lives."""
+    batch: int
+    rows: int
+    files: tuple[str, ...]
+    """Relative to the table's directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table on a file system that all Spark processes see."""
+
+    path: str
+    schema: str
+    """Columns as DDL."""
+    disk: Disk
+
+    def entry(self, query: str, batch: int) -> BatchEntry | None:
+        """The entry of a batch that was published, else None."""
+        path = self._entry_path(query, batch)
+        return self._read_entry(path) if self.disk.exists(path) else None
+
+    def entries(self) -> list[BatchEntry]:
+        """All published batches, by number."""
+        manifest = f"{self.path}/_manifest"
+        return [self._read_entry(f"{manifest}/{name}") for name in self.disk.list(manifest) if name.endswith(".json")]
+
+    def add(self, query: str, batch: int, rows: int, write: Callable[[str], None]) -> BatchEntry:
+        """Publish a batch, unless it is already there; ``write`` puts its Parquet files into the directory it is given.
+
+        On return the batch is durable. After a crash inside, the table is as before.
+        """
+        done = self.entry(query, batch)
+        if done is not None:
+            return done
+        name = f"data/{query}-{batch:010d}"
+        directory = Path(self.path) / name
+        shutil.rmtree(directory, ignore_errors=True)
+        files: list[str] = []
+        if rows:
+            write(str(directory))
+            files = sorted(f"{name}/{part.name}" for part in directory.glob("*.parquet"))
+            self._make_durable(directory, files)
+        entry = BatchEntry(query=query, batch=batch, rows=rows, files=tuple(files))
+        self.disk.make_dirs(f"{self.path}/_manifest")
+        write_durably(self.disk, self._entry_path(query, batch), msgspec.json.encode(entry))
+        return entry
+
+    def _make_durable(self, directory: Path, files: list[str]) -> None:
+        for file in files:
+            opened = self.disk.open(f"{self.path}/{file}")
+            try:
+                opened.sync()
+            finally:
+                opened.close()
+        self.disk.sync_dir(str(directory))
+        self.disk.sync_dir(str(directory.parent))
+
+    def _entry_path(self, query: str, batch: int) -> str:
+        return f"{self.path}/_manifest/{batch:010d}-{query}.json"
+
+    def _read_entry(self, path: str) -> BatchEntry:
+        try:
+            entry = msgspec.json.decode(read_whole(self.disk, path), type=BatchEntry)
+        except msgspec.DecodeError as error:
+            raise StoreFormatUnknown(f"{path} is no manifest entry: {error}") from error
+        if entry.version != 1:
+            raise StoreFormatUnknown(f"{path} has version {entry.version}; this release reads version 1")
+        return entry
+
+    def read(self, spark: SparkSession, *, without_query: str | None = None) -> DataFrame:
+        """The table as a data frame; ``without_query`` leaves out what that query wrote."""
+        files = [
+            f"{self.path}/{file}" for entry in self.entries() if entry.query != without_query for file in entry.files
+        ]
+        if not files:
+            return spark.createDataFrame([], schema=self.schema)
+        return spark.read.schema(self.schema).parquet(*files)
+
+
+SCHEMAS = {
+    "shipping": "order_id string, user_id string, status string, paid_at timestamp",
+    "points": "order_id string, user_id string, points bigint, paid_at timestamp",
+    "cart": "order_id string, user_id string, cleared_at timestamp",
+    "rejected": "topic string, broker_name string, queue_id int, queue_offset bigint, body binary, reason string",
+}
+"""Tables of the order-paid pipeline: one row per order in each of the first three; ``rejected`` holds messages that are
+no order-paid events, so that nothing vanishes."""
+
+ORDER_TABLES = ("shipping", "points", "cart")
+
+
+def order_tables(directory: str, disk: Disk | None = None) -> dict[str, Table]:
+    """The tables of the order-paid pipeline below ``directory``."""
+    return {name: Table(f"{directory}/{name}", schema, disk or OsDisk()) for name, schema in SCHEMAS.items()}
+
+
+def read_table(spark: SparkSession, path: str) -> DataFrame:
+    """A table by the path of its directory, for example ``out/shipping``. Raises StoreFormatUnknown for another name."""
+    name = Path(path).name
+    if name not in SCHEMAS:
+        raise StoreFormatUnknown(f"{path} is no table of the pipelines; there are {', '.join(SCHEMAS)}")
+    return Table(str(path), SCHEMAS[name], OsDisk()).read(spark)

@@ -1,0 +1,137 @@
+"""What the driver asks the cluster: which queues there are, and where they begin and end."""
+
+from __future__ import annotations
+
+import re
+
+from gantrymq.errors import ConfigError, GantryError, RouteNotFound
+from gantrymq.message import system_topics
+from gantrymq.message.queues import MessageQueue
+from gantrymq.runtime.rng import Rng
+from gantrymq.spark.connections import Connections
+from gantrymq.spark.offsets import EARLIEST, LATEST, Positions, covers, describe
+from gantrymq.spark.options import Bound, Edge, Instant, Settings
+from gantrymq.spark.patience import BlockingClock, Patience
+
+FIRST_LOOK_TIMEOUT_MS = 15_000
+"""How long an unknown topic is waited for when a query starts: long enough for a broker that registers just now, short
+enough for someone who mistyped the name."""
+
+
+class _Behind(GantryError):
+    """Queues end before the place a stream has already read up to."""
+
+    retryable = True
+
+    def __init__(self, queues: list[MessageQueue]) -> None:
+        self.queues = queues
+        super().__init__(
+            f"{describe(queues)} end before what was already read: messages were lost or the topic was made anew. "
+            f"With the option failOnDataLoss=false the stream waits there for new ones; otherwise use a new checkpoint"
+        )
+
+
+class Planner:
+    """Asks for queues and positions on behalf of one query; tries again while brokers restart."""
+
+    def __init__(self, settings: Settings, connections: Connections, clock: BlockingClock, rng: Rng) -> None:
+        self._settings = settings
+        self._connections = connections
+        self._clock = clock
+        self._patience = Patience(settings.read_timeout_ms, clock, rng)
+        self._first_look = Patience(min(settings.read_timeout_ms, FIRST_LOOK_TIMEOUT_MS), clock, rng)
+        self._queues: list[MessageQueue] = []
+        self._looked_at = 0.0
+
+    def queues(self) -> list[MessageQueue]:
+        """The queues this query reads. Looked up again every ``discoveryInterval``; a queue once known stays."""
+        now = self._clock.monotonic()
+        if not self._queues:
+            self._queues = self._first_look.call("looking up the queues", self._look_up)
+            self._looked_at = now
+        elif now - self._looked_at >= self._settings.discovery_interval_ms / 1000:
+            found = self._patience.call("looking up new queues", self._look_up)
+            self._queues = sorted({*self._queues, *found})
+            self._looked_at = now
+        return self._queues
+
+    def _look_up(self) -> list[MessageQueue]:
+        settings = self._settings
+        if settings.queues:
+            return list(settings.queues)
+        reader = self._connections.reader(settings.name_servers)
+        found = [queue for topic in self._topics() for queue in reader.queues(topic)]
+        if not found and settings.pattern is None:
+            raise RouteNotFound(", ".join(settings.topics), "it has no readable queue")
+        return sorted(found)
+
+    def _topics(self) -> list[str]:
+        pattern = self._settings.pattern
+        if pattern is None:
+            return list(self._settings.topics)
+        known = self._connections.lister(self._settings.name_servers).topics()
+        return [topic for topic in known if re.fullmatch(pattern, topic) and not is_internal(topic)]
+
+    def edge(self, edge: Edge, queues: list[MessageQueue]) -> Positions:
+        """Begin or end of each queue, now."""
+        reader = self._connections.reader(self._settings.name_servers)
+        ask = reader.min_offset if edge is Edge.EARLIEST else reader.max_offset
+        return {
+            queue: self._patience.call(f"asking for the {edge.value} offset of {queue}", lambda q=queue: int(ask(q)))  # type: ignore[misc]
+            for queue in queues
+        }
+
+    def latest(self, queues: list[MessageQueue], reached: Positions) -> Positions:
+        """The end of each queue, never before what was ``reached``.
+
+        A broker that has just restarted may know less for a moment. When that does not pass: _Behind, or without
+        ``failOnDataLoss`` the places already reached.
+        """
+
+        def ask() -> Positions:
+            found = self.edge(Edge.LATEST, queues)
+            known = {queue: offset for queue, offset in reached.items() if queue in found}
+            if not covers(found, known):
+                raise _Behind([queue for queue in known if found[queue] < known[queue]])
+            return found
+
+        if self._settings.fail_on_data_loss:
+            return self._patience.call("asking for new messages", ask)
+        found = self.edge(Edge.LATEST, queues)
+        return {queue: max(offset, reached.get(queue, 0)) for queue, offset in found.items()}
+
+    def resolve(self, bound: Bound, option: str) -> Positions:
+        """Where a bound lies in every queue, now. Raises ConfigError when it names a queue that does not exist."""
+        queues = self.queues()
+        if isinstance(bound, Edge):
+            return self.edge(bound, queues)
+        if isinstance(bound, Instant):
+            return {queue: self._at_time(queue, bound.timestamp_ms) for queue in queues}
+        unknown = [queue for queue in bound if queue not in queues]
+        if unknown:
+            raise ConfigError(
+                f"option {option} names {describe(unknown)}, which is not read; there are {describe(queues)}"
+            )
+        # Queues it does not name: nothing of them is skipped, at either end.
+        default = EARLIEST if option.startswith("starting") else LATEST
+        wanted = {queue: bound.get(queue, default) for queue in queues}
+        edges = {
+            **self.edge(Edge.EARLIEST, [queue for queue in queues if wanted[queue] == EARLIEST]),
+            **self.edge(Edge.LATEST, [queue for queue in queues if wanted[queue] == LATEST]),
+        }
+        return {queue: edges.get(queue, offset) for queue, offset in wanted.items()}
+
+    def _at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        reader = self._connections.reader(self._settings.name_servers)
+        return int(
+            self._patience.call(f"searching {queue} by time", lambda: reader.offset_by_time(queue, timestamp_ms))
+        )
+
+
+def is_internal(topic: str) -> bool:
+    """Topics that a pattern never means: those of transactions, timers, retries and dead letters."""
+    return (
+        topic in system_topics.NOT_SENDABLE
+        or topic in (system_topics.TIMER, system_topics.TRACE, system_topics.AUTO_CREATE, system_topics.BENCHMARK)
+        or topic.startswith((system_topics.RETRY_PREFIX, system_topics.DEAD_LETTER_PREFIX, "RMQ_SYS_", "rmq_sys_"))
+    )

@@ -1,0 +1,115 @@
+"""Properties of many messages at once: one column for a name, or all of them as maps.
+
+A message's properties are ``name 0x01 value 0x02 name 0x01 value 0x02 ...``, the last 0x02 optional (the codec for one
+message is ``gantrymq.message.properties``). All texts of a batch lie back to back in one buffer, so the separators of
+all of them are found by two passes over it, and a name is looked for only in front of the 0x01 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gantrymq.spark.ranges import take_ranges, text_column
+
+Ints = Any
+
+
+@dataclass(frozen=True)
+class PropertyTable:
+    """The encoded properties of a batch of messages."""
+
+    blob: Ints
+    """All texts back to back, as bytes."""
+    bounds: Ints
+    """Message ``i`` owns ``blob[bounds[i]:bounds[i + 1]]``."""
+
+    @classmethod
+    def of(cls, texts: pa.Array) -> PropertyTable:
+        """``texts``: a binary array without nulls that starts at the beginning of its buffers."""
+        count = len(texts)
+        bounds = np.frombuffer(texts.buffers()[1], dtype=np.int32)[: count + 1].astype(np.int64)
+        values = texts.buffers()[2]
+        blob = np.frombuffer(values, dtype=np.uint8) if values is not None and values.size else np.zeros(0, np.uint8)
+        return cls(blob[: int(bounds[-1])], bounds)
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @cached_property
+    def _equals(self) -> Ints:
+        return np.flatnonzero(self.blob == 1)
+
+    @cached_property
+    def _ends(self) -> Ints:
+        return np.flatnonzero(self.blob == 2)
+
+    def find(self, name: bytes) -> pa.Array:
+        """The value of ``name`` for every message as a binary array; null where it is absent or empty."""
+        count, length = len(self), len(name)
+        starts = self.bounds[1:].copy()
+        ends = self.bounds[1:].copy()
+        present: Ints = np.zeros(count, dtype=bool)
+        marks = self._equals[self._equals >= length]
+        if len(marks):
+            windows = np.ndarray((len(self.blob) - length + 1,), dtype=f"S{length}", buffer=self.blob, strides=(1,))
+            marks = marks[windows[marks - length] == name]
+        if len(marks):
+            rows = self._rows(marks)
+            begin = marks - length
+            # The name must fill its item: it starts the text or follows the end of another item.
+            whole = (begin == self.bounds[rows]) | ((begin > self.bounds[rows]) & (self.blob[begin - 1] == 2))
+            marks, rows = marks[whole], rows[whole]
+            value_ends = np.minimum(self._next_end(marks), self.bounds[rows + 1])
+            filled = value_ends > marks + 1
+            marks, rows, value_ends = marks[filled], rows[filled], value_ends[filled]
+            # Named twice: the last one counts, as in a dict that is filled item by item.
+            starts[rows], ends[rows], present[rows] = marks + 1, value_ends, True
+        return take_ranges(self.blob, starts, ends, present)
+
+    def maps(self) -> pa.Array:
+        """All properties of every message, as ``map<string, string>``. Items without name or value are dropped."""
+        edges = np.unique(np.concatenate([self.bounds[:-1], self._ends + 1]))
+        edges = edges[edges < len(self.blob)]
+        rows = self._rows(edges)
+        item_ends = np.minimum(self._next_end(edges), self.bounds[rows + 1])
+        place = np.searchsorted(self._equals, edges)
+        marks = np.append(self._equals, len(self.blob))[place]
+        good = (marks > edges) & (marks + 1 < item_ends)
+        edges, marks, item_ends, rows = edges[good], marks[good], item_ends[good], rows[good]
+        names = text_column(take_ranges(self.blob, edges, marks))
+        values = text_column(take_ranges(self.blob, marks + 1, item_ends))
+        keep = _last_of_each(rows, names)
+        if keep is not None:
+            rows, names, values = rows[keep], names.take(pa.array(keep)), values.take(pa.array(keep))
+        offsets: Ints = np.zeros(len(self) + 1, dtype=np.int32)
+        np.cumsum(np.bincount(rows, minlength=len(self)), out=offsets[1:])
+        return pa.MapArray.from_arrays(pa.array(offsets), names, values)
+
+    def _rows(self, positions: Ints) -> Ints:
+        """The message each byte position belongs to."""
+        return np.searchsorted(self.bounds, positions, side="right") - 1
+
+    def _next_end(self, positions: Ints) -> Ints:
+        """Position of the first 0x02 at or after each position; the end of the blob when there is none."""
+        place = np.searchsorted(self._ends, positions)
+        return np.append(self._ends, len(self.blob))[place]
+
+
+def _last_of_each(rows: Ints, names: pa.Array) -> Ints | None:
+    """Indices of the items that stay when a name is given twice in one message; None when that never happens.
+
+    Spark's maps must not hold a key twice.
+    """
+    if not len(names):
+        return None
+    encoded = names.dictionary_encode()
+    pairs = rows * len(encoded.dictionary) + encoded.indices.to_numpy()
+    _, last = np.unique(pairs[::-1], return_index=True)
+    if len(last) == len(pairs):
+        return None
+    return np.sort(len(pairs) - 1 - last)

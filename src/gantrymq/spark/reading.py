@@ -1,0 +1,157 @@
+"""Read exactly one range of a queue: the same rows every time, or a loud failure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from gantrymq.client.results import PullStatus, RawPull
+from gantrymq.errors import GantryError
+from gantrymq.message.queues import MessageQueue
+from gantrymq.spark.connections import QueueReader
+from gantrymq.spark.decode import Records
+from gantrymq.spark.partitions import QueueRange
+from gantrymq.spark.patience import Patience
+
+log = logging.getLogger("gantrymq.spark")
+T = TypeVar("T")
+
+PULL_MAX_BYTES: Final = 4 * 1024 * 1024
+"""The most a broker of ours answers; one of these decodes to a batch of about the size Spark likes best."""
+
+
+class DataLost(GantryError):
+    """Messages of a range are not in the broker any more (retention, a lost disk, or the topic was made anew)."""
+
+    def __init__(self, queue: MessageQueue, begin: int, end: int, reason: str) -> None:
+        self.queue = queue
+        self.begin = begin
+        self.end = end
+        self.reason = reason
+        super().__init__(
+            f"messages {begin} to {end - 1} of {queue} cannot be read: {reason}. With the option failOnDataLoss=false "
+            f"the query goes on behind them"
+        )
+
+
+class _NotThereYet(GantryError):
+    """A broker that has just restarted may answer before it knows all of its queue again."""
+
+    retryable = True
+
+    def __init__(self, part: QueueRange, pull: RawPull) -> None:
+        self.max_offset = pull.max_offset
+        super().__init__(f"{part.queue} ends at {pull.max_offset} but was already known up to {part.end}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Raw records of the range ``begin <= queue offset < end``."""
+
+    parts: list[bytes]
+    begin: int
+    end: int
+
+
+class RangeReader:
+    """Reads ranges through one connection."""
+
+    def __init__(
+        self, consumer: QueueReader, patience: Patience, *, fail_on_data_loss: bool, pull_max_rows: int
+    ) -> None:
+        self._consumer = consumer
+        self._patience = patience
+        self._fail_on_data_loss = fail_on_data_loss
+        self._pull_max_rows = pull_max_rows
+
+    def batches(self, part: QueueRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """The messages of a range, in order, about ``pull_max_rows`` at a time.
+
+        Pulls again while the broker restarts. Raises DataLost when a message of the range is gone (or goes on behind
+        it, with a warning, when told so), and the last error when the broker stays away for longer than the patience.
+        """
+        chunks: Iterable[_Chunk] = self._chunks(part)
+        if part.rows > self._pull_max_rows:
+            chunks = one_ahead(iter(chunks))
+        for chunk in chunks:
+            records = Records.scan(b"".join(chunk.parts) if len(chunk.parts) > 1 else chunk.parts[0])
+            records = self._exactly(records, part.queue, chunk)
+            if len(records):
+                yield records.batch(columns, part.queue.topic, part.queue.broker_name)
+
+    def _chunks(self, part: QueueRange) -> Iterator[_Chunk]:
+        """Pull answers; small ones (an Apache broker gives 32 messages at a time) are put together."""
+        position = begin = part.begin
+        parts: list[bytes] = []
+        size = 0
+        while position < part.end:
+            pull = self._pull(part, position)
+            position = min(max(int(pull.next_offset), position + 1), part.end)
+            if pull.data:
+                parts.append(pull.data)
+                size += len(pull.data)
+            if parts and (position - begin >= self._pull_max_rows or size >= PULL_MAX_BYTES or position >= part.end):
+                yield _Chunk(parts, begin, position)
+                parts, size, begin = [], 0, position
+        if begin < part.end:
+            self._lost(part.queue, begin, part.end, "the broker passes over them without giving any")
+
+    def _pull(self, part: QueueRange, position: int) -> RawPull:
+        try:
+            return self._patience.call(f"reading {part}", lambda: self._pull_once(part, position))
+        except _NotThereYet as error:
+            self._lost(part.queue, position, part.end, f"the queue now ends at {error.max_offset}")
+            return RawPull(
+                status=PullStatus.OFFSET_ILLEGAL,
+                data=b"",
+                next_offset=part.end,
+                min_offset=position,
+                max_offset=part.end,
+            )
+
+    def _pull_once(self, part: QueueRange, position: int) -> RawPull:
+        count = min(self._pull_max_rows, part.end - position)
+        pull = self._consumer.pull_raw(part.queue, position, count, PULL_MAX_BYTES)
+        if pull.status is PullStatus.FOUND or pull.status is PullStatus.NO_MATCHED_MSG:
+            return pull
+        if pull.max_offset <= position:
+            raise _NotThereYet(part, pull)
+        return pull
+
+    def _exactly(self, records: Records, queue: MessageQueue, chunk: _Chunk) -> Records:
+        """The records of the chunk and no others; each missing one is reported."""
+        offsets = records.queue_offsets if len(records) else np.zeros(0, np.int64)
+        inside = (offsets >= chunk.begin) & (offsets < chunk.end)
+        if not inside.all():
+            records, offsets = records.where(inside), offsets[inside]
+        if len(offsets) == chunk.end - chunk.begin and (np.diff(offsets) == 1).all():
+            return records
+        steps = np.diff(np.concatenate([[chunk.begin - 1], offsets, [chunk.end]]))
+        if (steps < 1).any():
+            raise GantryError(f"the broker gave messages of {queue} twice or out of order near {chunk.begin}")
+        before = int(np.argmax(steps > 1))
+        lost_from = int(offsets[before - 1]) + 1 if before else chunk.begin
+        self._lost(queue, lost_from, lost_from + int(steps[before]) - 1, "the broker has others, but not these")
+        return records
+
+    def _lost(self, queue: MessageQueue, begin: int, end: int, reason: str) -> None:
+        error = DataLost(queue, begin, end, reason)
+        if self._fail_on_data_loss:
+            raise error
+        log.error("%s", error)
+
+
+def one_ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items; the next one is fetched by a thread while the caller works on this one."""
+    end = object()
+    with ThreadPoolExecutor(1, thread_name_prefix="gantry-pull-ahead") as thread:
+        coming = thread.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = thread.submit(next, items, end)
+            yield item  # type: ignore[misc]

@@ -1,0 +1,68 @@
+"""The columns of the format ``rocketmq``: names, types, and which of them a query asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from gantrymq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+SPARK_TYPES: Final[dict[str, str]] = {
+    "topic": "string",
+    "broker_name": "string",
+    "queue_id": "int",
+    "queue_offset": "bigint",
+    "body": "binary",
+    "tags": "string",
+    "keys": "string",
+    "message_id": "string",
+    "born_timestamp": "timestamp",
+    "store_timestamp": "timestamp",
+    "reconsume_times": "int",
+    "flag": "int",
+    "log_offset": "bigint",
+    "properties": "map<string,string>",
+}
+"""Every column there is, in the order of the default schema, with its type in Spark.
+
+``body`` decompressed; ``keys`` as sent (several are separated by blanks); ``message_id`` the producer's id (UNIQ_KEY),
+or the offset message id where it sent none; ``born_timestamp`` by the producer's clock and ``store_timestamp`` by the
+broker's; ``log_offset`` the place in the broker's commit log.
+"""
+
+DEFAULT_COLUMNS: Final = tuple(name for name in SPARK_TYPES if name != "properties")
+
+
+def check_columns(names: Sequence[str]) -> tuple[str, ...]:
+    """The names as they are, or ConfigError when one is unknown, named twice or there is none."""
+    if not names:
+        raise ConfigError(f"at least one column must be read; there are {', '.join(SPARK_TYPES)}")
+    for name in names:
+        if name not in SPARK_TYPES:
+            raise ConfigError(f"the format rocketmq has no column {name!r}; it has {', '.join(SPARK_TYPES)}")
+    if len(set(names)) != len(names):
+        raise ConfigError(f"a column is named twice in {', '.join(names)}")
+    return tuple(names)
+
+
+def ddl(columns: Sequence[str]) -> str:
+    """The schema of these columns as Spark's DDL text."""
+    return ", ".join(f"{name} {SPARK_TYPES[name]}" for name in columns)
+
+
+def columns_of(schema: StructType) -> tuple[str, ...]:
+    """Columns of a schema that the user gave with ``.schema(...)``: any selection, in any order, with our types.
+
+    Raises ConfigError naming the first column that is unknown or has another type.
+    """
+    names = check_columns([field.name for field in schema.fields])
+    for field in schema.fields:
+        given = field.dataType.simpleString()
+        if given != SPARK_TYPES[field.name]:
+            raise ConfigError(
+                f"column {field.name!r} has type {SPARK_TYPES[field.name]}, not {given}; cast it in a select"
+            )
+    return names

@@ -1,0 +1,89 @@
+"""``spark_session``: a Spark session with the settings this connector was measured with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import gantrymq
+from gantrymq.spark.java import Java, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_CONF: Final = "spark.gantrymq.java"
+"""Conf key that records which Java the session was started with."""
+
+_LOCAL_CHECKPOINTS: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+
+def settings(java: Java, *, local: bool, shuffle_partitions: int) -> dict[str, str]:
+    """Spark conf of ``spark_session``. ``local``: everything runs on this machine."""
+    conf = {
+        JAVA_CONF: f"{java.origin}:{java.real_home}",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.daemon.module": "gantrymq.spark.warm_daemon",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.streaming.noDataProgressEventInterval": "1000",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if local:
+        conf |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            # The default one starts a process (chmod) for every checkpoint file.
+            "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_CHECKPOINTS,
+            "spark.log.level": "ERROR",
+        }
+    return conf
+
+
+def spark_session(
+    app_name: str,
+    *,
+    master: str = "local[*]",
+    shuffle_partitions: int = 2,
+    driver_memory: str = "1g",
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start (or return) a Spark session that knows the format ``rocketmq``.
+
+    Needs no Java on the system: the packaged one is used and recorded under the conf key ``spark.gantrymq.java``.
+    ``shuffle_partitions``: small by default, because the fixed cost of a partition is what a micro-batch on one machine
+    pays for; raise it on a cluster. ``conf`` is applied last and wins. Sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and
+    ``PYTHONPATH`` of this process, since Spark reads them from there. Raises ConfigError when there is no Java.
+    """
+    from pyspark.sql import SparkSession
+
+    java = find_java()
+    prepare_environment(java)
+    builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", driver_memory)
+    chosen = settings(java, local=master.startswith("local"), shuffle_partitions=shuffle_partitions)
+    for key, value in {**chosen, **(conf or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel((conf or {}).get("spark.log.level", "ERROR"))
+    return spark
+
+
+def prepare_environment(java: Java) -> None:
+    """Point Spark's processes to this Java, this Python and this package."""
+    os.environ["JAVA_HOME"] = java.home
+    # Without it the workers take whatever python3 the PATH has, not the one of this environment.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Workers must import this package also when it is not installed but only on sys.path of this process.
+    root = str(Path(gantrymq.__file__).resolve().parent.parent)
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
