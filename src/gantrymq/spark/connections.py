@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Final, Protocol
+from enum import Enum
+from importlib import import_module
+from typing import Any, Final, Protocol
 
-from gantrymq.client.results import RawPull
 from gantrymq.message.queues import MessageQueue
+
+
+class Pulled(Protocol):
+    """A pull answer (``gantrymq.client.results.RawPull``)."""
+
+    @property
+    def status(self) -> Enum:
+        """FOUND, NO_NEW_MSG, NO_MATCHED_MSG or OFFSET_ILLEGAL."""
+
+    @property
+    def data(self) -> bytes:
+        """Records back to back, as the broker sent them."""
+
+    @property
+    def next_offset(self) -> int: ...
+
+    @property
+    def max_offset(self) -> int: ...
 
 
 class QueueReader(Protocol):
@@ -24,7 +43,7 @@ class QueueReader(Protocol):
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first message stored then or later; the end of the queue when there is none."""
 
-    def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> RawPull: ...
+    def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> Pulled: ...
 
 
 class TopicLister(Protocol):
@@ -61,10 +80,7 @@ class ProcessConnections:
     def reader(self, name_servers: str) -> QueueReader:
         self._after_fork()
         if name_servers not in self._readers:
-            # Imported here: the daemon that Spark forks workers from must not start the client's loop thread.
-            from gantrymq.client.sync import PullConsumer
-
-            consumer = PullConsumer(None, name_servers=name_servers)
+            consumer = _client().PullConsumer(None, name_servers=name_servers)
             consumer.start()
             self._readers[name_servers] = consumer
         return self._readers[name_servers]
@@ -72,10 +88,13 @@ class ProcessConnections:
     def lister(self, name_servers: str) -> TopicLister:
         self._after_fork()
         if name_servers not in self._listers:
-            from gantrymq.client.sync import Admin
-
-            self._listers[name_servers] = Admin(name_servers)
+            self._listers[name_servers] = _client().Admin(name_servers)
         return self._listers[name_servers]
+
+
+def _client() -> Any:
+    # Imported when first used: a process that only plans or looks up formats pays nothing for it.
+    return import_module("gantrymq.client.sync")
 
 
 OF_THIS_PROCESS: Final = ProcessConnections()

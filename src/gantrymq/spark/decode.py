@@ -22,6 +22,7 @@ from gantrymq.protocol.compression import decompress
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.spark.property_columns import PropertyTable
 from gantrymq.spark.ranges import take_ranges, text_column
+from gantrymq.spark.rows import SPARK_TYPES
 
 _SIZE: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")

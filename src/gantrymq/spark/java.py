@@ -38,6 +38,19 @@ done
 exec "{java}" "$@"
 """
 
+_QUIET: Final = """\
+status = error
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.console.type = Console
+appender.console.name = stderr
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Java:
@@ -113,12 +126,25 @@ def write_shim(shim_home: Path, home: Path, origin: str) -> None:
     script = _SHIM.format(origin=origin, argument=VECTOR_ARGUMENT, java=home / "bin" / "java")
     if os.access(target, os.X_OK) and target.read_text(encoding="utf-8") == script:
         return
+    _place(target, script, mode=0o700)
+
+
+def quiet_logging() -> str:
+    """Path of a log4j configuration under which Spark says nothing but errors, not even while it starts."""
+    target = _cache_directory() / "log4j2-quiet.properties"
+    if not target.exists() or target.read_text(encoding="utf-8") != _QUIET:
+        _place(target, _QUIET, mode=0o600)
+    return str(target)
+
+
+def _place(target: Path, text: str, mode: int) -> None:
+    """Put a file where other processes may be reading it, or putting it, too."""
     disk = OsDisk()
     target.parent.mkdir(parents=True, exist_ok=True)
     # Under a name of this process first: a half-written script must never stand at the final name.
     prepared = f"{target}.{os.getpid()}"
-    write_durably(disk, prepared, script.encode())
-    os.chmod(prepared, 0o700)
+    write_durably(disk, prepared, text.encode())
+    os.chmod(prepared, mode)
     disk.rename(prepared, str(target))
 
 

@@ -11,10 +11,9 @@ from typing import Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from gantrymq.client.results import PullStatus, RawPull
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
-from gantrymq.spark.connections import QueueReader
+from gantrymq.spark.connections import Pulled, QueueReader
 from gantrymq.spark.decode import Records
 from gantrymq.spark.partitions import QueueRange
 from gantrymq.spark.patience import Patience
@@ -45,7 +44,7 @@ class _NotThereYet(GantryError):
 
     retryable = True
 
-    def __init__(self, part: QueueRange, pull: RawPull) -> None:
+    def __init__(self, part: QueueRange, pull: Pulled) -> None:
         self.max_offset = pull.max_offset
         super().__init__(f"{part.queue} ends at {pull.max_offset} but was already known up to {part.end}")
 
@@ -92,8 +91,8 @@ class RangeReader:
         size = 0
         while position < part.end:
             pull = self._pull(part, position)
-            position = min(max(int(pull.next_offset), position + 1), part.end)
-            if pull.data:
+            position = min(max(pull.next_offset, position + 1), part.end) if pull else part.end
+            if pull and pull.data:
                 parts.append(pull.data)
                 size += len(pull.data)
             if parts and (position - begin >= self._pull_max_rows or size >= PULL_MAX_BYTES or position >= part.end):
@@ -102,23 +101,18 @@ class RangeReader:
         if begin < part.end:
             self._lost(part.queue, begin, part.end, "the broker passes over them without giving any")
 
-    def _pull(self, part: QueueRange, position: int) -> RawPull:
+    def _pull(self, part: QueueRange, position: int) -> Pulled | None:
+        """The answer of the broker; None when it does not have the rest of the range (and that was reported)."""
         try:
             return self._patience.call(f"reading {part}", lambda: self._pull_once(part, position))
         except _NotThereYet as error:
             self._lost(part.queue, position, part.end, f"the queue now ends at {error.max_offset}")
-            return RawPull(
-                status=PullStatus.OFFSET_ILLEGAL,
-                data=b"",
-                next_offset=part.end,
-                min_offset=position,
-                max_offset=part.end,
-            )
+            return None
 
-    def _pull_once(self, part: QueueRange, position: int) -> RawPull:
+    def _pull_once(self, part: QueueRange, position: int) -> Pulled:
         count = min(self._pull_max_rows, part.end - position)
         pull = self._consumer.pull_raw(part.queue, position, count, PULL_MAX_BYTES)
-        if pull.status is PullStatus.FOUND or pull.status is PullStatus.NO_MATCHED_MSG:
+        if pull.status.name in ("FOUND", "NO_MATCHED_MSG"):
             return pull
         if pull.max_offset <= position:
             raise _NotThereYet(part, pull)

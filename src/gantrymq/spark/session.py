@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import gantrymq
-from gantrymq.spark.java import Java, find_java
+from gantrymq.spark.java import Java, find_java, quiet_logging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def settings(java: Java, *, local: bool, shuffle_partitions: int) -> dict[str, s
             "spark.driver.host": "127.0.0.1",
             # The default one starts a process (chmod) for every checkpoint file.
             "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_CHECKPOINTS,
-            "spark.log.level": "ERROR",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{quiet_logging()}",
         }
     return conf
 
@@ -70,9 +70,7 @@ def spark_session(
     chosen = settings(java, local=master.startswith("local"), shuffle_partitions=shuffle_partitions)
     for key, value in {**chosen, **(conf or {})}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel((conf or {}).get("spark.log.level", "ERROR"))
-    return spark
+    return builder.getOrCreate()
 
 
 def prepare_environment(java: Java) -> None:

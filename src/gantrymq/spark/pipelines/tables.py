@@ -127,7 +127,7 @@ def order_tables(directory: str, disk: Disk | None = None) -> dict[str, Table]:
 
 
 def read_table(spark: SparkSession, path: str) -> DataFrame:
-    """A table by the path of its directory, for example ``out/shipping``. Raises StoreFormatUnknown for another name."""
+    """A table by the path of its directory, like ``out/shipping``. Raises StoreFormatUnknown for another name."""
     name = Path(path).name
     if name not in SCHEMAS:
         raise StoreFormatUnknown(f"{path} is no table of the pipelines; there are {', '.join(SCHEMAS)}")

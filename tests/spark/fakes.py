@@ -1,0 +1,117 @@
+"""A broker in a dict, with the reading calls of a pull consumer, and time that does not pass by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gantrymq.errors import GantryError, RouteNotFound, Unreachable
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.stored_message import encode_record, pack_host
+
+HOST = pack_host("127.0.0.1:10911")
+START_MS = 1_767_225_600_000
+
+
+class Status(Enum):
+    FOUND = 0
+    NO_NEW_MSG = 1
+    NO_MATCHED_MSG = 2
+    OFFSET_ILLEGAL = 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: Status
+    data: bytes
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+def make_record(queue: MessageQueue, offset: int, body: bytes = b"", properties: str = "") -> bytes:
+    return encode_record(
+        queue.topic.encode(), body or b"body %d" % offset, properties.encode(), queue.queue_id, offset,
+        offset * 100, START_MS + offset, HOST, START_MS + offset, HOST,
+    )  # fmt: skip
+
+
+@dataclass
+class FakeBroker:
+    """Queues with records. ``refusals``: errors that the next calls meet, one each."""
+
+    answers_at_most: int = 32
+    logs: dict[MessageQueue, dict[int, bytes]] = field(default_factory=dict)
+    minimum: dict[MessageQueue, int] = field(default_factory=dict)
+    refusals: list[GantryError] = field(default_factory=list)
+    pulls: int = 0
+
+    def fill(self, queue: MessageQueue, count: int) -> None:
+        log = self.logs.setdefault(queue, {})
+        begin = self.max_offset(queue)
+        log.update({offset: make_record(queue, offset) for offset in range(begin, begin + count)})
+
+    def _refuse(self) -> None:
+        if self.refusals:
+            raise self.refusals.pop(0)
+
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
+        self._refuse()
+        found = [queue for queue in self.logs if queue.topic == topic]
+        if not found:
+            raise RouteNotFound(topic, "no such topic")
+        return found
+
+    def topics(self) -> Sequence[str]:
+        self._refuse()
+        return sorted({queue.topic for queue in self.logs})
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        self._refuse()
+        return self.minimum.get(queue, 0)
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        self._refuse()
+        return max(self.logs[queue], default=-1) + 1
+
+    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        self._refuse()
+        return min(max(timestamp_ms - START_MS, self.min_offset(queue)), self.max_offset(queue))
+
+    def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> Answer:
+        self.pulls += 1
+        self._refuse()
+        low, high = self.min_offset(queue), self.max_offset(queue)
+        if offset < low:
+            return Answer(Status.OFFSET_ILLEGAL, b"", low, low, high)
+        if offset >= high:
+            status = Status.NO_NEW_MSG if offset == high else Status.OFFSET_ILLEGAL
+            return Answer(status, b"", high, low, high)
+        end = min(offset + min(max_count, self.answers_at_most), high)
+        data = b"".join(self.logs[queue][at] for at in range(offset, end) if at in self.logs[queue])
+        return Answer(Status.FOUND if data else Status.NO_MATCHED_MSG, data, end, low, high)
+
+    def reader(self, name_servers: str) -> FakeBroker:
+        return self
+
+    def lister(self, name_servers: str) -> FakeBroker:
+        return self
+
+
+class SteppedClock:
+    """Monotonic time that moves only when somebody blocks."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def block(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def away(times: int) -> list[GantryError]:
+    """What a reader meets while a broker is down."""
+    return [Unreachable("127.0.0.1:10911", "connection refused") for _ in range(times)]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from gantrymq.errors import ConfigError, GantryError, RouteNotFound
+from gantrymq.message.queues import MessageQueue
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.options import Edge, Instant, Settings
+from gantrymq.spark.planning import Planner, is_internal
+from tests.spark.fakes import START_MS, FakeBroker, SteppedClock, away
+
+Q0, Q1 = MessageQueue("orders", "b", 0), MessageQueue("orders", "b", 1)
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    made = FakeBroker()
+    made.fill(Q0, 10)
+    made.fill(Q1, 20)
+    return made
+
+
+def planner(broker: FakeBroker, clock: SteppedClock | None = None, **settings: object) -> Planner:
+    chosen = Settings("h:1", **{"topics": ("orders",), **settings})  # type: ignore[arg-type]
+    return Planner(chosen, broker, clock or SteppedClock(), SystemRng(1))
+
+
+def test_bounds(broker: FakeBroker) -> None:
+    broker.minimum[Q1] = 3
+    plan = planner(broker)
+    assert plan.resolve(Edge.EARLIEST, "startingOffsets") == {Q0: 0, Q1: 3}
+    assert plan.resolve(Edge.LATEST, "endingOffsets") == {Q0: 10, Q1: 20}
+    assert plan.resolve(Instant(START_MS + 5), "startingOffsets") == {Q0: 5, Q1: 5}
+    assert plan.resolve({Q0: -1, Q1: 7}, "startingOffsets") == {Q0: 10, Q1: 7}
+    assert plan.resolve({Q1: -2}, "startingOffsets") == {Q0: 0, Q1: 3}
+    assert plan.resolve({Q0: 4}, "endingOffsets") == {Q0: 4, Q1: 20}
+
+
+def test_a_queue_that_is_not_there(broker: FakeBroker) -> None:
+    with pytest.raises(ConfigError, match="orders/b/9"):
+        planner(broker).resolve({MessageQueue("orders", "b", 9): 1}, "startingOffsets")
+
+
+def test_an_unknown_topic_is_waited_for_a_short_time(broker: FakeBroker) -> None:
+    clock = SteppedClock()
+    with pytest.raises(RouteNotFound, match="mistyped"):
+        planner(broker, clock, topics=("mistyped",)).queues()
+    assert 10 < clock.now - 1000 < 16
+
+
+def test_new_queues_are_found_and_known_ones_kept(broker: FakeBroker) -> None:
+    clock = SteppedClock()
+    plan = planner(broker, clock)
+    assert plan.queues() == [Q0, Q1]
+    new = MessageQueue("orders", "c", 0)
+    broker.fill(new, 1)
+    del broker.logs[Q0]
+    assert plan.queues() == [Q0, Q1]
+    clock.now += 11
+    assert plan.queues() == [Q0, Q1, new]
+
+
+def test_topics_by_pattern_are_never_internal_ones(broker: FakeBroker) -> None:
+    for topic in ("orders-old", "%RETRY%orders", "RMQ_SYS_TRANS_HALF_TOPIC"):
+        broker.fill(MessageQueue(topic, "b", 0), 1)
+    assert planner(broker, topics=(), pattern=".*orders.*").queues() == [Q0, Q1, MessageQueue("orders-old", "b", 0)]
+    assert planner(broker, topics=(), pattern="nothing").queues() == []
+    assert is_internal("SCHEDULE_TOPIC_XXXX") and not is_internal("orders")
+
+
+def test_chosen_queues_are_taken_as_they_are(broker: FakeBroker) -> None:
+    assert planner(broker, topics=(), queues=(Q1,)).queues() == [Q1]
+
+
+def test_asks_again_while_the_broker_restarts(broker: FakeBroker) -> None:
+    plan = planner(broker)
+    broker.refusals = away(4)
+    assert plan.queues() == [Q0, Q1]
+    broker.refusals = away(4)
+    assert plan.latest([Q0, Q1], {}) == {Q0: 10, Q1: 20}
+
+
+def test_a_queue_that_ends_before_what_was_read(broker: FakeBroker) -> None:
+    with pytest.raises(GantryError, match="orders/b/0 end before what was already read"):
+        planner(broker).latest([Q0, Q1], {Q0: 11})
+    assert planner(broker, fail_on_data_loss=False).latest([Q0, Q1], {Q0: 11}) == {Q0: 11, Q1: 20}

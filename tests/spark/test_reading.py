@@ -1,0 +1,128 @@
+"""A range gives the same rows every time, or fails loudly."""
+
+from __future__ import annotations
+
+import pytest
+
+from gantrymq.errors import RemoteProtocolError, RequestRejected, Unreachable
+from gantrymq.message.queues import MessageQueue
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.partitions import QueueRange
+from gantrymq.spark.patience import Patience
+from gantrymq.spark.reading import DataLost, RangeReader, one_ahead
+from tests.spark.fakes import FakeBroker, SteppedClock, away
+
+QUEUE = MessageQueue("orders", "broker-a", 2)
+
+
+def reader(broker: FakeBroker, *, fail: bool = True, rows: int = 100, clock: SteppedClock | None = None) -> RangeReader:
+    patience = Patience(10_000, clock or SteppedClock(), SystemRng(1))
+    return RangeReader(broker, patience, fail_on_data_loss=fail, pull_max_rows=rows)
+
+
+def offsets(reading: RangeReader, begin: int, end: int) -> list[int]:
+    batches = reading.batches(QueueRange(QUEUE, begin, end), ("queue_offset", "body"))
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert all(row["body"] == b"body %d" % row["queue_offset"] for row in rows)
+    return [row["queue_offset"] for row in rows]
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    made = FakeBroker()
+    made.fill(QUEUE, 1000)
+    return made
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 1000), (0, 1), (999, 1000), (31, 33), (5, 905)])
+def test_exactly_the_range(broker: FakeBroker, begin: int, end: int) -> None:
+    assert offsets(reader(broker), begin, end) == list(range(begin, end))
+
+
+def test_what_comes_behind_the_range_is_cut_off(broker: FakeBroker) -> None:
+    """A broker may answer more than it was asked for."""
+    broker.answers_at_most = 64
+    generous = reader(broker)
+    generous._pull_max_rows = 64
+    assert offsets(generous, 10, 20) == list(range(10, 20))
+
+
+def test_small_answers_are_put_together(broker: FakeBroker) -> None:
+    """An Apache broker answers at most 32 messages, which would be far too small batches for Spark."""
+    batches = list(reader(broker).batches(QueueRange(QUEUE, 0, 1000), ("queue_offset",)))
+    assert [batch.num_rows for batch in batches] == [128] * 7 + [104]
+
+
+def test_a_broker_that_restarts_in_the_middle(broker: FakeBroker) -> None:
+    reading = reader(broker).batches(QueueRange(QUEUE, 0, 1000), ("queue_offset",))
+    first = next(reading)
+    broker.refusals = [*away(5), RequestRejected(14, "starting"), *away(2)]
+    rest = [row["queue_offset"] for batch in reading for row in batch.to_pylist()]
+    assert first.num_rows + len(rest) == 1000
+
+
+def test_a_broker_that_stays_away(broker: FakeBroker) -> None:
+    clock = SteppedClock()
+    broker.refusals = away(10_000)
+    with pytest.raises(Unreachable):
+        offsets(reader(broker, clock=clock), 0, 10)
+    assert 9 <= clock.now - 1000 <= 10
+
+
+def test_a_refusal_that_cannot_pass_is_not_repeated(broker: FakeBroker) -> None:
+    broker.refusals = [RequestRejected(16, "no permission")]
+    with pytest.raises(RequestRejected, match="no permission"):
+        offsets(reader(broker), 0, 10)
+    assert broker.pulls == 1
+
+
+def test_messages_deleted_by_age(broker: FakeBroker) -> None:
+    broker.minimum[QUEUE] = 40
+    with pytest.raises(DataLost, match="messages 10 to 39 of orders/broker-a/2"):
+        offsets(reader(broker), 10, 50)
+    assert offsets(reader(broker, fail=False), 10, 50) == list(range(40, 50))
+
+
+def test_messages_missing_in_the_middle(broker: FakeBroker) -> None:
+    for gone in range(60, 70):
+        del broker.logs[QUEUE][gone]
+    with pytest.raises(DataLost, match="messages 60 to 69"):
+        offsets(reader(broker), 0, 100)
+    assert len(offsets(reader(broker, fail=False), 0, 100)) == 90
+
+
+def test_all_messages_of_a_range_missing(broker: FakeBroker) -> None:
+    for gone in range(1000):
+        if gone != 999:
+            del broker.logs[QUEUE][gone]
+    with pytest.raises(DataLost, match="messages 100 to 199"):
+        offsets(reader(broker), 100, 200)
+    assert offsets(reader(broker, fail=False), 100, 200) == []
+
+
+def test_a_queue_that_became_shorter_is_waited_for_then_reported(broker: FakeBroker) -> None:
+    """A broker that has just restarted may know less for a moment; one that lost its disk knows less for ever."""
+    clock = SteppedClock()
+    with pytest.raises(DataLost, match="the queue now ends at 1000"):
+        offsets(reader(broker, clock=clock), 990, 1010)
+    assert clock.now - 1000 > 9
+    assert offsets(reader(broker, fail=False), 990, 1010) == list(range(990, 1000))
+
+
+def test_garbage_is_never_taken_for_messages(broker: FakeBroker) -> None:
+    broker.logs[QUEUE][5] = b"\0" * 50
+    with pytest.raises(RemoteProtocolError):
+        offsets(reader(broker), 0, 10)
+
+
+def test_one_ahead_keeps_order_and_passes_errors_on() -> None:
+    def items() -> object:
+        yield 1
+        yield 2
+        raise Unreachable("x", "gone")
+
+    ahead = one_ahead(items())  # type: ignore[arg-type, var-annotated]
+    assert next(ahead) == 1
+    assert next(ahead) == 2
+    with pytest.raises(Unreachable):
+        next(ahead)
