@@ -6,6 +6,7 @@ import zlib
 
 from gantrymq.message import properties
 from gantrymq.message.message import Message
+from gantrymq.message.transaction import Resolution
 from gantrymq.protocol import stored_message
 from gantrymq.protocol.batch import encode_batch, split_batch
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -83,7 +84,7 @@ def test_half_message_header() -> None:
 def test_fields_of_the_transaction_requests() -> None:
     ended = EndTransaction(
         producer_group="PG", bname="b", commit_log_offset=1, topic="T", msg_id="M", tran_state_table_offset=2,
-        commit_or_rollback=8, transaction_id="X", from_transaction_check=False,
+        commit_or_rollback=Resolution.COMMIT, transaction_id="X", from_transaction_check=False,
     )  # fmt: skip
     assert ext_of(ended) == {
         "producerGroup": "PG", "bname": "b", "commitLogOffset": "1", "topic": "T", "msgId": "M",

@@ -191,6 +191,32 @@ def test_what_does_not_fit_is_refused() -> None:
         make(born_host=b"1234")
 
 
+@pytest.mark.parametrize(
+    ("at", "replacement", "reason"),
+    [
+        (stored_message.AT_SIZE, (107).to_bytes(4, "big"), "add up"),
+        (stored_message.AT_SIZE, (10**9).to_bytes(4, "big"), "torn"),
+        (stored_message.AT_MAGIC, b"\0\0\0\0", "unknown magic 0x00000000"),
+        (stored_message.AT_BODY_LENGTH, b"\xff\xff\xff\xff", "torn"),
+        (stored_message.AT_BODY_LENGTH, b"\0\0\0\xff", "torn"),
+        (stored_message.AT_BODY + 5, b"\x7f", "topic .* reaches over its end"),
+        (stored_message.AT_BODY + 12, b"\x7f\xff", "add up"),
+        (stored_message.AT_BODY + 12, b"\xff\xff", "add up"),
+    ],
+)
+def test_a_damaged_record_says_where_it_is_damaged(at: int, replacement: bytes, reason: str) -> None:
+    record = make()
+    assert len(record) == 91 + 5 + 6 + 7
+    with pytest.raises(RemoteProtocolError, match=reason):
+        decode_record(record[:at] + replacement + record[at + len(replacement) :], check=False)
+
+
+def test_a_record_cut_off_in_its_hosts_is_refused() -> None:
+    record = make(born_host=V6, store_host=V6, body=b"", topic=b"", properties_text=b"")
+    with pytest.raises(RemoteProtocolError, match="cut off in its hosts"):
+        decode_record(record[:90])
+
+
 def test_texts_that_are_not_utf8_do_not_make_a_record_bad() -> None:
     message = decode_record(make(topic=b"T\xff", properties_text=b"k\x01\xc3\x02"))
     assert message.topic == "T�"

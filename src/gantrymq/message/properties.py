@@ -69,13 +69,13 @@ RESERVED: Final = frozenset(
 
 
 def encode(properties: Mapping[str, str]) -> str:
-    """Properties to text. Empty values vanish, as they do in every RocketMQ reader.
+    """Properties to text. Empty names and values vanish, as they do in every RocketMQ reader.
 
     Raises MessageIllegal when a name or value contains 0x01 or 0x02, which the format cannot express.
     """
     parts: list[str] = []
     for name, value in properties.items():
-        if not value:
+        if not name or not value:
             continue
         if "\x01" in value or "\x02" in value or "\x01" in name or "\x02" in name:
             raise MessageIllegal(f"property {name!r} contains the separator character 0x01 or 0x02; remove it")
@@ -94,14 +94,20 @@ def decode(text: str) -> dict[str, str]:
 
 
 def find(text: str, name: str) -> str | None:
-    """One property of the text without decoding the others; None when absent."""
+    """One property of the text without decoding the others; None when absent. Like ``decode``, the last one counts."""
     mark = name + "\x01"
-    start = 0 if text.startswith(mark) else text.find("\x02" + mark) + 1
-    if start == 0 and not text.startswith(mark):
-        return None
-    start += len(mark)
-    end = text.find("\x02", start)
-    return (text[start:] if end < 0 else text[start:end]) or None
+    end = len(text)
+    while name:
+        before = text.rfind("\x02" + mark, 0, end)
+        if before < 0 and not text.startswith(mark):
+            break
+        start = before + 1 + len(mark)
+        stop = text.find("\x02", start)
+        value = text[start:] if stop < 0 else text[start:stop]
+        if value or before < 0:
+            return value or None
+        end = before + 1
+    return None
 
 
 def append(text: str, addition: str) -> str:

@@ -25,7 +25,7 @@ MAX_DEPTH: Final = 64
 MAX_REFERENCES: Final = 1000
 """Per text. Each may stand for a large value, so without a limit a small text could unfold to a huge one."""
 
-_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_BLANKS: Final = frozenset(" \t\r\n")
 _INTEGER: Final = re.compile(r"-?\d+")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -183,9 +183,8 @@ class _Reader:
         self._at += 1
 
     def _skip_blank(self) -> None:
-        match = _BLANK.match(self._text, self._at)
-        if match is not None:
-            self._at = match.end()
+        while self._text[self._at : self._at + 1] in _BLANKS:
+            self._at += 1
 
     def _fail(self, expected: str) -> NoReturn:
         found = self._text[self._at : self._at + 20]

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from gantrymq.errors import MessageIllegal
+from gantrymq.message import system_topics
+from gantrymq.message.message import Message
+from gantrymq.message.validation import MAX_BODY_BYTES, check_message
+
+
+@pytest.mark.parametrize("body", [b"x", bytes(MAX_BODY_BYTES)])
+def test_bodies_of_one_byte_to_4_mib_pass(body: bytes) -> None:
+    check_message(Message("orders", body, flag=-(2**31)))
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        (Message("orders", b""), "at least one byte"),
+        (Message("orders", bytes(MAX_BODY_BYTES + 1)), "raise maxMessageSize"),
+        (Message("no spaces", b"x"), "use letters, digits"),
+        (Message("", b"x"), "give it a name"),
+        (Message("orders", b"x", flag=2**31), "32 bits"),
+        *((Message(topic, b"x"), "send to a topic of your own") for topic in sorted(system_topics.NOT_SENDABLE)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.topic[:20],
+)
+def test_what_may_not_be_sent_says_what_to_do(message: Message, advice: str) -> None:
+    with pytest.raises(MessageIllegal, match=advice):
+        check_message(message)
+
+
+def test_the_limit_is_the_callers() -> None:
+    with pytest.raises(MessageIllegal, match="the limit is 3"):
+        check_message(Message("orders", b"1234"), max_body_bytes=3)
