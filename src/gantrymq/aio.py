@@ -1,6 +1,7 @@
 """The asyncio client: the same names as the blocking one in ``gantrymq``, with ``await``."""
 
 from gantrymq.client.config import ProducerConfig, PullConfig, PushConfig, TransactionProducerConfig
+from gantrymq.client.listener import TransactionListener
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.results import (
@@ -12,6 +13,7 @@ from gantrymq.client.results import (
     SendStatus,
     TransactionSendResult,
 )
+from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
@@ -34,6 +36,8 @@ __all__ = [
     "RawPull",
     "SendResult",
     "SendStatus",
+    "TransactionListener",
+    "TransactionProducer",
     "TransactionProducerConfig",
     "TransactionSendResult",
 ]

@@ -59,6 +59,18 @@ class RequestRejected(GantryError):
         super().__init__(f"{request} refused{where} with response code {code}: {remark or 'no reason given'}")
 
 
+class TransactionConflict(RequestRejected):
+    """A transaction was ended one way after it had been decided the other way (first decision wins).
+
+    The local transaction and its message now disagree: ``result`` says how it ended here.
+    """
+
+    def __init__(self, code: int, remark: str | None, transaction_id: str, result: Any = None) -> None:
+        self.transaction_id = transaction_id
+        self.result = result
+        super().__init__(code, remark, request=f"end of transaction {transaction_id}")
+
+
 class Unreachable(GantryError):
     """No connection to the peer could be made, or it was lost before the answer came."""
 

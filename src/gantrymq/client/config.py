@@ -69,6 +69,9 @@ class ProducerConfig(ClientConfig):
 class TransactionProducerConfig(ProducerConfig):
     """A producer with a listener."""
 
+    inline_listener: bool = False
+    """Run a listener that is no ``async def`` on the event loop itself: cheaper, for one that never blocks. Only for
+    ``gantrymq.aio``; the blocking producer runs it in its caller's thread."""
     check_threads: int = 4
     """Threads that answer check-backs. Apache has 1, which one slow answer blocks."""
     check_queue_size: int = 2_000

@@ -65,6 +65,7 @@ class Endpoint:
         self.client_id = ""
         self._greet = greet
         self._greeted: dict[str, ClientChannel] = {}
+        self._languages: dict[str, str | None] = {}
         self._token = doors.rng.token(4).hex()
         self._pid = os.getpid()
         self._ids: UniqueIds | None = None
@@ -141,6 +142,14 @@ class Endpoint:
             if self._greet is not None:
                 self._greet(channel)
         return channel
+
+    def heard(self, address: str, answer: Command) -> None:
+        """Note who answers at an address."""
+        self._languages[address] = answer.language
+
+    def speaks_java(self, address: str) -> bool:
+        """Whether an Apache broker answered a heartbeat there; some of its answers mean less than ours."""
+        return self._languages.get(address) == "JAVA"
 
     async def call(
         self,

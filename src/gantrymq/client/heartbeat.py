@@ -5,6 +5,7 @@ Source: MQClientInstance.sendHeartbeatToAllBroker; wire-protocol.md 2.4.1, 2.4.2
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -13,7 +14,7 @@ from gantrymq.client.endpoint import Endpoint, every, ignore_outcome
 from gantrymq.errors import GantryError
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode
-from gantrymq.protocol.command import encode_request
+from gantrymq.protocol.command import Command, encode_request
 from gantrymq.protocol.headers.consumer import UnregisterClient
 from gantrymq.remoting.channel import ClientChannel
 
@@ -46,7 +47,13 @@ class Heartbeats:
         """Say who we are on a new connection, ahead of everything else."""
         opaque = channel.next_opaque()
         frame = encode_request(RequestCode.HEART_BEAT, opaque, body=self._beat().encode())
-        channel.request(opaque, frame, self._endpoint.config.call_timeout_ms).add_done_callback(ignore_outcome)
+        answer = channel.request(opaque, frame, self._endpoint.config.call_timeout_ms)
+        answer.add_done_callback(lambda done: self._greeted(channel.address, done))
+
+    def _greeted(self, address: str, answer: asyncio.Future[Command]) -> None:
+        ignore_outcome(answer)
+        if not answer.cancelled() and answer.exception() is None:
+            self._endpoint.heard(address, answer.result())
 
     async def send(self) -> None:
         """One heartbeat to every broker that can be reached."""

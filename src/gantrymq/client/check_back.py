@@ -1,0 +1,157 @@
+"""Answers brokers that ask what became of a local transaction (CHECK_TRANSACTION_STATE).
+
+Every question gets an answer: UNKNOWN when the listener fails, gives nothing or is swamped, so that the broker knows
+that somebody is there (A16.33); and while the local transaction is still running here (A16.34).
+
+Source: ClientRemotingProcessor.checkTransactionState; transactions-and-store.md A8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from gantrymq.client.config import TransactionProducerConfig
+from gantrymq.client.endpoint import Endpoint
+from gantrymq.client.half_memory import HalfMemory, Verdict
+from gantrymq.client.listener import Outcome, TransactionListener, call, call_blocking, is_async
+from gantrymq.message import properties
+from gantrymq.message.message import MessageView
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, encode_request
+from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
+from gantrymq.protocol.stored_message import decode_record, to_view
+from gantrymq.remoting.channel import ClientChannel
+
+log = logging.getLogger("gantrymq.client")
+
+SWAMPED = Outcome(LocalTransactionState.UNKNOWN, remark="too many checks are waiting here; ask again")
+STILL_RUNNING = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One check, with where its answer goes."""
+
+    channel: ClientChannel
+    header: CheckTransactionState
+    view: MessageView
+    broker_name: str
+    transaction_id: str
+
+
+class CheckBack:
+    """The checks of one transaction producer."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        group: str,
+        listener: TransactionListener,
+        memory: HalfMemory,
+        config: TransactionProducerConfig,
+    ) -> None:
+        self._endpoint = endpoint
+        self._group = group
+        self._listener = listener
+        self._memory = memory
+        self._config = config
+        self._free = asyncio.Semaphore(config.check_threads)
+        self._pool = ThreadPoolExecutor(config.check_threads, "gantrymq-check")
+        self._waiting = 0
+
+    def close(self) -> None:
+        """Answer nothing more; a listener that is running ends in its thread."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def asked(self, channel: ClientChannel, command: Command) -> None:
+        """Take a check from the wire; raises RemoteProtocolError when it cannot be read."""
+        question = self._read(channel, command)
+        if question is None:
+            return
+        verdict = self._memory.verdict(question.transaction_id, question.broker_name, question.header.commit_log_offset)
+        if verdict is not Verdict.ASK_LISTENER:
+            known = STILL_RUNNING if verdict is Verdict.UNKNOWN else Outcome(LocalTransactionState[verdict.name])
+            self._answer(question, known)
+        elif self._waiting >= self._config.check_queue_size:
+            log.warning("%d checks are waiting; answering UNKNOWN", self._waiting)
+            self._answer(question, SWAMPED)
+        else:
+            self._waiting += 1
+            self._endpoint.tasks.start("check", self._ask(question))
+
+    def _read(self, channel: ClientChannel, command: Command) -> Question | None:
+        header = command.header(CheckTransactionState)
+        broker_name = header.bname or self._endpoint.routes.name_at(channel.address) or ""
+        view = to_view(decode_record(command.body), broker_name)
+        group = view.properties.get(properties.PRODUCER_GROUP)
+        if group != self._group:
+            log.warning(
+                "%s asks producer group %s about a transaction of group %s", channel.address, self._group, group
+            )
+            return None
+        transaction_id = view.transaction_id or header.transaction_id or ""
+        return Question(channel, header, view, broker_name, transaction_id)
+
+    async def _ask(self, question: Question) -> None:
+        try:
+            async with self._free:
+                method = self._listener.check_local_transaction
+                if is_async(method) or self._config.inline_listener:
+                    outcome = await call(method, question.view)
+                else:
+                    loop = asyncio.get_running_loop()
+                    outcome = await loop.run_in_executor(self._pool, call_blocking, method, question.view)
+        finally:
+            self._waiting -= 1
+        if outcome.error is not None:
+            log.warning("check of transaction %s: %s", question.transaction_id, outcome.remark, exc_info=outcome.error)
+        if outcome.state is not LocalTransactionState.UNKNOWN:
+            self._memory.ended(question.transaction_id, outcome.state)
+        self._answer(question, outcome)
+
+    def _answer(self, question: Question, outcome: Outcome) -> None:
+        """Send the end on the connection the question came by; a decision two-way, to learn whether it was taken."""
+        channel, header = question.channel, question.header
+        decided = outcome.state is not LocalTransactionState.UNKNOWN
+        opaque = channel.next_opaque()
+        frame = encode_request(
+            RequestCode.END_TRANSACTION,
+            opaque,
+            EndTransaction(
+                producer_group=self._group,
+                tran_state_table_offset=header.tran_state_table_offset,
+                commit_log_offset=header.commit_log_offset,
+                commit_or_rollback=int(outcome.state.resolution),
+                from_transaction_check=True,
+                msg_id=question.view.message_id,
+                transaction_id=header.transaction_id or question.transaction_id,
+                topic=header.topic,
+                bname=header.bname,
+            ),
+            one_way=not decided,
+            remark=outcome.remark,
+        )
+        if not decided:
+            channel.send(frame)
+            return
+        answer = channel.request(opaque, frame, self._config.send_timeout_ms)
+        answer.add_done_callback(lambda done: self._settled(question.transaction_id, outcome, done))
+
+    def _settled(self, transaction_id: str, outcome: Outcome, answer: asyncio.Future[Command]) -> None:
+        if answer.cancelled():
+            return
+        error = answer.exception()
+        if error is not None:
+            # The broker asks again when it did not get the answer.
+            log.info("the answer to a check of transaction %s may be lost: %s", transaction_id, error)
+        elif (code := answer.result().code) == ResponseCode.SUCCESS:
+            self._memory.confirmed(transaction_id)
+        else:
+            log.warning(
+                "%s of transaction %s, answered to a check, was refused with code %d: %s",
+                outcome.state.name, transaction_id, code, answer.result().remark,
+            )  # fmt: skip

@@ -1,0 +1,85 @@
+"""The user's part of a transaction, and how its answers are read. Source: TransactionListener."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gantrymq.message.message import Message, MessageView
+from gantrymq.message.transaction import LocalTransactionState
+
+UNKNOWN = LocalTransactionState.UNKNOWN
+Decision = LocalTransactionState | Awaitable[LocalTransactionState]
+
+
+class TransactionListener(Protocol):
+    """What a TransactionProducer asks. Both methods may be ``async def`` with ``gantrymq.aio``."""
+
+    def execute_local_transaction(self, message: Message, arg: Any) -> Decision:
+        """Run the local transaction; the half message is stored. ``message.transaction_id`` names it."""
+
+    def check_local_transaction(self, message: MessageView) -> Decision:
+        """Say what became of the local transaction, perhaps in another process and much later.
+
+        Must be decisive: answer COMMIT or ROLLBACK only when the local transaction can no longer end the other way.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the listener answered, or why it could not."""
+
+    state: LocalTransactionState
+    error: Exception | None = None
+    remark: str | None = None
+    """Travels to the broker with an UNKNOWN, for people who read its log."""
+
+
+def read_answer(answer: object, method: str) -> Outcome:
+    """An answer as an outcome; anything that is no LocalTransactionState is UNKNOWN."""
+    if isinstance(answer, LocalTransactionState):
+        return Outcome(answer)
+    error = TypeError(f"{method} must return a LocalTransactionState, not {type(answer).__name__}")
+    return Outcome(UNKNOWN, error, str(error))
+
+
+def read_failure(error: Exception, method: str) -> Outcome:
+    return Outcome(UNKNOWN, error, f"{method} raised {type(error).__name__}: {error}")
+
+
+def call_blocking(method: Callable[..., object], *arguments: object) -> Outcome:
+    """Ask a listener in this thread. An Exception becomes UNKNOWN; KeyboardInterrupt and the like pass through."""
+    name = _name(method)
+    try:
+        answer = method(*arguments)
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises means: we do not know
+        return read_failure(error, name)
+    return read_answer(answer, name)
+
+
+async def call(method: Callable[..., Any], *arguments: object) -> Outcome:
+    """Ask a listener on this loop, ``async def`` or not; exceptions as for ``call_blocking``."""
+    name = _name(method)
+    try:
+        answer = method(*arguments)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except Exception as error:  # noqa: BLE001 - as above
+        return read_failure(error, name)
+    return read_answer(answer, name)
+
+
+async def call_in_thread(method: Callable[..., object], *arguments: object) -> Outcome:
+    """Ask a listener that may block, in a thread of its own."""
+    return await asyncio.to_thread(call_blocking, method, *arguments)
+
+
+def _name(method: Callable[..., object]) -> str:
+    return getattr(method, "__name__", "the listener")
+
+
+def is_async(method: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(getattr(method, "__call__", None))  # noqa: B004

@@ -1,0 +1,258 @@
+"""Sends messages that appear only when a local transaction commits.
+
+Source: TransactionMQProducer, DefaultMQProducerImpl.sendMessageInTransaction; transactions-and-store.md A2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gantrymq.client.check_back import CheckBack
+from gantrymq.client.config import TransactionProducerConfig
+from gantrymq.client.delivery import RETRIED_CODES
+from gantrymq.client.endpoint import RETRY_PAUSE_S, Doors
+from gantrymq.client.half_memory import HalfMemory
+from gantrymq.client.listener import Outcome, TransactionListener, call, call_in_thread, is_async
+from gantrymq.client.producer import Producer, is_delayed
+from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
+from gantrymq.errors import (
+    ConfigError,
+    GantryError,
+    MessageIllegal,
+    RequestRejected,
+    TransactionConflict,
+)
+from gantrymq.message import flags, properties
+from gantrymq.message.message import Message
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.message.validation import check_message
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, encode_request
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.message_ids import parse_offset_message_id
+from gantrymq.remoting.channel import ClientChannel
+
+log = logging.getLogger("gantrymq.client")
+
+INTERRUPTED: Final = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHalf:
+    """A half message that is stored and waits for its end."""
+
+    message: Message
+    result: SendResult
+    log_offset: int
+
+    @property
+    def transaction_id(self) -> str:
+        return self.result.message_id
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages wait for a local transaction, and are delivered or forgotten with it.
+
+    Give ``topics`` to a producer that may be restarted: brokers ask about transactions left open by its predecessor as
+    soon as it is there, not only after its first send. Everything said of Producer holds here, too.
+    """
+
+    _config_kind = TransactionProducerConfig
+    _config: TransactionProducerConfig
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        name_servers: str | Iterable[str],
+        listener: TransactionListener,
+        doors: Doors | None = None,
+        **settings: Any,
+    ) -> None:
+        """``listener``: runs and checks local transactions. ``settings``: fields of TransactionProducerConfig."""
+        super().__init__(group, name_servers=name_servers, doors=doors, **settings)
+        for method in ("execute_local_transaction", "check_local_transaction"):
+            if not callable(getattr(listener, method, None)):
+                raise ConfigError(f"the listener has no method {method}; see gantrymq.TransactionListener")
+        self.listener = listener
+        self._memory = HalfMemory(self._config.remembered_transactions)
+        self._checks: CheckBack | None = None
+
+    async def start(self) -> None:
+        self._checks = CheckBack(self._endpoint, self.group, self.listener, self._memory, self._config)
+        await super().start()
+
+    async def close(self) -> None:
+        """As for Producer. Local transactions in flight are waited for within the same time; one that takes longer
+        ends undecided and is settled by check-back of another member of the group."""
+        await super().close()
+        if self._checks is not None:
+            self._checks.close()
+
+    async def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
+        """Send a half message, run the listener's ``execute_local_transaction(message, arg)``, and end it.
+
+        A listener that is no ``async def`` runs in a thread. What it answers is in the result (``state``); an
+        exception in it means UNKNOWN and is in ``listener_error``. ``decided`` says whether the broker confirmed; if it
+        could not be reached, check-back settles the transaction later.
+
+        Raises what ``send`` raises (then the local transaction did not run), MessageIllegal for delayed messages, and
+        TransactionConflict when the broker had already decided otherwise. Cancelling ends an ``async def`` listener
+        (the broker is told UNKNOWN and will ask back); a listener in a thread goes on, and is ended as it answers.
+        """
+        half = await self.begin(message)
+        if half.result.status is not SendStatus.SEND_OK:
+            return await self.finish(half, Outcome(LocalTransactionState.ROLLBACK))
+        method = self.listener.execute_local_transaction
+        if is_async(method) or self._config.inline_listener:
+            return await self._run(half, call(method, message, arg))
+        # A thread cannot be cancelled, so its answer must still reach the broker when our caller gives up.
+        work = self._run(half, call_in_thread(method, message, arg))
+        return await asyncio.shield(asyncio.get_running_loop().create_task(work))
+
+    async def _run(self, half: OpenHalf, local_transaction: Awaitable[Outcome]) -> TransactionSendResult:
+        try:
+            outcome = await local_transaction
+        except BaseException:
+            self.interrupted(half)
+            raise
+        return await self.finish(half, outcome)
+
+    # The steps, for those who run the local transaction themselves (the blocking facade does, in its caller's thread).
+
+    async def begin(self, message: Message) -> OpenHalf:
+        """Send the half message. Every half begun must be ended by ``finish`` or ``interrupted``."""
+        self._endpoint.check_usable()
+        check_message(message, self._config.max_message_bytes)
+        if is_delayed(message.properties):
+            raise MessageIllegal("a message in a transaction cannot be delayed; remove delay_level, or send it plainly")
+        values = {
+            **message.properties,
+            properties.TRANSACTION_PREPARED: "true",
+            properties.PRODUCER_GROUP: self.group,
+        }
+        self._delivery.in_flight += 1
+        transaction_id = ""
+        try:
+            await self._delivery.queues(message.topic, self._deadline(None))
+            self._stamp(message.properties)
+            transaction_id = message.properties[properties.UNIQ_KEY]
+            self._memory.started(transaction_id)
+            # After an attempt with unknown outcome the same broker comes first: only it can join the two halves.
+            result = await self._send(message, values, flags.PREPARED, None, None, stay=True)
+            _, log_offset = parse_offset_message_id(result.offset_message_id)
+        except BaseException:
+            # The local transaction will not run. If a half was stored nevertheless, its check is answered ROLLBACK.
+            self._memory.ended(transaction_id, LocalTransactionState.ROLLBACK)
+            self._delivery.in_flight -= 1
+            raise
+        self._memory.placed(transaction_id, result.queue.broker_name, log_offset)
+        return OpenHalf(message, result, log_offset)
+
+    async def finish(self, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+        """End a half as its local transaction ended. Raises TransactionConflict."""
+        try:
+            self._memory.ended(half.transaction_id, outcome.state)
+            if outcome.error is not None:
+                log.warning("transaction %s: %s", half.transaction_id, outcome.remark, exc_info=outcome.error)
+            if outcome.state is LocalTransactionState.UNKNOWN:
+                self._tell_unknown(half, outcome)
+                return _result(half, outcome, decided=False)
+            return await self._decide(half, outcome)
+        finally:
+            self._delivery.in_flight -= 1
+
+    def interrupted(self, half: OpenHalf) -> None:
+        """The local transaction was broken off: tell the broker UNKNOWN, without waiting for anything."""
+        self._memory.ended(half.transaction_id, LocalTransactionState.UNKNOWN)
+        self._delivery.in_flight -= 1
+        self._tell_unknown(half, INTERRUPTED)
+
+    def _tell_unknown(self, half: OpenHalf, outcome: Outcome) -> None:
+        """One-way: Apache's brokers do not answer an UNKNOWN, and every broker asks back anyway."""
+        address = self._endpoint.routes.master(half.result.queue.broker_name)
+        channel = self._endpoint.ready(address) if address is not None else None
+        if channel is not None:
+            header = self._end(half, outcome)
+            opaque = channel.next_opaque()
+            channel.send(
+                encode_request(RequestCode.END_TRANSACTION, opaque, header, one_way=True, remark=outcome.remark)
+            )
+
+    async def _decide(self, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+        error: GantryError | None = None
+        for attempt in range(1 + self._config.end_retries):
+            if attempt:
+                await self._endpoint.clock.sleep(RETRY_PAUSE_S * attempt)
+                await self._endpoint.routes.refresh([half.message.topic])
+            try:
+                channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
+            except GantryError as failure:
+                error = failure
+                continue
+            try:
+                answer = await self._end_on(channel, half, outcome)
+            except GantryError as failure:
+                error = failure
+                if self._endpoint.speaks_java(channel.address):
+                    # Apache's broker would deliver again if it had carried out the first attempt; its check-back
+                    # settles the transaction instead.
+                    break
+                continue
+            if answer.code == ResponseCode.SUCCESS:
+                self._memory.confirmed(half.transaction_id)
+                return _result(half, outcome, decided=True)
+            refused = RequestRejected(answer.code, answer.remark, request=f"end of transaction {half.transaction_id}")
+            if answer.code == ResponseCode.ILLEGAL_OPERATION:
+                result = _result(half, outcome, decided=False, error=refused)
+                raise TransactionConflict(answer.code, answer.remark, half.transaction_id, result)
+            error = refused
+            if answer.code not in RETRIED_CODES or self._endpoint.speaks_java(channel.address):
+                break
+        log.warning("transaction %s is %s here, but: %s", half.transaction_id, outcome.state.name, error)
+        return _result(half, outcome, decided=False, error=error)
+
+    async def _end_on(self, channel: ClientChannel, half: OpenHalf, outcome: Outcome) -> Command:
+        opaque = channel.next_opaque()
+        frame = encode_request(RequestCode.END_TRANSACTION, opaque, self._end(half, outcome), remark=outcome.remark)
+        return await channel.request(opaque, frame, self._config.send_timeout_ms)
+
+    def _end(self, half: OpenHalf, outcome: Outcome) -> EndTransaction:
+        return EndTransaction(
+            producer_group=self.group,
+            tran_state_table_offset=half.result.queue_offset,
+            commit_log_offset=half.log_offset,
+            commit_or_rollback=int(outcome.state.resolution),
+            from_transaction_check=False,
+            msg_id=half.transaction_id,
+            transaction_id=half.result.transaction_id or half.transaction_id,
+            topic=half.message.topic,
+            bname=half.result.queue.broker_name,
+        )
+
+    def _pushed(self, channel: ClientChannel, command: Command) -> None:
+        if command.code == RequestCode.CHECK_TRANSACTION_STATE and self._checks is not None:
+            self._checks.asked(channel, command)
+
+
+def _result(
+    half: OpenHalf, outcome: Outcome, *, decided: bool, error: GantryError | None = None
+) -> TransactionSendResult:
+    sent = half.result
+    return TransactionSendResult(
+        status=sent.status,
+        message_id=sent.message_id,
+        offset_message_id=sent.offset_message_id,
+        queue=sent.queue,
+        queue_offset=sent.queue_offset,
+        transaction_id=sent.transaction_id or sent.message_id,
+        region=sent.region,
+        state=outcome.state,
+        decided=decided,
+        listener_error=outcome.error,
+        decision_error=error,
+    )
