@@ -33,6 +33,12 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
+    def next_data(self, offset: int) -> int | None:
+        """A place at or behind ``offset`` before which all bytes from there are zero; None when the rest is a hole.
+
+        Only a shortcut over the holes of a sparse file: what lies at the answer may be zero as well.
+        """
+
     def sync(self) -> None:
         """Return once all data written so far is on stable storage. An error is final for the file's owner."""
 
@@ -53,6 +59,12 @@ class Lock(Protocol):
         """Let others take the lock. The operating system does it when the process dies."""
 
 
+class Syncable(Protocol):
+    """Something ``sync_later`` can make durable; ``sync`` runs in the background thread."""
+
+    def sync(self) -> None: ...
+
+
 class Disk(Protocol):
     """A file system. Paths are absolute; directories are made durable by ``sync_dir``."""
 
@@ -66,8 +78,11 @@ class Disk(Protocol):
 
     def is_dir(self, path: str) -> bool: ...
 
-    def make_dirs(self, path: str) -> None:
-        """Create a directory with its parents, durably; harmless when it exists."""
+    def size(self, path: str) -> int:
+        """Bytes of a file; FileNotFoundError when absent."""
+
+    def make_dirs(self, path: str, *, durable: bool = True) -> None:
+        """Create a directory with its parents, durably unless told otherwise; harmless when it exists."""
 
     def remove(self, path: str) -> None:
         """Remove a file; harmless when absent."""
@@ -89,7 +104,7 @@ class Disk(Protocol):
 
     def usage(self, path: str) -> Usage: ...
 
-    def sync_later(self, files: Sequence[File], done: Callable[[BaseException | None], None]) -> None:
+    def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         """Sync ``files`` in the background and then run ``done`` on the event loop with None or the error.
 
         Calls are executed one after another, in order.
@@ -164,6 +179,14 @@ class OsFile:
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
+    def next_data(self, offset: int) -> int | None:
+        try:
+            return os.lseek(self._fd, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            return offset  # a file system that does not know its holes
+
     def sync(self) -> None:
         os.fdatasync(self._fd)
 
@@ -212,7 +235,10 @@ class OsDisk:
     def is_dir(self, path: str) -> bool:
         return os.path.isdir(path)
 
-    def make_dirs(self, path: str) -> None:
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def make_dirs(self, path: str, *, durable: bool = True) -> None:
         missing = []
         parent = Path(path)
         while not parent.exists():
@@ -220,7 +246,8 @@ class OsDisk:
             parent = parent.parent
         for directory in reversed(missing):
             directory.mkdir(exist_ok=True)
-            self.sync_dir(str(directory.parent))
+            if durable:
+                self.sync_dir(str(directory.parent))
 
     def remove(self, path: str) -> None:
         try:
@@ -268,7 +295,7 @@ class OsDisk:
         free = stat.f_bavail * stat.f_frsize
         return Usage(total=total, used=(stat.f_blocks - stat.f_bfree) * stat.f_frsize, free=free)
 
-    def sync_later(self, files: Sequence[File], done: Callable[[BaseException | None], None]) -> None:
+    def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         if self._flusher is None:
             self._flusher = ThreadPoolExecutor(1, thread_name_prefix="gantry-flush")
         loop = asyncio.get_running_loop()

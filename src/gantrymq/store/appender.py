@@ -1,0 +1,288 @@
+"""The way into the log: append, write at the end of the turn, sync, make visible, answer; and what if one fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailable, invariant
+from gantrymq.message import properties
+from gantrymq.message.tags import tags_code as hash_tags
+from gantrymq.protocol.stored_message import encode_record, record_size
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.disk import Disk
+from gantrymq.store.checkpoint import MarkFile
+from gantrymq.store.commit_log import CommitLog
+from gantrymq.store.config import FlushDiskType, StoreConfig
+from gantrymq.store.consume_queue import ConsumeQueue
+from gantrymq.store.dispatch import Dispatch, Pending
+from gantrymq.store.flush import Done, Flusher, Waiters
+from gantrymq.store.queue_table import QueueTable
+from gantrymq.store.records import has_queue_entry
+from gantrymq.store.values import NewRecord, Placement
+
+log = logging.getLogger("gantrymq.store")
+
+BUFFER_LIMIT_BYTES = 4 << 20
+"""Appended bytes that are written at once instead of at the end of the loop's turn."""
+SPACE_CHECK_SECONDS = 10.0
+"""How long an answer of the file system about its free space is believed."""
+
+
+class Appender:
+    """Owns the positions of the log while it is open. ``changed`` is called after every write that succeeded."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        disk: Disk,
+        clock: Clock,
+        store_host: bytes,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        dispatch: Dispatch,
+        mark_file: MarkFile,
+        last_timestamp: int,
+        changed: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._disk = disk
+        self._clock = clock
+        self._store_host = store_host
+        self._log = commit_log
+        self._queues = queues
+        self._dispatch = dispatch
+        self._mark_file = mark_file
+        self._last_timestamp = last_timestamp
+        self._changed = changed
+        self._sync_first = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._flusher = Flusher(disk, commit_log, self._sync_ended)
+        self._flush_timer: Timer | None = None
+        self._turn_armed = False
+        self._durable = Waiters()
+        self._written = Waiters()
+        self._synced = Waiters()
+        self.refusal: StoreUnavailable | None = None
+        """Why appends are refused: until there is space again, or for good."""
+        self.final: StoreUnavailable | None = None
+        """Why the store will never take an append again."""
+        self._space_checked = clock.monotonic() - SPACE_CHECK_SECONDS
+
+    # ---- append
+
+    def append(self, records: Sequence[NewRecord]) -> list[Placement]:
+        """See ``MessageStore.append``."""
+        if self.refusal is not None:
+            self._check_refusal()
+        now = self._clock.wall_ms()
+        if now < self._last_timestamp:  # store times never go back: searches by time rely on that
+            now = self._last_timestamp
+        self._last_timestamp = now
+        placements = [self._append_one(records[0], now)] if len(records) == 1 else self._append_group(records, now)
+        if not self._turn_armed:
+            self._turn_armed = True
+            self._clock.call_soon(self._end_turn)
+        if self._log.appended - self._log.written > BUFFER_LIMIT_BYTES:
+            self.write_out()
+        return placements
+
+    def _append_one(self, record: NewRecord, now: int) -> Placement:
+        queue = self._queues.get((record.topic, record.queue_id)) or self._queues.make(record.topic, record.queue_id)
+        in_queue = has_queue_entry(record.sys_flag)
+        queue_offset = queue.next_offset if in_queue else 0
+        commit_log = self._log
+        where = commit_log.appended
+        data = self._encode(record, queue, queue_offset, where, now)
+        size = len(data)
+        place = commit_log.place(size)
+        if place != where:
+            data = self._encode(record, queue, queue_offset, place, now)
+        if in_queue:
+            queue.next_offset = queue_offset + 1
+        return self._add(record, queue if in_queue else None, queue_offset, place, data, now)
+
+    def _append_group(self, records: Sequence[NewRecord], now: int) -> list[Placement]:
+        """All records in one file and one write, or none of them."""
+        queues = [self._queues.make(record.topic, record.queue_id) for record in records]
+        place = self._log.place(sum(map(self._size, records, queues)))
+        before = [queue.next_offset for queue in queues]
+        items: list[tuple[NewRecord, ConsumeQueue | None, int, int, bytes]] = []
+        try:
+            for record, queue in zip(records, queues, strict=True):
+                in_queue = has_queue_entry(record.sys_flag)
+                queue_offset = queue.next_offset if in_queue else 0
+                data = self._encode(record, queue, queue_offset, place, now)
+                items.append((record, queue if in_queue else None, queue_offset, place, data))
+                queue.next_offset += in_queue
+                place += len(data)
+        except MessageIllegal:
+            for queue, offset in zip(queues, before, strict=True):
+                queue.next_offset = offset
+            raise
+        return [self._add(*item, now) for item in items]
+
+    def _size(self, record: NewRecord, queue: ConsumeQueue) -> int:
+        return record_size(
+            len(queue.topic_bytes), len(record.body), len(record.properties.encode()), len(record.born_host),
+            len(record.store_host or self._store_host),
+        )  # fmt: skip
+
+    def _encode(self, record: NewRecord, queue: ConsumeQueue, queue_offset: int, where: int, now: int) -> bytes:
+        return encode_record(
+            queue.topic_bytes, record.body, record.properties.encode(), record.queue_id, queue_offset, where,
+            record.born_timestamp, record.born_host, now, record.store_host or self._store_host, record.flag,
+            record.sys_flag, record.reconsume_times, record.prepared_transaction_offset,
+        )  # fmt: skip
+
+    def _add(
+        self, record: NewRecord, queue: ConsumeQueue | None, queue_offset: int, place: int, data: bytes, now: int
+    ) -> Placement:
+        self._log.add(data)
+        size = len(data)
+        tags = record.tags_code
+        text = record.properties
+        if tags is None:
+            tags = hash_tags(properties.find(text, "TAGS")) if "TAGS\x01" in text else 0
+        self._dispatch.add(Pending(place + size, queue, queue_offset, place, size, tags, text, now, record.topic))
+        return Placement(place, size, queue_offset, now)
+
+    # ---- refusal
+
+    def _check_refusal(self) -> None:
+        """Raise while appends are refused; a full disk is looked at again from time to time."""
+        if self.final is None and self._clock.monotonic() - self._space_checked >= SPACE_CHECK_SECONDS:
+            self._check_space()
+        if self.refusal is not None:
+            raise self.refusal
+
+    def _check_space(self) -> None:
+        self._space_checked = self._clock.monotonic()
+        usage = self._disk.usage(self._config.root)
+        ratio = usage.used / max(1, usage.used + usage.free)
+        limit = self._config.disk_space_warning_ratio
+        self.refusal = self.final
+        if ratio > limit and self.final is None:
+            self.refusal = DiskFull(
+                f"the file system of {self._config.root} is {ratio:.1%} full, above diskSpaceWarningLevelRatio "
+                f"({limit:.0%}); free space, then writes go on by themselves"
+            )
+            log.error("%s", self.refusal)
+
+    def stop(self, reason: StoreUnavailable) -> None:
+        """Refuse appends for good."""
+        self.final = self.refusal = reason
+
+    # ---- write
+
+    def _end_turn(self) -> None:
+        self._turn_armed = False
+        self.write_out()
+
+    def write_out(self) -> None:
+        """One write of everything appended; then a sync (SYNC_FLUSH) or its timer (ASYNC_FLUSH)."""
+        commit_log = self._log
+        if commit_log.appended == commit_log.written:
+            return
+        if self._clock.monotonic() - self._space_checked >= SPACE_CHECK_SECONDS:
+            self._check_space()
+        try:
+            commit_log.write_out()
+        except StoreError as error:
+            self._write_failed(error)
+            return
+        position = commit_log.written
+        if self._sync_first:
+            self._flusher.start()
+        else:
+            self._dispatch.advance(position)
+            self._durable.reached(position)
+            if self._flush_timer is None:
+                self._flush_timer = self._clock.call_later(self._config.flush_interval_commit_log / 1000, self._flush)
+        self._written.reached(position)
+        self._changed()
+
+    def _write_failed(self, error: StoreError) -> None:
+        """Nothing of the write is stored: positions and queue offsets go back, everyone who waits is told."""
+        log.error("writing the log failed; nothing of it was acknowledged: %s", error)
+        if not isinstance(error, DiskFull):
+            self.stop(StoreUnavailable(f"{error}; check the disk, then start the broker again"))
+        self._take_back(self._log.written, error)
+
+    def _take_back(self, position: int, error: StoreError) -> None:
+        self._dispatch.take_back(position)
+        for waiters in (self._durable, self._written, self._synced):
+            waiters.fail(position, error)
+
+    # ---- sync
+
+    def _flush(self) -> None:
+        self._flush_timer = None
+        self._flusher.start()
+
+    def _sync_ended(self, error: OSError | StoreError | None) -> None:
+        """After every sync: start the next, make visible and answer what is durable now."""
+        if error is not None:
+            self._sync_failed(error)
+            return
+        position = self._log.flushed
+        if self._sync_first:
+            self._flusher.start()
+            self._dispatch.advance(position)
+            self._durable.reached(position)
+        elif self._flush_timer is None and self._log.dirty:
+            self._flush_timer = self._clock.call_later(self._config.flush_interval_commit_log / 1000, self._flush)
+        self._synced.reached(position)
+        try:
+            self._mark_file.note_flushed(position)
+        except StoreError as failure:
+            log.warning("the durable position could not be noted; recovery would read more: %s", failure)
+
+    def _sync_failed(self, error: OSError | StoreError) -> None:
+        """Final: the kernel may have dropped the pages, so that a later sync would succeed and mean nothing."""
+        reason = StoreUnavailable(
+            f"a sync of the log failed ({error}); what was written since the one before may be lost, so the store "
+            "takes no more writes. Check the disk, then start the broker again"
+        )
+        log.critical("%s", reason)
+        self.stop(reason)
+        self._log.forget_appended()
+        self._take_back(self._log.flushed if self._sync_first else self._log.written, reason)
+        self._synced.fail(self._log.flushed, reason)
+
+    # ---- waiting
+
+    def when_durable(self, end: int, done: Done) -> None:
+        """See ``MessageStore.when_durable``."""
+        if end <= (self._log.flushed if self._sync_first else self._log.written):
+            done(None)
+        elif self.final is not None:
+            done(self.final)
+        else:
+            self._durable.add(end, done)
+
+    def when_written(self, end: int, done: Done) -> None:
+        """See ``MessageStore.when_written``."""
+        if end <= self._log.written:
+            done(None)
+        elif self.final is not None:
+            done(self.final)
+        else:
+            self._written.add(end, done)
+
+    def when_synced(self, done: Done) -> None:
+        """Write and sync everything appended so far, whatever the mode, then call ``done``."""
+        self.write_out()
+        commit_log = self._log
+        if not commit_log.dirty:
+            done(None)
+        elif self.final is not None:
+            done(self.final)
+        else:
+            invariant(commit_log.flushed < commit_log.written, "what is dirty is not durable")
+            self._synced.add(commit_log.written, done)
+            self._flusher.start()
+
+    def cancel_timer(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None

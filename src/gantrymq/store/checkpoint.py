@@ -1,0 +1,125 @@
+"""How far each structure is durable: Apache's checkpoint file, and our own, sharper mark beside it.
+
+``checkpoint`` (4096 bytes, big-endian longs): store time of the last durable log record, of the last durable queue
+entry, of the last index write; master's flushed offset; confirm offset. Source: StoreCheckpoint.
+
+``gantry/mark`` is private and disposable: without it recovery only has more to read. Two records of one sector each:
+
+    from   bytes  content
+       0      4   CRC-32 of the following
+       4      8   durable end of the log, written after every sync
+    4096      4   CRC-32 of the following
+    4100      8   position: queues (and everything before it in the log) are durable up to here
+    4108      8   index position: the index is durable up to here
+    4116      8   log offset of the last record before ``position``; -1 when there is none
+    4124      4   CRC-32 of that record's first 84 bytes: says that this is still the log the mark was made for
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from zlib import crc32
+
+from gantrymq.runtime.disk import Disk, File, Syncable
+
+CHECKPOINT_BYTES = 4096
+HEAD_BYTES = 84
+_LONGS = struct.Struct(">5q")
+_CRC = struct.Struct(">I")
+_FLUSHED = struct.Struct(">q")
+_MARK = struct.Struct(">qqqI")
+_MARK_AT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Store times in ms; 0 when nothing was stored yet."""
+
+    log_timestamp: int = 0
+    queue_timestamp: int = 0
+    index_timestamp: int = 0
+    master_flushed_offset: int = 0
+    confirm_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """See the module's table."""
+
+    position: int
+    index_position: int
+    last_record: int
+    digest: int
+
+
+def read_checkpoint(disk: Disk, path: str) -> Checkpoint | None:
+    """None when it is absent or too short."""
+    if not disk.exists(path):
+        return None
+    file = disk.open(path)
+    try:
+        data = file.read(_LONGS.size, 0)
+    finally:
+        file.close()
+    return Checkpoint(*_LONGS.unpack(data)) if len(data) == _LONGS.size else None
+
+
+class CheckpointFile:
+    """The open ``checkpoint`` file. Syncing is up to the caller."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._file = disk.open(path, create=True)
+        if self._file.size() != CHECKPOINT_BYTES:
+            self._file.truncate(CHECKPOINT_BYTES)
+
+    def write(self, checkpoint: Checkpoint) -> Syncable:
+        """Put the values into the file; what to sync afterwards. Raises DiskFull."""
+        self._file.write(
+            _LONGS.pack(
+                checkpoint.log_timestamp,
+                checkpoint.queue_timestamp,
+                checkpoint.index_timestamp,
+                checkpoint.master_flushed_offset,
+                checkpoint.confirm_offset,
+            ),
+            0,
+        )
+        return self._file
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class MarkFile:
+    """The private mark. Its values are true when they are written, so that it needs no sync of its own."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        disk.make_dirs(os.path.dirname(path), durable=False)
+        self._file: File = disk.open(path, create=True)
+
+    def read(self) -> tuple[int, Mark | None]:
+        """(a lower bound of the durable end of the log, the mark); 0 and None where nothing usable is written."""
+        flushed = self._checked(0, _FLUSHED)
+        values = self._checked(_MARK_AT, _MARK)
+        return (flushed[0] if flushed else 0), (Mark(*values) if values else None)
+
+    def _checked(self, at: int, layout: struct.Struct) -> tuple[int, ...] | None:
+        data = self._file.read(_CRC.size + layout.size, at)
+        if len(data) < _CRC.size + layout.size or _CRC.unpack_from(data)[0] != crc32(data[_CRC.size :]):
+            return None
+        return layout.unpack_from(data, _CRC.size)
+
+    def note_flushed(self, position: int) -> None:
+        """The log is durable up to ``position``. Called after every sync, so it costs one small write. DiskFull."""
+        data = _FLUSHED.pack(position)
+        self._file.write(_CRC.pack(crc32(data)) + data, 0)
+
+    def write(self, mark: Mark) -> None:
+        """Raises DiskFull."""
+        data = _MARK.pack(mark.position, mark.index_position, mark.last_record, mark.digest)
+        self._file.write(_CRC.pack(crc32(data)) + data, _MARK_AT)
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,305 @@
+"""The store as everybody above it sees it: open, append, wait, read, close.
+
+All calls belong to the event loop; nothing blocks except opening and, when a file of the log is full, making the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator, Sequence
+
+from gantrymq.errors import RemoteProtocolError, StoreError, StoreUnavailable
+from gantrymq.message.message import StoredMessage
+from gantrymq.message.queues import LogOffset, QueueOffset
+from gantrymq.protocol.stored_message import decode_record
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk, Lock
+from gantrymq.store.appender import Appender
+from gantrymq.store.checkpoint import Checkpoint, MarkFile, read_checkpoint
+from gantrymq.store.commit_log import CommitLog
+from gantrymq.store.config import StoreConfig
+from gantrymq.store.consume_queue import Entry
+from gantrymq.store.dispatch import Arrival, Dispatch
+from gantrymq.store.flush import Done
+from gantrymq.store.housekeeping import Housekeeping
+from gantrymq.store.layout import Found, Layout, inspect
+from gantrymq.store.queue_table import QueueTable
+from gantrymq.store.reading import QueueReader
+from gantrymq.store.records import LogWalk, has_queue_entry
+from gantrymq.store.recovery import Recovered, Recovery
+from gantrymq.store.segment import OpenFiles
+from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
+
+log = logging.getLogger("gantrymq.store")
+
+HEAD_READ_BYTES = 4096
+"""First guess at the size of a record that is read alone."""
+
+
+class MessageStore:
+    """See ``open``. Positions: ``flushed <= written <= appended``."""
+
+    def __init__(self, config: StoreConfig, disk: Disk, clock: Clock, store_host: bytes, lock: Lock) -> None:
+        self.config = config
+        self._disk = disk
+        self._clock = clock
+        self._store_host = store_host
+        self._lock = lock
+        self._layout = Layout(config.root)
+        self._log_files = OpenFiles(disk)
+        self._queue_files = OpenFiles(disk)
+        self._closed = False
+
+    # ---- opening
+
+    @classmethod
+    def open(cls, config: StoreConfig, disk: Disk, clock: Clock, store_host: bytes) -> MessageStore:
+        """Lock, look, recover. ``store_host``: packed address that goes into records and message ids.
+
+        Raises StoreLocked, StoreFormatUnknown (nothing was changed), DiskFull.
+        """
+        layout = Layout(config.root)
+        # Without a lock file nobody can be running, and a directory that is no store must not get one.
+        if not disk.exists(layout.lock):
+            inspect(disk, config)
+            disk.make_dirs(layout.root)
+        lock = disk.lock(layout.lock)
+        try:
+            store = cls(config, disk, clock, store_host, lock)
+            store._open(inspect(disk, config))
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    def _open(self, found: Found) -> None:
+        config, disk, layout = self.config, self._disk, self._layout
+        clean = not disk.exists(layout.abort)
+        _remove_empty_tail(disk, layout, found)
+        self._log = CommitLog(self._log_files, layout.log, config.mapped_file_size_commit_log, found.log_bases)
+        self._queues = QueueTable(self._queue_files, layout.queues, config.mapped_file_size_consume_queue)
+        for (topic, queue_id), bases in found.queues.items():
+            self._queues.make(topic, queue_id, bases)
+        self._checkpoint_before = read_checkpoint(disk, layout.checkpoint)
+        disk.open(layout.abort, create=True).close()
+        disk.sync_dir(layout.root)
+        self._mark_file = MarkFile(disk, layout.mark)
+        flushed, mark = self._mark_file.read()
+        files = self._log.files
+        checkpoint = read_checkpoint(disk, layout.checkpoint)
+        recovery = Recovery(config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end))
+        self.recovered: Recovered = recovery.run()
+        self._go_on(self.recovered, checkpoint or Checkpoint())
+
+    def _go_on(self, recovered: Recovered, checkpoint: Checkpoint) -> None:
+        self._log.start_at(recovered.end)
+        self._reader = QueueReader(self._log, recovered.end)
+        self._reader.quarantined.update(recovered.quarantined)
+        self._dispatch = Dispatch(recovered.end, None)
+        self.arrivals: list[Arrival] = self._dispatch.arrivals
+        self._housekeeping = Housekeeping(
+            self._disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._mark_file, checkpoint
+        )
+        self._housekeeping.after_recovery(recovered)
+        self._appender = Appender(
+            self.config, self._disk, self._clock, self._store_host, self._log, self._queues, self._dispatch,
+            self._mark_file, recovered.last_store_timestamp, self._housekeeping.arm,
+        )  # fmt: skip
+
+    # ---- positions
+
+    @property
+    def appended(self) -> int:
+        return self._log.appended
+
+    @property
+    def written(self) -> int:
+        return self._log.written
+
+    @property
+    def flushed(self) -> int:
+        return self._log.flushed
+
+    @property
+    def min_log_offset(self) -> LogOffset:
+        """Of the oldest byte that still exists."""
+        return LogOffset(self._log.start)
+
+    @property
+    def max_log_offset(self) -> LogOffset:
+        """Behind the last visible record."""
+        return LogOffset(self._dispatch.position)
+
+    def path(self, name: str) -> str:
+        """Of a file of the store directory, like ``config/topics.json``."""
+        return self._layout.path(name)
+
+    # ---- appending
+
+    def append(self, records: Sequence[NewRecord]) -> list[Placement]:
+        """Put records one behind the other into the log's buffer; it is written at the end of the loop's turn.
+
+        They go into one file and into one write. They count as stored when ``when_durable`` says so. Raises
+        StoreUnavailable (DiskFull: try again later) or MessageIllegal; then nothing was appended.
+        """
+        return self._appender.append(records)
+
+    def when_durable(self, end: int, done: Done) -> None:
+        """Call ``done(None)`` once everything before log offset ``end`` is stored: synced (SYNC_FLUSH) or written.
+
+        ``done(error)`` when that failed: DiskFull (the records are not in the log) or StoreUnavailable. It may be
+        called at once.
+        """
+        self._appender.when_durable(end, done)
+
+    def when_written(self, end: int, done: Done) -> None:
+        """Like ``when_durable``, without waiting for a sync."""
+        self._appender.when_written(end, done)
+
+    @property
+    def refusal(self) -> StoreUnavailable | None:
+        """Why appends are refused at the moment; None when they are taken."""
+        return self._appender.refusal
+
+    # ---- closing
+
+    async def flush_everything(self) -> None:
+        """Return when everything appended so far is durable, in either mode. Raises StoreUnavailable."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[StoreError | None] = loop.create_future()
+        self._appender.when_synced(lambda error: None if ended.done() else ended.set_result(error))
+        error = await ended
+        if error is not None:
+            raise error
+
+    async def close(self) -> None:
+        """Make everything durable, leave the directory as after an orderly shutdown, and let others have it.
+
+        After a failed sync the abort file stays, so that the next start recovers. Harmless when called again.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._close_in_order()
+        except StoreError as error:
+            log.error("the store was not shut down in order, its next start will recover: %s", error)
+        finally:
+            self._appender.stop(StoreUnavailable("the store is closed; open it again"))
+            self._housekeeping.cancel()
+            self._disk_files_closed()
+
+    async def _close_in_order(self) -> None:
+        if self._appender.final is not None:
+            raise self._appender.final
+        await self.flush_everything()
+        self._appender.stop(StoreUnavailable("the store is being closed"))
+        self._appender.cancel_timer()
+        await self._housekeeping.finish()
+        self._disk.remove(self._layout.abort)
+        self._disk.sync_dir(self._layout.root)
+
+    def _disk_files_closed(self) -> None:
+        for files in (self._log_files, self._queue_files):
+            files.close()
+        self._mark_file.close()
+        self._lock.release()
+
+    # ---- reading
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: frozenset[int] | None = None,
+    ) -> GetResult:
+        """Visible records of a queue from ``offset`` on: at most ``max_count`` and ``max_bytes``, but at least one.
+
+        ``tag_codes``: only records whose tags code is among them; None for all.
+        """
+        return self._reader.get(self._queues.get((topic, queue_id)), offset, max_count, max_bytes, tag_codes)
+
+    def read(self, log_offset: int) -> StoredMessage | None:
+        """The visible record that starts exactly at ``log_offset``; None when none does.
+
+        That a record starts there is what its queue says, not the bytes: those could be part of a body.
+        """
+        message = self._decode(log_offset)
+        if message is None or not has_queue_entry(message.sys_flag):
+            return None
+        entry = self.entry(message.topic, message.queue_id, message.queue_offset)
+        if entry is None or entry.log_offset != log_offset or entry.size != message.size:
+            return None
+        return message
+
+    def _decode(self, log_offset: int) -> StoredMessage | None:
+        if not self._log.start <= log_offset < self._dispatch.position:
+            return None
+        data = self._log.read(log_offset, HEAD_READ_BYTES)
+        size = int.from_bytes(data[:4], "big")
+        if size > self._dispatch.position - log_offset:
+            return None
+        if size > len(data):
+            data = self._log.read(log_offset, size)
+        try:
+            message = decode_record(data, 0)
+        except RemoteProtocolError:
+            return None
+        return message if message.log_offset == log_offset else None
+
+    def scan(self, from_offset: int, to_offset: int | None = None) -> Iterator[StoredMessage]:
+        """Visible records in log order; ``from_offset`` must be the start of one. Bad ones are left out."""
+        position = max(from_offset, self._log.start)
+        end = self._dispatch.position if to_offset is None else min(to_offset, self._dispatch.position)
+        while position < end:
+            walk = LogWalk(self._log.files, position, end)
+            for _place, _parsed, data, at in walk:
+                yield decode_record(data, at, check=False)
+            position = self._reader.quarantined.get(walk.position, end)
+
+    def entry(self, topic: str, queue_id: int, queue_offset: int) -> Entry | None:
+        """Where a message of a queue lies; None when it is not there (any more)."""
+        queue = self._queues.get((topic, queue_id))
+        entry = queue.entry(queue_offset) if queue is not None and queue_offset >= 0 else None
+        return entry if entry is not None and entry.log_offset >= self._log.start else None
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """(first, behind the last) visible queue offset; (0, 0) for a queue that never got a message."""
+        queue = self._queues.get((topic, queue_id))
+        return (0, 0) if queue is None else (queue.min_offset(self._log.start), queue.max_offset)
+
+    def next_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        """Queue offset that the next append to the queue gets."""
+        queue = self._queues.get((topic, queue_id))
+        return QueueOffset(0 if queue is None else queue.next_offset)
+
+    def queues(self) -> list[tuple[str, int]]:
+        """(topic, queue id) of every queue that ever got a message, sorted."""
+        return sorted(key for key, queue in self._queues.queues.items() if queue.max_offset > 0)
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
+    ) -> QueueOffset:
+        """The queue offset a store time names; 0 for a queue that never got a message."""
+        queue = self._queues.get((topic, queue_id))
+        return QueueOffset(0 if queue is None else self._reader.offset_by_time(queue, timestamp_ms, boundary))
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """Store timestamp (ms) of a message; None when it is not there."""
+        queue = self._queues.get((topic, queue_id))
+        return None if queue is None or queue_offset < 0 else self._reader.store_time(queue, queue_offset)
+
+
+def _remove_empty_tail(disk: Disk, layout: Layout, found: Found) -> None:
+    """Remove the empty files a crash left of files that were just being made."""
+    directories = [layout.log] + [layout.path(f"consumequeue/{topic}/{queue}") for topic, queue in found.queues]
+    for directory in directories:
+        for name in disk.list(directory)[-1:]:
+            path = os.path.join(directory, name)
+            if not disk.is_dir(path) and disk.size(path) == 0:
+                disk.remove(path)

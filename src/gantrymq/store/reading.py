@@ -1,0 +1,151 @@
+"""Reading a queue: entries in one go, neighbouring records with one read of the log.
+
+Source: DefaultMessageStore.getMessage; transactions-and-store.md B12.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from gantrymq.store.commit_log import CommitLog
+from gantrymq.store.consume_queue import BLANK_SIZE, ENTRY, ConsumeQueue
+from gantrymq.store.records import is_good
+from gantrymq.store.values import Boundary, GetResult, GetStatus
+
+log = logging.getLogger("gantrymq.store")
+
+LEAST_SCAN_ENTRIES = 800
+"""How many entries a filtered read looks at, at least. Source: DefaultMessageStore (16000 bytes)."""
+GAP_BYTES = 8192
+"""Reading over a gap up to this size is cheaper than a second read."""
+SPAN_BYTES = 4 << 20
+"""Longest single read of the log."""
+TRUSTED_BYTES = 256 << 20
+"""Records written by this process and not older than this are not checked again: they come from the page cache."""
+
+
+class QueueReader:
+    """Reads records by queue offset. It never hands out a record that fails its checks."""
+
+    def __init__(self, commit_log: CommitLog, opened_end: int) -> None:
+        self._log = commit_log
+        self._opened_end = opened_end
+        """End of the log when the store was opened; what lies before was written by somebody else."""
+        self.quarantined: dict[int, int] = {}
+        """Bad ranges met so far: start to end."""
+
+    def get(
+        self, queue: ConsumeQueue | None, offset: int, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None
+    ) -> GetResult:
+        """See ``MessageStore.get``."""
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        least, most = queue.min_offset(self._log.start), queue.max_offset
+        if most == 0:
+            return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, least, most)
+        if offset < least:
+            return GetResult(GetStatus.OFFSET_TOO_SMALL, least, least, most)
+        if offset >= most:
+            one = offset == most
+            status = GetStatus.OFFSET_OVERFLOW_ONE if one else GetStatus.OFFSET_OVERFLOW_BADLY
+            return GetResult(status, offset if one else most, least, most)
+        window = max_count if tag_codes is None else max(max_count, LEAST_SCAN_ENTRIES)
+        raw = queue.raw(offset, window)
+        if not raw:
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, least, most)
+        wanted, passed = self._choose(raw, max_count, max_bytes, tag_codes)
+        pieces = self._fetch(wanted)
+        if pieces:
+            return GetResult(GetStatus.FOUND, offset + passed, least, most, len(pieces), b"".join(pieces))
+        status = GetStatus.MESSAGE_WAS_REMOVING if wanted else GetStatus.NO_MATCHED_MESSAGE
+        return GetResult(status, offset + passed, least, most)
+
+    def _choose(
+        self, raw: bytes, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None
+    ) -> tuple[list[tuple[int, int]], int]:
+        """(log offset, size) of the records to hand out, and how many entries that covers."""
+        wanted: list[tuple[int, int]] = []
+        passed = 0
+        total = 0
+        log_start = self._log.start
+        for log_offset, size, tags_code in ENTRY.iter_unpack(raw):
+            if (tag_codes is None or tags_code in tag_codes) and size != BLANK_SIZE and log_offset >= log_start:
+                if total and total + size > max_bytes:
+                    break
+                total += size
+                wanted.append((log_offset, size))
+                if len(wanted) == max_count:
+                    passed += 1
+                    break
+            passed += 1
+        return wanted, passed
+
+    def _fetch(self, wanted: list[tuple[int, int]]) -> list[bytes | memoryview]:
+        """The records, without those that are bad."""
+        pieces: list[bytes | memoryview] = []
+        at = 0
+        while at < len(wanted):
+            first = last_end = wanted[at][0]
+            stop = at
+            while stop < len(wanted):
+                log_offset, size = wanted[stop]
+                near = 0 <= log_offset - last_end <= GAP_BYTES and log_offset + size - first <= SPAN_BYTES
+                if stop > at and not near:
+                    break
+                last_end = log_offset + size
+                stop += 1
+            self._take(pieces, wanted[at:stop], first, last_end)
+            at = stop
+        return pieces
+
+    def _take(self, pieces: list[bytes | memoryview], span: list[tuple[int, int]], first: int, end: int) -> None:
+        data = self._log.read(first, end - first)
+        view = memoryview(data)
+        if first >= self._opened_end and first >= self._log.written - TRUSTED_BYTES and len(data) == end - first:
+            pieces += [view[offset - first : offset - first + size] for offset, size in span]
+            return
+        for offset, size in span:
+            if is_good(view, offset - first, offset, size):
+                pieces.append(view[offset - first : offset - first + size])
+            else:
+                self.quarantine(offset, offset + size)
+
+    def quarantine(self, start: int, end: int) -> None:
+        """Remember a bad range and report it once."""
+        if start not in self.quarantined:
+            log.error("record at log offset %d is corrupt; it is not served", start)
+            self.quarantined[start] = end
+
+    # ---- times
+
+    def store_time(self, queue: ConsumeQueue, offset: int) -> int | None:
+        """Store timestamp in ms of the message at a queue offset; None when there is none."""
+        entry = queue.entry(offset)
+        if entry is None or entry.log_offset < self._log.start:
+            return None
+        head = self._log.read(entry.log_offset, 76)
+        if len(head) < 76:
+            return None
+        at = 68 if head[39] & 0x10 else 56
+        return int.from_bytes(head[at : at + 8], "big", signed=True)
+
+    def offset_by_time(self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary) -> int:
+        """Source: ConsumeQueue.binarySearchInQueueByTime (5.x)."""
+        least, most = queue.min_offset(self._log.start), queue.max_offset
+        if boundary is Boundary.LOWER:
+            return self._first(queue, least, most, timestamp_ms)
+        return max(least, self._first(queue, least, most, timestamp_ms + 1) - 1) if most > least else least
+
+    def _first(self, queue: ConsumeQueue, low: int, high: int, timestamp_ms: int) -> int:
+        """First offset in [low, high) stored at or after the time; ``high`` when none is."""
+        while low < high:
+            middle = probe = (low + high) // 2
+            time = self.store_time(queue, probe)
+            while time is None and probe + 1 < high:  # an entry that stands for no message
+                probe += 1
+                time = self.store_time(queue, probe)
+            if time is None or time >= timestamp_ms:
+                high = middle
+            else:
+                low = probe + 1
+        return low

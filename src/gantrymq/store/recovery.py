@@ -1,0 +1,297 @@
+"""From what a start finds to a store that can go on: facts -> case -> where to read the log from -> replay, cut.
+
+The log is the truth. Queues are taken as they are up to the place that is known to be good, and built again behind it.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from gantrymq.errors import CorruptRecord, InvariantViolated
+from gantrymq.protocol.stored_message import MAGIC_V1, MAGIC_V2
+from gantrymq.store.checkpoint import HEAD_BYTES, Checkpoint, Mark
+from gantrymq.store.config import StoreConfig
+from gantrymq.store.dispatch import queue_tags_code
+from gantrymq.store.queue_table import QueueTable
+from gantrymq.store.records import CHUNK_BYTES, LogWalk, has_queue_entry, parse
+from gantrymq.store.segment import Segment
+from gantrymq.store.segmented_file import SegmentedFile
+
+log = logging.getLogger("gantrymq.store")
+
+APACHE_MARGIN_MS = 3000
+"""How far before the checkpoint's times Apache's recovery starts. Source: StoreCheckpoint.getMinTimestamp."""
+_MAGICS = tuple(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
+NO_LIMIT = 1 << 62
+RECORDS_PER_WRITE = 1 << 18
+"""After how many records the entries built so far go to their files, so that they do not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a start finds."""
+
+    has_log: bool
+    has_queues: bool
+    clean: bool
+    """No abort file: the last broker was shut down in order, and its queues are complete."""
+    has_mark: bool
+    """Our mark belongs to this log."""
+    has_checkpoint: bool
+
+
+class Case(enum.Enum):
+    """Where the queues are known to be good up to."""
+
+    NEW = "an empty directory"
+    NO_LOG = "queues without a log: they point to nothing"
+    CLEAN = "shut down in order: good up to the last record any queue names"
+    MARKED = "died: good up to our mark"
+    APACHE_DIED = "died without our mark: good up to the file that Apache's checkpoint names"
+    UNKNOWN = "nothing is known: build the queues from the first record on"
+
+
+CASES: tuple[tuple[dict[str, bool], Case], ...] = (
+    ({"has_log": False, "has_queues": False}, Case.NEW),
+    ({"has_log": False, "has_queues": True}, Case.NO_LOG),
+    ({"has_log": True, "has_queues": True, "clean": True}, Case.CLEAN),
+    ({"has_log": True, "has_queues": True, "clean": False, "has_mark": True}, Case.MARKED),
+    ({"has_log": True, "has_queues": True, "clean": False, "has_mark": False, "has_checkpoint": True},
+     Case.APACHE_DIED),
+    ({"has_log": True, "has_queues": True, "clean": False, "has_mark": False, "has_checkpoint": False}, Case.UNKNOWN),
+    ({"has_log": True, "has_queues": False}, Case.UNKNOWN),
+)  # fmt: skip
+"""Exactly one row holds for any facts (a test tries them all)."""
+
+
+def decide(facts: Facts) -> Case:
+    """The case of the facts."""
+    rows = [case for row, case in CASES if all(getattr(facts, name) == value for name, value in row.items())]
+    if len(rows) != 1:
+        raise InvariantViolated(f"{len(rows)} recovery cases hold for {facts}")
+    return rows[0]
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What recovery found and did."""
+
+    case: Case
+    start: int
+    """Log offset from which records were read."""
+    end: int
+    """Log offset behind the last good record."""
+    records: int = 0
+    cut_bytes: int = 0
+    """Bytes behind the end that were zeroed."""
+    quarantined: dict[int, int] = field(default_factory=dict)
+    """Ranges of the log that hold no good record, start to end."""
+    last_store_timestamp: int = 0
+
+
+@dataclass(slots=True)
+class Recovery:
+    """One start. ``files``: the log's; ``queues``: made, not loaded."""
+
+    config: StoreConfig
+    files: SegmentedFile
+    queues: QueueTable
+    clean: bool
+    checkpoint: Checkpoint | None
+    mark: Mark | None
+    flushed: int
+    """A lower bound of what is durable in the log; 0 when unknown."""
+
+    def run(self) -> Recovered:
+        """Bring log and queues in line. The queues' entries behind ``start`` are in memory only, not written yet."""
+        mark = self.mark if self.mark is not None and self._belongs(self.mark) else None
+        case = decide(self._facts(mark))
+        if case is Case.NO_LOG:
+            self._load_queues(0)
+        start = self._start(case, mark)
+        found = Recovered(case, start, start)
+        torn = self._replay(found)
+        if torn or not self.clean:
+            self._cut(found)
+        return found
+
+    def _facts(self, mark: Mark | None) -> Facts:
+        self._load_queues(NO_LIMIT)
+        return Facts(
+            has_log=bool(self.files.segments),
+            has_queues=any(queue.max_offset > queue.start_offset for queue in self.queues.queues.values()),
+            clean=self.clean,
+            has_mark=mark is not None,
+            has_checkpoint=self.checkpoint is not None,
+        )
+
+    def _load_queues(self, below: int) -> None:
+        for queue in self.queues.queues.values():
+            queue.load(below)
+
+    def _belongs(self, mark: Mark) -> bool:
+        """Whether the log is still the one the mark was made for."""
+        if not self.files.start <= mark.position <= self.files.end:
+            return False
+        if mark.last_record < self.files.start:
+            return mark.position == self.files.start or mark.last_record >= 0
+        return crc32(self.files.read(mark.last_record, HEAD_BYTES)) == mark.digest
+
+    # ---- where to start
+
+    def _start(self, case: Case, mark: Mark | None) -> int:
+        start = self.files.start
+        if case is Case.CLEAN:
+            return self._behind_queues(mark)
+        if case is Case.MARKED and mark is not None:
+            start = mark.position
+        elif case is Case.APACHE_DIED and self.checkpoint is not None:
+            start = self._by_checkpoint(self.checkpoint)
+        self._load_queues(start)
+        return start
+
+    def _behind_queues(self, mark: Mark | None) -> int:
+        """Behind the last record that a queue names; if that is no record, from the start of its file."""
+        newest = end = self.files.start
+        for queue in self.queues.queues.values():
+            entry = queue.last_entry()
+            if entry is not None and entry.log_offset + entry.size > end:
+                newest, end = entry.log_offset, entry.log_offset + entry.size
+        if mark is not None and mark.position > end:
+            return mark.position
+        if end == self.files.start or self._record_at(newest) == end - newest:
+            return end
+        segment = self.files.segment(min(newest, self.files.end - 1))
+        start = segment.base if segment else self.files.start
+        self._load_queues(start)
+        return start
+
+    def _record_at(self, position: int) -> int:
+        """Size of the good record at ``position``; 0 when there is none."""
+        for _place, parsed, _data, _at in LogWalk(self.files, position, self.files.end):
+            return parsed[0]
+        return 0
+
+    def _by_checkpoint(self, checkpoint: Checkpoint) -> int:
+        """The newest file that begins at or before the checkpoint's time, as Apache's recovery has it."""
+        bound = max(0, min(checkpoint.log_timestamp, checkpoint.queue_timestamp) - APACHE_MARGIN_MS)
+        for segment in reversed(self.files.segments):
+            for _place, parsed, _data, _at in LogWalk(self.files, segment.base, segment.end):
+                if parsed[5] <= bound:
+                    return segment.base
+                break
+        return self.files.start
+
+    # ---- replay
+
+    def _replay(self, found: Recovered) -> bool:
+        """Read records to the end of the data and give the queues their entries; whether a torn one is the last."""
+        while True:
+            walk = LogWalk(self.files, found.end, self.files.end)
+            self._dispatch(walk, found)
+            found.end = walk.position
+            following = self._good_behind(walk)
+            if following is None:
+                if walk.bad:
+                    log.warning("the log ends with a torn record, it is cut there: %s", walk.bad)
+                return walk.bad is not None
+            reason = walk.bad or CorruptRecord(walk.position, "zeros lie where a record was")
+            log.error("%s; the %d bytes up to offset %d are quarantined", reason, following - found.end, following)
+            found.quarantined[found.end] = following
+            found.end = following
+
+    def _dispatch(self, walk: LogWalk, found: Recovered) -> None:
+        delays = self.config.delays_ms
+        make = self.queues.make
+        for place, parsed, _data, _at in walk:
+            size, topic, queue_id, queue_offset, sys_flag, stored, text = parsed
+            found.records += 1
+            found.last_store_timestamp = stored
+            if has_queue_entry(sys_flag):
+                tags = queue_tags_code(topic, text, stored, delays)
+                make(topic, queue_id).add(queue_offset, place, size, tags)
+            if found.records % RECORDS_PER_WRITE == 0:
+                for queue in self.queues.queues.values():
+                    queue.write_out()
+
+    def _good_behind(self, walk: LogWalk) -> int | None:
+        """Where the log goes on behind a bad place with records that were durable; None: this is the end.
+
+        Bad bytes in front of durable records are damage. In front of records that were never synced they are what a
+        crash leaves of the last writes: those were not acknowledged, and keeping the later half of a write without
+        the first could settle a transaction whose message is lost. So there the log ends.
+        """
+        if walk.bad is None and (self.clean or walk.position >= self.flushed):
+            return None
+        following = self._next_record(walk.position)
+        if following is None or self.clean or following < self.flushed:
+            return following
+        for _place, parsed, _data, _at in LogWalk(self.files, following, self.files.end):
+            if self.checkpoint is not None and parsed[5] <= self.checkpoint.log_timestamp:
+                return following
+            break
+        return None
+
+    def _next_record(self, bad: int) -> int | None:
+        """The next intact record behind the bad place."""
+        size = int.from_bytes(self.files.read(bad, 4), "big")
+        if 0 < size < self.config.mapped_file_size_commit_log and self._record_at(bad + size):
+            return bad + size
+        segment = self.files.segment(bad)
+        position: int | None = bad + 1
+        while segment is not None:
+            if position is not None:
+                position = self._search(segment, position)
+                if position is not None:
+                    return position
+            segment = self.files.segment(segment.end)
+            position = segment.next_nonzero(segment.base) if segment is not None else None
+        return None
+
+    def _search(self, segment: Segment, position: int) -> int | None:
+        """First intact record at or behind ``position`` in one file, found by its magic and its own offset."""
+        at: int | None = segment.next_nonzero(position)
+        while at is not None and at < segment.end:
+            data = segment.read(at, CHUNK_BYTES + HEAD_BYTES)
+            for place in _magic_places(data):
+                if place >= 4 and self._is_record(at + place - 4):
+                    return at + place - 4
+            at = segment.next_nonzero(at + CHUNK_BYTES) if at + CHUNK_BYTES < segment.end else None
+        return None
+
+    def _is_record(self, position: int) -> bool:
+        size = int.from_bytes(self.files.read(position, 4), "big")
+        if size > self.config.mapped_file_size_commit_log:
+            return False
+        try:
+            parse(self.files.read(position, size), 0, position)
+        except CorruptRecord:
+            return False
+        return True
+
+    # ---- the end
+
+    def _cut(self, found: Recovered) -> None:
+        """Zero everything behind the last good record, so that no reader, Apache's included, takes it for one."""
+        found.cut_bytes = self.files.zero_from(found.end)
+        segment = self.files.segment(found.end)
+        if found.cut_bytes:
+            log.warning("cut the log at offset %d: %d bytes behind it were zeroed", found.end, found.cut_bytes)
+            if segment is not None:
+                segment.file.sync()
+            if self.files.segments:
+                self.files.sync_directory()
+
+
+def _magic_places(data: bytes) -> list[int]:
+    """Where in ``data`` a magic lies, in order."""
+    places = []
+    for magic in _MAGICS:
+        at = data.find(magic)
+        while at >= 0:
+            places.append(at)
+            at = data.find(magic, at + 1)
+    return sorted(places)

@@ -1,0 +1,79 @@
+"""What goes into the store and what comes out of it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class NewRecord:
+    """A record to append. Hosts are packed (``protocol.stored_message.pack_host``), times in ms."""
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: str
+    """The properties' text."""
+    born_timestamp: int
+    born_host: bytes
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    tags_code: int | None = None
+    """What the queue entry holds; None: the hash of TAGS."""
+    store_host: bytes | None = None
+    """None: the store's own."""
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where a record was put. It is stored once ``MessageStore.when_durable`` says so."""
+
+    log_offset: int
+    size: int
+    queue_offset: int
+    store_timestamp: int
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the record."""
+        return self.log_offset + self.size
+
+
+class GetStatus(enum.Enum):
+    """Source: org.apache.rocketmq.store.GetMessageStatus."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+@dataclass(slots=True)
+class GetResult:
+    """Answer of ``MessageStore.get``; offsets are queue offsets."""
+
+    status: GetStatus
+    next_offset: int
+    """Where to go on."""
+    min_offset: int
+    max_offset: int
+    count: int = 0
+    data: bytes = b""
+    """Records end to end."""
+
+
+class Boundary(enum.Enum):
+    """Which message a time names. Source: BoundaryType."""
+
+    LOWER = "lower"
+    """The first one stored at or after it."""
+    UPPER = "upper"
+    """The last one stored at or before it."""
