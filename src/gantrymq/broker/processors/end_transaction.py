@@ -1,0 +1,183 @@
+"""END_TRANSACTION (37): request -> facts -> verdict -> answer. Source: EndTransactionProcessor; holes 2, 21, 23, X4."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.broker.transaction_counts import TransactionCounts
+from gantrymq.broker.transaction_endings import TransactionEndings, end_after
+from gantrymq.errors import GantryError, RequestRejected, StoreError, StoreUnavailable
+from gantrymq.message.system_topics import HALF, OP
+from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.transactions.half import parse_op, read_half
+from gantrymq.transactions.ports import HalfStore, ProducerSession, TopicLookup
+from gantrymq.transactions.resolve import RULES, STANDING_OF, Standing, Verdict
+from gantrymq.transactions.table import STANDING_OF_DECISION, OpenHalf, TransactionTable
+
+log = logging.getLogger("gantrymq.transactions")
+
+_RESOLUTIONS: Final = {int(resolution): resolution for resolution in Resolution}
+_WHEN_SEARCH_MAX: Final = 2_000
+"""Op messages looked through to tell when something was decided; only the remark of a refusal needs it."""
+
+_REFUSALS: Final = {
+    Verdict.NO_SUCH_HALF: ResponseCode.SYSTEM_ERROR,
+    Verdict.WRONG_GROUP: ResponseCode.SYSTEM_ERROR,
+    Verdict.STRANGER: ResponseCode.SYSTEM_ERROR,
+    Verdict.TOPIC_GONE: ResponseCode.TOPIC_NOT_EXIST,
+}
+_REMARKS: Final = {
+    Verdict.NO_SUCH_HALF: "Find prepared transaction message failed: no half message of this broker lies at {place}",
+    Verdict.WRONG_GROUP: "The producer group wrong: the half message at {place} is not of group {group}",
+    Verdict.STRANGER: "this connection is not of producer group {group}; send a heartbeat with the group first",
+    Verdict.TOPIC_GONE: "the topic of the half message at {place} was deleted and the half stays open; "
+    "create the topic again and commit once more, or roll back",
+}
+
+
+class EndTransactionProcessor:
+    """Executes requests 37. ``is_member``: whether a session may speak for a producer group."""
+
+    def __init__(
+        self,
+        store: HalfStore,
+        table: TransactionTable,
+        endings: TransactionEndings,
+        topics: TopicLookup,
+        is_member: Callable[[str, ProducerSession], bool],
+        counts: TransactionCounts,
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._endings = endings
+        self._topics = topics
+        self._is_member = is_member
+        self._counts = counts
+
+    def handle(self, session: ProducerSession, command: Command) -> bytes | None:
+        """Answer a request, now or when its records are durable. A one-way request is never answered."""
+        header = command.header(EndTransaction)
+        resolution = _RESOLUTIONS.get(header.commit_or_rollback)
+        if resolution is None:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong; it is 0, 8 or 12")
+        return self._decide(session, command, header, resolution)
+
+    def _decide(
+        self, session: ProducerSession, command: Command, header: EndTransaction, resolution: Resolution
+    ) -> bytes | None:
+        group = header.producer_group
+        half = self._table.at(header.tran_state_table_offset, header.commit_log_offset)
+        if half is not None:
+            standing, right_group = STANDING_OF[half.state], half.group == group
+            topic_exists = resolution is not Resolution.COMMIT or self._topics.get(half.real_topic) is not None
+        else:
+            standing, right_group = self._standing_of_ended(header)
+            topic_exists = True
+        verdict = RULES[standing, right_group, self._is_member(group, session), resolution, topic_exists]
+        if half is not None and verdict <= Verdict.ROLL_BACK:
+            self._end(session, command, header, half, verdict)
+            return None
+        if half is not None and verdict is Verdict.AFTER_ENDING:
+            end_after(half, lambda _half, _error: self._again(session, command, header, resolution))
+            return None
+        if verdict is Verdict.NOTE_UNKNOWN:
+            return self._note_unknown(command, header, half)
+        if verdict is Verdict.ALREADY:
+            self._counts.repeated += 1
+            return encode_response(command, ResponseCode.SUCCESS)
+        if verdict is Verdict.CONFLICT:
+            raise self._conflict(header, resolution)
+        self._counts.refused += 1
+        place = f"half queue offset {header.tran_state_table_offset}, log offset {header.commit_log_offset}"
+        log.info("%s of %s refused: %s", resolution.name, session.peer, verdict.name)
+        raise RequestRejected(_REFUSALS[verdict], _REMARKS[verdict].format(place=place, group=group))
+
+    def _end(
+        self, session: ProducerSession, command: Command, header: EndTransaction, half: OpenHalf, verdict: Verdict
+    ) -> None:
+        then = None
+        if not command.is_one_way:
+
+            def then(_half: OpenHalf, error: StoreError | None) -> None:
+                session.send(_answer(command, error))
+
+        try:
+            if verdict is Verdict.COMMIT:
+                self._endings.commit(half, then)
+            else:
+                self._endings.roll_back(half, then)
+        except StoreUnavailable as error:
+            self._counts.failed += 1
+            log.warning("half message %d stays open: %s", half.queue_offset, error)
+            raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, str(error)) from error
+        if header.from_transaction_check:
+            self._counts.decided_by_check += 1
+
+    def _again(
+        self, session: ProducerSession, command: Command, header: EndTransaction, resolution: Resolution
+    ) -> None:
+        """The decision that was under way has ended: now this request has its turn."""
+        try:
+            answer = self._decide(session, command, header, resolution)
+        except RequestRejected as refusal:
+            answer = encode_response(command, refusal.code, remark=refusal.remark)
+        except GantryError as error:
+            answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
+        if answer is not None and not command.is_one_way:
+            session.send(answer)
+
+    def _note_unknown(self, command: Command, header: EndTransaction, half: OpenHalf | None) -> bytes:
+        self._counts.unknowns += 1
+        # Only an answer to a check that was really asked counts, and each check counts once.
+        if half is not None and header.from_transaction_check and half.answer_deadline:
+            half.answer_deadline = 0.0
+            half.unknown_answers += 1
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def _standing_of_ended(self, header: EndTransaction) -> tuple[Standing, bool]:
+        """What a request names that no open half matches, and whether its group is right."""
+        queue_offset, log_offset = header.tran_state_table_offset, header.commit_log_offset
+        standing = STANDING_OF_DECISION[self._table.decisions[queue_offset]]
+        if standing is Standing.NO_HALF:
+            return standing, False
+        entry = self._store.entry(HALF, 0, queue_offset)
+        record = self._store.read(log_offset) if entry is not None and entry.log_offset == log_offset else None
+        if record is None:
+            return Standing.NO_HALF, False
+        return standing, read_half(record).group == header.producer_group
+
+    def _conflict(self, header: EndTransaction, resolution: Resolution) -> RequestRejected:
+        self._counts.conflicts += 1
+        queue_offset = header.tran_state_table_offset
+        decision = self._table.decisions[queue_offset]
+        remark = (
+            f"the transaction {header.msg_id} is {decision.name} since {self._decided_at(queue_offset, header)}; "
+            f"{resolution.name} comes too late"
+        )
+        log.warning("conflicting end of half message %d of group %s: %s", queue_offset, header.producer_group, remark)
+        return RequestRejected(ResponseCode.ILLEGAL_OPERATION, remark)
+
+    def _decided_at(self, queue_offset: int, header: EndTransaction) -> str:
+        """When the op message of a half was stored, as text for people."""
+        op_min, op_max = self._store.queue_range(OP, 0)
+        first = max(op_min, op_max - _WHEN_SEARCH_MAX)
+        for op_offset in range(op_max - 1, first - 1, -1):
+            entry = self._store.entry(OP, 0, op_offset)
+            record = None if entry is None else self._store.read(entry.log_offset)
+            if record is not None and queue_offset in parse_op(record.body):
+                return f"store time {record.store_timestamp}"
+            if record is not None and record.log_offset < header.commit_log_offset:
+                break
+        return "an earlier time"
+
+
+def _answer(command: Command, error: StoreError | None) -> bytes:
+    if error is None:
+        return encode_response(command, ResponseCode.SUCCESS)
+    code = ResponseCode.SERVICE_NOT_AVAILABLE if isinstance(error, StoreUnavailable) else ResponseCode.SYSTEM_ERROR
+    return encode_response(command, code, remark=f"the decision was not stored, the transaction is still open: {error}")

@@ -1,0 +1,231 @@
+"""Check-back: asks producers about half messages when their time has come, and parks what nobody decides."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gantrymq.broker.transaction_counts import TransactionCounts
+from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.errors import CorruptRecord, StoreError
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import encode_request
+from gantrymq.protocol.headers.transaction import CheckTransactionState
+from gantrymq.protocol.message_ids import offset_message_id
+from gantrymq.protocol.stored_message import pack_host
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.transactions.check_policy import Verdict, decide
+from gantrymq.transactions.config import TransactionConfig
+from gantrymq.transactions.due_times import DueTimes
+from gantrymq.transactions.half import check_body, read_half
+from gantrymq.transactions.ports import HalfStore, ProducerGroups, ProducerSession
+from gantrymq.transactions.states import State
+from gantrymq.transactions.table import OpenHalf, TransactionTable
+
+log = logging.getLogger("gantrymq.transactions")
+
+LOOKS_PER_TURN: Final = 64
+"""Halves looked at in one turn of the loop, at about 50 us each: a burst of checks delays nobody by more than 4 ms."""
+
+FIRST_BACKOFF_S: Final = 1.0
+MAX_BACKOFF_S: Final = 60.0
+"""While nobody of the group is online, or the store refuses to park. A producer that registers is asked at once."""
+
+BUSY_RETRY_S: Final = 0.5
+"""Until the next try when the only producers online do not read what they were sent."""
+
+AGE_LIMIT_GRACE_S: Final = 600.0
+"""After its start a broker parks nothing for its age: producers must have had time to connect and answer."""
+
+WARN_INTERVAL_S: Final = 60.0
+"""Between two warnings about one group."""
+
+
+class TransactionChecks:
+    """One timer for all open halves; per half exactly at its time."""
+
+    def __init__(
+        self,
+        store: HalfStore,
+        table: TransactionTable,
+        endings: TransactionEndings,
+        producers: ProducerGroups,
+        clock: Clock,
+        config: TransactionConfig,
+        counts: TransactionCounts,
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._endings = endings
+        self._producers = producers
+        self._clock = clock
+        self._config = config
+        self._counts = counts
+        self._due = DueTimes(self._is_due_then)
+        self._lonely: dict[str, set[int]] = {}
+        """Halves that found nobody of their group online."""
+        self._warned_at: dict[str, float] = {}
+        self._started_at = clock.monotonic()
+        self._timer: Timer | None = None
+        self._timer_due = 0.0
+        self._running = False
+
+    def start(self) -> None:
+        """Begin to ask; what is overdue is asked at once."""
+        self._running = True
+        self._started_at = self._clock.monotonic()
+        self._arm()
+
+    def close(self) -> None:
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def watch(self, half: OpenHalf) -> None:
+        """Look at a half when its immunity ends."""
+        left_ms = half.stored_at + half.immunity_ms - self._clock.wall_ms()
+        # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
+        half.immune_until = self._clock.monotonic() + min(max(left_ms, 0), half.immunity_ms) / 1000
+        self._schedule(half, half.immune_until)
+
+    def producer_joined(self, group: str) -> None:
+        """A producer of the group is online: ask about everything that waited for one."""
+        waiting = self._lonely.pop(group, None)
+        if waiting:
+            now = self._clock.monotonic()
+            for queue_offset in sorted(waiting):
+                half = self._table.get(queue_offset)
+                if half is not None:
+                    half.lonely = 0
+                    self._schedule(half, now)
+
+    def _is_due_then(self, queue_offset: int, due: float) -> bool:
+        half = self._table.get(queue_offset)
+        return half is not None and half.due == due
+
+    def _schedule(self, half: OpenHalf, due: float) -> None:
+        half.due = due
+        self._due.push(due, half.queue_offset)
+        if self._running and (self._timer is None or due < self._timer_due):
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._due.next_due()
+        if due is not None and self._running:
+            self._timer_due = due
+            self._timer = self._clock.call_later(max(due - self._clock.monotonic(), 0.0), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        for queue_offset in list(self._due.pop_due(now, LOOKS_PER_TURN)):
+            half = self._table.get(queue_offset)
+            if half is not None:
+                self._look_at(half, now)
+        self._arm()
+
+    def _look_at(self, half: OpenHalf, now: float) -> None:
+        age_ms = self._clock.wall_ms() - half.stored_at
+        immune = now < half.immune_until
+        outstanding = now < half.answer_deadline
+        may_ask = half.state is State.OPEN and not immune and not outstanding
+        session = self._producers.pick(half.group) if may_ask else None
+        too_old = (
+            age_ms > self._config.reserved_hours * 3_600_000 and now - self._started_at >= AGE_LIMIT_GRACE_S
+        )  # fmt: skip
+        verdict = decide(
+            half.state, immune, outstanding, half.unknown_answers >= self._config.check_max, too_old,
+            half.times_asked > 0, session is not None,
+        )  # fmt: skip
+        if verdict is Verdict.CHECK and session is not None:
+            self._ask(half, session, now)
+        elif verdict is Verdict.NOBODY_ONLINE:
+            self._wait_for_producer(half, now)
+        elif verdict is Verdict.PARK_UNKNOWN or verdict is Verdict.PARK_OLD:
+            self._park(half, verdict)
+        elif verdict is Verdict.WAIT_IMMUNITY:
+            self._schedule(half, half.immune_until)
+        elif verdict is Verdict.WAIT_ANSWER:
+            self._schedule(half, half.answer_deadline)
+        elif verdict is Verdict.COME_BACK:
+            self._schedule(half, now + self._interval_s)
+
+    @property
+    def _interval_s(self) -> float:
+        return self._config.check_interval_ms / 1000
+
+    def _ask(self, half: OpenHalf, session: ProducerSession, now: float) -> None:
+        if not session.writable:
+            self._schedule(half, now + BUSY_RETRY_S)
+            return
+        try:
+            frame = self._check_request(half, session)
+        except CorruptRecord as error:
+            log.error("half message %d cannot be checked: %s", half.queue_offset, error)
+            self._schedule(half, now + MAX_BACKOFF_S)
+            return
+        session.send(frame)
+        half.times_asked += 1
+        half.lonely = 0
+        half.answer_deadline = now + self._interval_s
+        self._counts.checks_sent += 1
+        self._schedule(half, half.answer_deadline)
+
+    def _check_request(self, half: OpenHalf, session: ProducerSession) -> bytes:
+        queue_offset, log_offset = half.newest()
+        stored = self._store.read(log_offset)
+        if stored is None:
+            raise CorruptRecord(log_offset, "an open half message is no longer there")
+        key = half.unique_key or None
+        header = CheckTransactionState(
+            tran_state_table_offset=queue_offset,
+            commit_log_offset=log_offset,
+            msg_id=key,
+            transaction_id=key,
+            offset_msg_id=offset_message_id(pack_host(stored.store_host), log_offset),
+            # Clients copy this into their answer, which is authorised by it: the real topic, not the half topic (22).
+            topic=half.real_topic,
+            bname=self._config.broker_name or None,
+        )
+        body = check_body(stored, read_half(stored), half.times_asked + 1)
+        return encode_request(
+            RequestCode.CHECK_TRANSACTION_STATE, session.next_opaque(), header, body, one_way=True
+        )  # fmt: skip
+
+    def _wait_for_producer(self, half: OpenHalf, now: float) -> None:
+        self._counts.nobody_online += 1
+        lonely = self._lonely.setdefault(half.group, set())
+        lonely.add(half.queue_offset)
+        self._schedule(half, now + _backoff_s(half.lonely))
+        half.lonely += 1
+        if now >= self._warned_at.get(half.group, -WARN_INTERVAL_S) + WARN_INTERVAL_S:
+            self._warned_at[half.group] = now
+            log.warning(
+                "%d half message(s) of producer group %s wait to be checked, and no producer of the group is online; "
+                "start one that can tell their outcome", len(lonely), half.group,
+            )  # fmt: skip
+
+    def _park(self, half: OpenHalf, verdict: Verdict) -> None:
+        reason = "too old" if verdict is Verdict.PARK_OLD else f"{half.unknown_answers} checks were answered UNKNOWN"
+        log.warning(
+            "parking half message %d of group %s, topic %s, key %s: %s",
+            half.queue_offset, half.group, half.real_topic, half.unique_key, reason,
+        )  # fmt: skip
+        try:
+            self._endings.park(half, self._parked)
+        except StoreError as error:
+            self._parked(half, error)
+
+    def _parked(self, half: OpenHalf, error: StoreError | None) -> None:
+        if error is not None:
+            log.error("parking half message %d failed, it stays open: %s", half.queue_offset, error)
+            self._schedule(half, self._clock.monotonic() + _backoff_s(half.lonely))
+            half.lonely += 1
+
+
+def _backoff_s(tries: int) -> float:
+    return min(FIRST_BACKOFF_S * (1 << min(tries, 10)), MAX_BACKOFF_S)

@@ -1,0 +1,230 @@
+"""Transactions of a broker in one place: takes half messages in, ends them, checks them, and knows them again after a
+restart. Decisions are made by the tables in ``gantrymq.transactions``; here they are carried out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from gantrymq.broker.decision_file import DecisionFile
+from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.broker.transaction_counts import TransactionCounts
+from gantrymq.broker.transaction_endings import TransactionEndings, end_after
+from gantrymq.errors import StoreError
+from gantrymq.message import properties
+from gantrymq.message.queues import LogOffset
+from gantrymq.message.system_topics import HALF, OP, TRANSACTION_GROUP
+from gantrymq.protocol.command import Command
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.disk import Disk
+from gantrymq.store.values import NewRecord
+from gantrymq.transactions.check_policy import immunity_ms
+from gantrymq.transactions.config import TransactionConfig
+from gantrymq.transactions.decisions import DecisionLog
+from gantrymq.transactions.half import HALF_QUEUE_ID, half_record, op_record
+from gantrymq.transactions.ports import HalfStore, OffsetBook, ProducerGroups, ProducerSession, TopicLookup
+from gantrymq.transactions.rebuild import rebuild
+from gantrymq.transactions.states import Event, State
+from gantrymq.transactions.table import OpenHalf, TransactionTable, Waiting
+
+log = logging.getLogger("gantrymq.transactions")
+
+OFFSETS_INTERVAL_S: Final = 5.0
+"""Between two updates of the CID_RMQ_SYS_TRANS offsets, which an Apache broker would start from."""
+DECISIONS_INTERVAL_S: Final = 60.0
+"""Between two writes of the decisions file; a start after a crash reads at most the ops of that time."""
+
+
+class TransactionDesk:
+    """Built by the broker in this order: construct, ``rebuild()``, ``start()`` ... ``close()`` before the store."""
+
+    def __init__(
+        self,
+        store: HalfStore,
+        producers: ProducerGroups,
+        topics: TopicLookup,
+        offsets: OffsetBook,
+        clock: Clock,
+        disk: Disk,
+        config: TransactionConfig,
+        broker_host: bytes,
+    ) -> None:
+        """``broker_host``: this broker's packed address, for the op messages."""
+        self._store = store
+        self._producers = producers
+        self._topics = topics
+        self._offsets = offsets
+        self._clock = clock
+        self._config = config
+        self._host = broker_host
+        self._file = DecisionFile(disk, store)
+        self._senders: dict[int, set[str]] = {}
+        """Session id to the producer groups it sent a half message for: old clients send their first END_TRANSACTION
+        before their first heartbeat."""
+        self._timers: list[Timer] = []
+        self.counts: Final = TransactionCounts()
+        self._take(TransactionTable(DecisionLog(store.queue_range(HALF, HALF_QUEUE_ID)[0])))
+
+    def _take(self, table: TransactionTable) -> None:
+        self.table = table
+        self._endings = TransactionEndings(self._store, table, self._clock, self.counts, self._host)
+        self.checks = TransactionChecks(
+            self._store, table, self._endings, self._producers, self._clock, self._config, self.counts
+        )
+        self._ends = EndTransactionProcessor(
+            self._store, table, self._endings, self._topics, self._may_speak_for, self.counts
+        )
+
+    def rebuild(self) -> None:
+        """Learn from the store which transactions are open. Call once, before the broker listens.
+
+        A transaction whose message was delivered or parked without its op message gets it now.
+        """
+        found = rebuild(self._store, self._config, self._file.load())
+        self._take(found.table)
+        self.counts.quarantined += found.quarantined
+        self.counts.completed_at_start += len(found.missing_ops)
+        if found.missing_ops:
+            now_ms = self._clock.wall_ms()
+            self._store.append(
+                [op_record(offsets, decision, now_ms, self._host) for offsets, decision in found.missing_ops]
+            )
+        for half in found.table:
+            self.checks.watch(half)
+        log.info(
+            "transactions: %d open, %d completed, %d quarantined (decisions file %s)",
+            len(found.table), len(found.missing_ops), found.quarantined, "used" if found.from_file else "not used",
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Begin to check, and to keep the derived files up to date."""
+        self.checks.start()
+        self._every(OFFSETS_INTERVAL_S, self._commit_offsets)
+        self._every(DECISIONS_INTERVAL_S, lambda: self._file.save_later(self.table))
+
+    def close(self) -> None:
+        """Stop the timers and save what makes the next start quick. The store must still be open."""
+        self.checks.close()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._commit_offsets()
+        self._file.save(self.table)
+
+    def put_half(
+        self,
+        record: NewRecord,
+        group: str,
+        unique_key: str,
+        real_topic: str,
+        real_queue_id: int,
+        done: Waiting,
+        session: ProducerSession | None = None,
+    ) -> None:
+        """Store a half message; ``done(half, error)`` is called when it is durable, or could not be made so.
+
+        ``half.queue_offset`` and ``half.log_offset`` are what the client is answered with. A retry of a send whose
+        half is still undecided joins it: nothing is stored, and the answer names the first one. ``record``: the
+        message as it would be stored were it no transaction. ``session``: the sender.
+
+        Raises MessageIllegal when the message cannot be a half (delayed, or properties too long), StoreUnavailable
+        when the store takes no writes; then ``done`` is not called.
+        """
+        if session is not None:
+            self._note_sender(session, group)
+        half = self.table.to_join(group, unique_key)
+        if half is not None:
+            self.counts.joined += 1
+            if half.state is State.STORING:
+                end_after(half, done)
+            else:
+                done(half, None)
+            return
+        stored = half_record(record, real_topic, real_queue_id, unique_key)
+        (place,) = self._store.append((stored,))
+        immunity = properties.find(stored.properties, properties.CHECK_IMMUNITY_SECONDS)
+        half = OpenHalf(
+            place.queue_offset, place.log_offset, group, unique_key, real_topic, real_queue_id, place.store_timestamp,
+            immunity_ms(immunity, self._config.timeout_ms), State.STORING,
+        )  # fmt: skip
+        half.waiting = [done]
+        self.table.add(half, stored)
+        self._store.when_durable(place.end, partial(self._stored, half))
+
+    def _stored(self, half: OpenHalf, error: StoreError | None) -> None:
+        waiting, half.waiting = half.waiting, None
+        if error is None:
+            half.take(Event.DURABLE)
+            self.counts.halves += 1
+            self.checks.watch(half)
+        else:
+            half.take(Event.FAILED)
+            self.table.remove(half)
+        for tell in waiting or ():
+            tell(half, error)
+
+    def end_transaction(self, session: ProducerSession, command: Command) -> bytes | None:
+        """Handler of request 37."""
+        return self._ends.handle(session, command)
+
+    def producer_joined(self, group: str) -> None:
+        """Call when a producer registered for ``group``: what waited for one is checked at once."""
+        self.checks.producer_joined(group)
+
+    def session_closed(self, session: ProducerSession) -> None:
+        """Call once for every session that ended."""
+        self._senders.pop(session.id, None)
+
+    def oldest_open_log_offset(self) -> LogOffset | None:
+        """Where the oldest undecided half lies; retention must not pass it. None when nothing is open."""
+        half = self.table.oldest()
+        return None if half is None else LogOffset(half.log_offset)
+
+    def _note_sender(self, session: ProducerSession, group: str) -> None:
+        groups = self._senders.get(session.id)
+        if groups is None:
+            self._senders[session.id] = {group}
+        elif group not in groups and len(groups) < MAX_GROUPS_OF_SESSION:
+            groups.add(group)
+
+    def _may_speak_for(self, group: str, session: ProducerSession) -> bool:
+        return group in self._senders.get(session.id, ()) or self._producers.is_member(group, session)
+
+    def _every(self, seconds: float, work: Callable[[], None]) -> None:
+        slot = len(self._timers)
+
+        def again() -> None:
+            self._timers[slot] = self._clock.call_later(seconds, again)
+            work()
+
+        self._timers.append(self._clock.call_later(seconds, again))
+
+    def _commit_offsets(self) -> None:
+        """Say how far an Apache broker may skip: to the oldest open half, and to the first op behind it."""
+        half_end = self._store.queue_range(HALF, HALF_QUEUE_ID)[1]
+        half = self.table.first_needed(half_end)
+        self._offsets.commit(TRANSACTION_GROUP, HALF, HALF_QUEUE_ID, half)
+        self._offsets.commit(TRANSACTION_GROUP, OP, HALF_QUEUE_ID, self._first_op_behind(half))
+
+    def _first_op_behind(self, half_queue_offset: int) -> int:
+        """The first op that lies behind a half in the log: no earlier one can name it."""
+        low, high = self._store.queue_range(OP, HALF_QUEUE_ID)
+        half = self._store.entry(HALF, HALF_QUEUE_ID, half_queue_offset)
+        if half is None:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            op = self._store.entry(OP, HALF_QUEUE_ID, middle)
+            if op is not None and op.log_offset > half.log_offset:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+
+MAX_GROUPS_OF_SESSION: Final = 1_000
+"""Producer groups remembered for one connection; a client has a handful."""

@@ -1,0 +1,105 @@
+"""Carries out decisions about half messages: append, wait for the disk, tell everybody who waits."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from gantrymq.broker.transaction_counts import TransactionCounts
+from gantrymq.errors import CorruptRecord, StoreError, invariant
+from gantrymq.runtime.clock import Clock
+from gantrymq.store.values import NewRecord
+from gantrymq.transactions.decisions import Decision
+from gantrymq.transactions.half import final_record, new_record_of, op_record, parked_record
+from gantrymq.transactions.ports import HalfStore
+from gantrymq.transactions.states import Event, State
+from gantrymq.transactions.table import OpenHalf, TransactionTable, Waiting
+
+log = logging.getLogger("gantrymq.transactions")
+
+
+class TransactionEndings:
+    """The one place that ends a transaction.
+
+    Whatever ends it, its records go to the log in one append: the op message alone, or the final or parked message
+    with the op message behind it. What a crash leaves of that is either nothing (the half is open) or a message
+    without its op, which the next start completes.
+    """
+
+    def __init__(
+        self, store: HalfStore, table: TransactionTable, clock: Clock, counts: TransactionCounts, broker_host: bytes
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._clock = clock
+        self._counts = counts
+        self._host = broker_host
+
+    def commit(self, half: OpenHalf, then: Waiting | None = None) -> None:
+        """Deliver an open half. Raises StoreUnavailable when nothing was appended (the half is still open); else
+        ``then`` is told how the write ended."""
+        final = final_record(self._record_of(half), half.real_topic, half.real_queue_id, half.log_offset)
+        self._end(half, Event.COMMIT, Decision.COMMITTED, final, then)
+
+    def roll_back(self, half: OpenHalf, then: Waiting | None = None) -> None:
+        """Drop an open half; like ``commit``."""
+        self._end(half, Event.ROLLBACK, Decision.ROLLED_BACK, None, then)
+
+    def park(self, half: OpenHalf, then: Waiting | None = None) -> None:
+        """Put an open half aside for the operator; like ``commit``."""
+        parked = parked_record(self._record_of(half), half.log_offset, half.times_asked)
+        self._end(half, Event.GIVE_UP, Decision.PARKED, parked, then)
+
+    def _end(
+        self, half: OpenHalf, event: Event, decision: Decision, message: NewRecord | None, then: Waiting | None
+    ) -> None:
+        invariant(half.state is State.OPEN, "only an open half is decided")
+        op = op_record(half.queue_offsets(), decision, self._clock.wall_ms(), self._host)
+        placed = self._store.append((op,) if message is None else (message, op))
+        half.take(event)
+        half.first_record_offset = placed[0].log_offset
+        half.first_op_queue_offset = placed[-1].queue_offset
+        half.waiting = None if then is None else [then]
+        self._store.when_durable(placed[-1].end, partial(self._ended, half, decision))
+
+    def _ended(self, half: OpenHalf, decision: Decision, error: StoreError | None) -> None:
+        waiting, half.waiting = half.waiting, None
+        if error is None:
+            half.take(Event.DURABLE)
+            self._table.end(half, decision)
+            self._count(decision)
+        else:
+            half.take(Event.FAILED)
+            self._counts.failed += 1
+            log.error(
+                "the decision %s of half message %d could not be stored, it stays open: %s",
+                decision.name, half.queue_offset, error,
+            )  # fmt: skip
+        if waiting is not None:
+            for tell in waiting:
+                tell(half, error)
+
+    def _count(self, decision: Decision) -> None:
+        if decision is Decision.COMMITTED:
+            self._counts.commits += 1
+        elif decision is Decision.ROLLED_BACK:
+            self._counts.rollbacks += 1
+        else:
+            self._counts.parked += 1
+
+    def _record_of(self, half: OpenHalf) -> NewRecord:
+        """The half itself, from memory or from the log. Raises CorruptRecord when the log lost it."""
+        if half.record is not None:
+            return half.record
+        stored = self._store.read(half.log_offset)
+        if stored is None:
+            raise CorruptRecord(half.log_offset, "an open half message is no longer there")
+        return new_record_of(stored)
+
+
+def end_after(half: OpenHalf, then: Waiting) -> None:
+    """Call ``then`` once the write that is under way for ``half`` has ended."""
+    if half.waiting is None:
+        half.waiting = [then]
+    else:
+        half.waiting.append(then)

@@ -1,0 +1,87 @@
+"""Check-back: what to do with a half message whose time has come. Facts in, verdict out."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from gantrymq.transactions.decision_table import ANY, DecisionTable
+from gantrymq.transactions.states import ENDING, TERMINAL, State
+
+
+class Verdict(enum.IntEnum):
+    """What the caller does now."""
+
+    FORGET = 0
+    """It is decided; nothing is due any more."""
+    COME_BACK = 1
+    """Something waits for the disk; look again after the next interval."""
+    WAIT_IMMUNITY = 2
+    """Its local transaction may still run; look again when the immunity ends."""
+    WAIT_ANSWER = 3
+    """A check is on its way; look again when its deadline has passed."""
+    CHECK = 4
+    """Ask a live producer of its group."""
+    NOBODY_ONLINE = 5
+    """Nobody to ask: no attempt is consumed. Look again later, or when a producer of the group comes."""
+    PARK_UNKNOWN = 6
+    """Asked often enough: park it."""
+    PARK_OLD = 7
+    """Too old: park it."""
+
+
+FACTS: Final = {
+    "state": tuple(State),
+    "immune": (False, True),
+    "check outstanding": (False, True),
+    "answers exhausted": (False, True),
+    "too old": (False, True),
+    "was asked": (False, True),
+    "producer online": (False, True),
+}
+"""*immune*: younger than its immunity. *check outstanding*: handed to a producer, its answer may still come. *answers
+exhausted*: transactionCheckMax checks were answered UNKNOWN. *too old*: over the age limit. *was asked*: at least one
+check was handed to a producer since the broker started."""
+
+_WAITING: Final = ENDING | {State.STORING}
+
+POLICY: Final = DecisionTable(
+    FACTS,
+    [
+        # state      immune outstanding exhausted old    asked  online
+        ((TERMINAL, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.FORGET),
+        ((_WAITING, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.COME_BACK),
+        ((State.OPEN, True, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_IMMUNITY),
+        ((State.OPEN, False, True, ANY, ANY, ANY, ANY), Verdict.WAIT_ANSWER),
+        ((State.OPEN, False, False, True, ANY, ANY, ANY), Verdict.PARK_UNKNOWN),
+        ((State.OPEN, False, False, False, False, ANY, True), Verdict.CHECK),
+        ((State.OPEN, False, False, False, False, ANY, False), Verdict.NOBODY_ONLINE),
+        # The age limit never takes a half that could be asked and was not: an immunity longer than the limit, or a
+        # broker that was down for days, must not roll back silently what a producer is there to decide.
+        ((State.OPEN, False, False, False, True, False, True), Verdict.CHECK),
+        ((State.OPEN, False, False, False, True, True, ANY), Verdict.PARK_OLD),
+        ((State.OPEN, False, False, False, True, False, False), Verdict.PARK_OLD),
+    ],
+)
+
+
+def decide(
+    state: State, immune: bool, outstanding: bool, exhausted: bool, too_old: bool, asked: bool, online: bool
+) -> Verdict:
+    """The verdict for these facts; see FACTS for their meaning."""
+    return POLICY[state, immune, outstanding, exhausted, too_old, asked, online]
+
+
+def immunity_ms(text: str | None, timeout_ms: int) -> int:
+    """How long after its storing a half is left alone, in milliseconds.
+
+    ``text``: CHECK_IMMUNITY_TIME_IN_SECONDS. Only a positive whole number counts; anything else means ``timeout_ms``.
+    Source: TransactionalMessageUtil.getImmunityTime; transactions-and-store.md A6.1 g, without the lower bound.
+    """
+    if not text or not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
+        return timeout_ms
+    return int(text) * 1000 or timeout_ms
+
+
+_MAX_DIGITS: Final = 9
+"""About 31 years. A longer number is no time somebody meant, and would never end."""

@@ -1,0 +1,212 @@
+"""The records of a transaction: half, final, op and parked message, and the body of a check. Values only.
+
+| Record | Topic, queue | Body, born data, flag | Properties                              | Names the half by     |
+|--------|--------------|-----------------------|-----------------------------------------|-----------------------|
+| half   | HALF 0       | the sender's          | the sender's, REAL_TOPIC, REAL_QID      |                       |
+| final  | the user's   | the half's            | the half's without REAL_TOPIC, REAL_QID | prepared offset (log) |
+| op     | OP 0         | "offset," per copy    | TAGS=d, WAIT=true                       | body (half queue)     |
+| parked | PARKED 0     | the half's            | the half's, TRANSACTION_CHECK_TIMES     | prepared offset (log) |
+
+Source: TransactionalMessageBridge, EndTransactionProcessor, DefaultTransactionalMessageCheckListener of 5.5.0;
+transactions-and-store.md A3, A4, A5.2, A7, A9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gantrymq.errors import CorruptRecord, MessageIllegal
+from gantrymq.message import flags, properties
+from gantrymq.message.message import StoredMessage
+from gantrymq.message.system_topics import HALF, OP, PARKED
+from gantrymq.protocol.stored_message import encode_record, pack_host
+from gantrymq.store.values import NewRecord
+from gantrymq.transactions.decisions import Decision
+
+HALF_QUEUE_ID: Final = 0
+"""Half, op and parked messages have one queue each. END_TRANSACTION does not carry a queue id."""
+
+PROPERTIES_RESERVE_BYTES: Final = 160
+"""Free bytes a half keeps in its properties for what parking it, or putting it back on an Apache broker, adds
+(TRANSACTION_CHECK_TIMES, TRAN_PREPARED_QUEUE_OFFSET, WAIT). Without them such a half could never be parked (X2)."""
+
+OP_TAGS_CODE: Final = ord("d")
+_OP_PROPERTIES: Final = f"{properties.TAGS}\x01d\x02{properties.WAIT}\x01true\x02"
+_REAL_PLACE: Final = frozenset({properties.REAL_TOPIC, properties.REAL_QUEUE_ID})
+_CHECK_COUNT: Final = frozenset({properties.CHECK_TIMES})
+_REAL_TOPIC_ITEM: Final = f"\x02{properties.REAL_TOPIC}\x01"
+
+
+def half_record(sent: NewRecord, real_topic: str, real_queue_id: int, unique_key: str) -> NewRecord:
+    """The half that keeps ``sent`` until the transaction ends.
+
+    Raises MessageIllegal for a delayed message (it would be lost, hole 19) and for properties that leave no room for
+    parking it later (X2).
+    """
+    text = properties.without(sent.properties, properties.BROKER_ONLY)
+    _refuse_delay(text)
+    item = f"{properties.TRANSACTION_ID}\x01{unique_key}\x02" if unique_key else ""
+    place = f"{properties.REAL_TOPIC}\x01{real_topic}\x02{properties.REAL_QUEUE_ID}\x01{real_queue_id}\x02"
+    text = properties.append(text, item + place)
+    if len(text) * _UTF8_MAX > _PROPERTIES_LIMIT and len(text.encode()) > _PROPERTIES_LIMIT:
+        raise MessageIllegal(
+            f"the properties of a transactional message may have {_PROPERTIES_LIMIT} bytes with what the broker adds, "
+            f"these have {len(text.encode())}; shorten them"
+        )
+    return NewRecord(
+        topic=HALF,
+        queue_id=HALF_QUEUE_ID,
+        body=sent.body,
+        properties=text,
+        flag=sent.flag,
+        sys_flag=sent.sys_flag & ~flags.TRANSACTION_MASK,
+        born_timestamp=sent.born_timestamp,
+        born_host=sent.born_host,
+        reconsume_times=sent.reconsume_times,
+        tags_code=sent.tags_code,
+    )
+
+
+_UTF8_MAX: Final = 4
+_PROPERTIES_LIMIT: Final = properties.MAX_BYTES - PROPERTIES_RESERVE_BYTES
+
+
+def _refuse_delay(text: str) -> None:
+    for name in properties.DELAYS:
+        if name in text and (properties.find(text, name) or "0") != "0":
+            raise MessageIllegal(
+                f"a transactional message cannot be delayed as well; remove the property {name} (or send it delayed "
+                "from a consumer of the committed message)"
+            )
+
+
+def final_record(half: NewRecord, real_topic: str, real_queue_id: int, half_log_offset: int) -> NewRecord:
+    """The message consumers get when the half at ``half_log_offset`` is committed."""
+    return NewRecord(
+        topic=real_topic,
+        queue_id=real_queue_id,
+        body=half.body,
+        properties=final_properties(half.properties),
+        flag=half.flag,
+        sys_flag=half.sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED,
+        born_timestamp=half.born_timestamp,
+        born_host=half.born_host,
+        reconsume_times=half.reconsume_times,
+        prepared_transaction_offset=half_log_offset,
+        tags_code=half.tags_code,
+    )
+
+
+def final_properties(text: str) -> str:
+    """A half's properties without its real place, as 5.5.0 stores them."""
+    at = text.rfind(_REAL_TOPIC_ITEM) + 1
+    # The halves we wrote end with REAL_TOPIC and REAL_QID; cutting there spares a split of the whole text.
+    if at and text.count("\x02", at) == 2 and f"\x02{properties.REAL_QUEUE_ID}\x01" in text[at:]:
+        return text[:at]
+    return properties.without(text, _REAL_PLACE)
+
+
+def op_record(half_queue_offsets: Iterable[int], decision: Decision, now_ms: int, broker_host: bytes) -> NewRecord:
+    """The record that settles these copies of one half, or of several; Apache's brokers read it as theirs."""
+    return NewRecord(
+        topic=OP,
+        queue_id=HALF_QUEUE_ID,
+        body="".join([f"{offset}," for offset in half_queue_offsets]).encode(),
+        properties=_OP_PROPERTIES,
+        flag=int(decision),
+        born_timestamp=now_ms,
+        born_host=broker_host,
+        tags_code=OP_TAGS_CODE,
+    )
+
+
+def parse_op(body: bytes) -> list[int]:
+    """The half queue offsets an op body names: ``b"3"`` (4.x) or ``b"3,4,5,"`` (5.x); what is no number is skipped."""
+    return [int(part) for part in body.split(b",") if part.isdigit()]
+
+
+def parked_record(half: NewRecord, half_log_offset: int, checks: int) -> NewRecord:
+    """The copy of a half that nobody decided, for the operator. It keeps the real place, so it can be resumed."""
+    return NewRecord(
+        topic=PARKED,
+        queue_id=HALF_QUEUE_ID,
+        body=half.body,
+        properties=with_check_times(half.properties, checks),
+        flag=half.flag,
+        sys_flag=half.sys_flag,
+        born_timestamp=half.born_timestamp,
+        born_host=half.born_host,
+        reconsume_times=half.reconsume_times,
+        prepared_transaction_offset=half_log_offset,
+        tags_code=half.tags_code,
+    )
+
+
+def with_check_times(text: str, checks: int) -> str:
+    """A half's properties with the number of checks so far, as a checker sees it."""
+    text = properties.without(text, _CHECK_COUNT)
+    return properties.append(text, f"{properties.CHECK_TIMES}\x01{checks}\x02")
+
+
+def check_body(stored: StoredMessage, fields: HalfFields, checks: int) -> bytes:
+    """What a producer gets to look at: the half under its real topic and queue, at the place of the half."""
+    return encode_record(
+        fields.real_topic.encode(), stored.body, with_check_times(stored.properties_text, checks).encode(),
+        fields.real_queue_id, stored.queue_offset, stored.log_offset, stored.born_timestamp,
+        pack_host(stored.born_host), stored.store_timestamp, pack_host(stored.store_host), stored.flag,
+        stored.sys_flag, stored.reconsume_times, 0,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HalfFields:
+    """What a stored half says of its transaction."""
+
+    group: str
+    unique_key: str
+    real_topic: str
+    real_queue_id: int
+    immunity_text: str | None
+    check_times: str | None
+    """Present on the copies that Apache's brokers put back."""
+    prepared_queue_offset: str | None
+
+
+def read_half(stored: StoredMessage) -> HalfFields:
+    """Raises CorruptRecord when the record cannot be a half: it names no group or no real place."""
+    decoded = properties.decode(stored.properties_text)
+    group = decoded.get(properties.PRODUCER_GROUP, "")
+    real_topic = decoded.get(properties.REAL_TOPIC, "")
+    real_queue_id = decoded.get(properties.REAL_QUEUE_ID, "")
+    if stored.topic != HALF or not group or not real_topic or not real_queue_id.isdecimal():
+        raise CorruptRecord(
+            stored.log_offset,
+            f"no half message: topic {stored.topic!r}, PGROUP {group!r}, REAL_TOPIC {real_topic!r}, "
+            f"REAL_QID {real_queue_id!r}",
+        )
+    return HalfFields(
+        group,
+        decoded.get(properties.UNIQ_KEY, ""),
+        real_topic,
+        int(real_queue_id),
+        decoded.get(properties.CHECK_IMMUNITY_SECONDS),
+        decoded.get(properties.CHECK_TIMES),
+        decoded.get(properties.PREPARED_QUEUE_OFFSET),
+    )
+
+
+def new_record_of(stored: StoredMessage) -> NewRecord:
+    """A stored half as the record it was appended from."""
+    return NewRecord(
+        topic=stored.topic,
+        queue_id=stored.queue_id,
+        body=stored.body,
+        properties=stored.properties_text,
+        flag=stored.flag,
+        sys_flag=stored.sys_flag,
+        born_timestamp=stored.born_timestamp,
+        born_host=pack_host(stored.born_host),
+        reconsume_times=stored.reconsume_times,
+    )

@@ -1,0 +1,83 @@
+"""What transactions need of their neighbours, in the least words: the store below, registries and sessions beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from gantrymq.errors import StoreError
+from gantrymq.message.message import StoredMessage
+from gantrymq.store.values import NewRecord, Placement
+
+
+class Entry(Protocol):
+    """An entry of a consume queue."""
+
+    @property
+    def log_offset(self) -> int: ...
+
+
+class HalfStore(Protocol):
+    """The part of MessageStore that transactions use."""
+
+    @property
+    def min_log_offset(self) -> int: ...
+
+    @property
+    def max_log_offset(self) -> int: ...
+
+    def append(self, records: Sequence[NewRecord]) -> Sequence[Placement]: ...
+
+    def when_durable(self, end: int, done: Callable[[StoreError | None], None]) -> None: ...
+
+    def read(self, log_offset: int) -> StoredMessage | None: ...
+
+    def scan(self, from_offset: int, to_offset: int | None = None) -> Iterator[StoredMessage]: ...
+
+    def entry(self, topic: str, queue_id: int, queue_offset: int) -> Entry | None: ...
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]: ...
+
+    def path(self, name: str) -> str: ...
+
+
+class ProducerSession(Protocol):
+    """A connection of a producer."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def peer(self) -> str: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    @property
+    def writable(self) -> bool: ...
+
+    def send(self, frame: bytes) -> None: ...
+
+    def next_opaque(self) -> int: ...
+
+
+class ProducerGroups(Protocol):
+    """Who is connected for which producer group, by heartbeat."""
+
+    def pick(self, group: str) -> ProducerSession | None:
+        """A live session of the group, round robin, writable ones preferred; None when nobody is online."""
+
+    def is_member(self, group: str, session: ProducerSession) -> bool: ...
+
+
+class TopicLookup(Protocol):
+    """The topics of this broker."""
+
+    def get(self, topic: str) -> object | None:
+        """Its configuration; None when there is no such topic."""
+
+
+class OffsetBook(Protocol):
+    """Durable consumer offsets; ours are those of CID_RMQ_SYS_TRANS."""
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None: ...

@@ -1,0 +1,192 @@
+"""The open transactions, in memory. Derived from the half queue, the op queue and the log; rebuilt at every start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from gantrymq.errors import StoreError, invariant
+from gantrymq.store.values import NewRecord
+from gantrymq.transactions.decisions import Decision, DecisionLog
+from gantrymq.transactions.resolve import Standing
+from gantrymq.transactions.states import Event, State, after
+
+KEPT_BODIES_BYTES: Final = 8 * 1024 * 1024
+"""Bodies of open halves kept in memory, so that a commit soon after the half needs no read. Older ones are read."""
+
+
+Waiting = Callable[["OpenHalf", StoreError | None], None]
+"""Told how a write ended: None or the error."""
+
+
+class OpenHalf:
+    """One transaction without a durable outcome. The only mutable thing of this package, owned by its table."""
+
+    __slots__ = (
+        "answer_deadline",
+        "copies",
+        "due",
+        "first_op_queue_offset",
+        "first_record_offset",
+        "group",
+        "immune_until",
+        "immunity_ms",
+        "log_offset",
+        "lonely",
+        "queue_offset",
+        "real_queue_id",
+        "real_topic",
+        "record",
+        "state",
+        "stored_at",
+        "times_asked",
+        "unique_key",
+        "unknown_answers",
+        "waiting",
+    )
+
+    def __init__(
+        self, queue_offset: int, log_offset: int, group: str, unique_key: str, real_topic: str, real_queue_id: int,
+        stored_at: int, immunity_ms: int, state: State,
+    ) -> None:  # fmt: skip
+        self.queue_offset: Final = queue_offset
+        """Of the first copy, in the half queue: the transaction's key."""
+        self.log_offset: Final = log_offset
+        """Of the first copy."""
+        self.copies: tuple[tuple[int, int], ...] = ()
+        """(queue offset, log offset) of the later copies that an Apache broker put back, in order."""
+        self.group: Final = group
+        self.unique_key: Final = unique_key
+        self.real_topic: Final = real_topic
+        self.real_queue_id: Final = real_queue_id
+        self.stored_at = stored_at
+        """Store time of the first copy, ms since 1970 by this broker's clock: all ages are counted from it."""
+        self.immunity_ms = immunity_ms
+        self.state = state
+        self.record: NewRecord | None = None
+        """The half itself, while memory allows."""
+        self.waiting: list[Waiting] | None = None
+        """Who wants to know how the write under way ended, in order."""
+        self.immune_until = 0.0
+        """Monotonic seconds of the end of the immunity: a jump of the wall clock neither shortens nor prolongs it."""
+        self.due = -1.0
+        """Monotonic seconds of the next look at it; -1: none. Outdated entries of DueTimes differ from it."""
+        self.times_asked = 0
+        """Checks handed to a live producer since the broker started."""
+        self.unknown_answers = 0
+        self.answer_deadline = 0.0
+        """Monotonic seconds until which the answer to the last check is waited for; 0: no check outstanding."""
+        self.lonely = 0
+        """Times in a row that nobody of the group was online."""
+        self.first_record_offset = -1
+        """Log offset of the first record of the decision under way."""
+        self.first_op_queue_offset = -1
+        """Queue offset of its op message."""
+
+    def queue_offsets(self) -> list[int]:
+        """Half queue offsets of all copies."""
+        return [self.queue_offset, *(queue_offset for queue_offset, _ in self.copies)]
+
+    def newest(self) -> tuple[int, int]:
+        """(queue offset, log offset) of the newest copy: the one an Apache broker would go on with."""
+        return self.copies[-1] if self.copies else (self.queue_offset, self.log_offset)
+
+    def lies_at(self, queue_offset: int, log_offset: int) -> bool:
+        return (queue_offset == self.queue_offset and log_offset == self.log_offset) or (
+            (queue_offset, log_offset) in self.copies
+        )
+
+    def take(self, event: Event) -> None:
+        """Go on in the life cycle; InvariantViolated when the event is illegal now."""
+        self.state = after(self.state, event)
+
+
+class TransactionTable:
+    """Open halves by half queue offset and by (group, UNIQ_KEY); decisions of the ended ones as one byte each."""
+
+    def __init__(self, decisions: DecisionLog) -> None:
+        self.decisions: Final = decisions
+        self._halves: dict[int, OpenHalf] = {}
+        """By the first copy's queue offset, in its order."""
+        self._by_copy: dict[int, OpenHalf] = {}
+        """By the later copies' queue offsets; nearly always empty."""
+        self._by_key: dict[tuple[str, str], OpenHalf] = {}
+        self._kept_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._halves)
+
+    def __iter__(self) -> Iterator[OpenHalf]:
+        return iter(self._halves.values())
+
+    def __contains__(self, queue_offset: int) -> bool:
+        return queue_offset in self._halves
+
+    def get(self, queue_offset: int) -> OpenHalf | None:
+        """The half whose first copy has this queue offset."""
+        return self._halves.get(queue_offset)
+
+    def add(self, half: OpenHalf, record: NewRecord | None = None) -> None:
+        """Take in a half; its first copies come in the order of the half queue."""
+        invariant(half.queue_offset not in self._halves, "a half message enters the table once")
+        self._halves[half.queue_offset] = half
+        for queue_offset, _ in half.copies:
+            self._by_copy[queue_offset] = half
+        if half.unique_key:
+            self._by_key[half.group, half.unique_key] = half
+        if record is not None and self._kept_bytes + len(record.body) <= KEPT_BODIES_BYTES:
+            half.record = record
+            self._kept_bytes += len(record.body)
+
+    def to_join(self, group: str, unique_key: str) -> OpenHalf | None:
+        """The undecided half that a retry of the same send joins. After a decision the key starts a new transaction."""
+        half = self._by_key.get((group, unique_key)) if unique_key else None
+        return half if half is not None and half.state <= State.OPEN else None
+
+    def at(self, queue_offset: int, log_offset: int) -> OpenHalf | None:
+        """The open half of which a copy lies exactly there."""
+        half = self._halves.get(queue_offset) or self._by_copy.get(queue_offset)
+        return half if half is not None and half.lies_at(queue_offset, log_offset) else None
+
+    def end(self, half: OpenHalf, decision: Decision) -> None:
+        """The decision is durable: the half leaves the table, its byte stays."""
+        for queue_offset in half.queue_offsets():
+            self.decisions[queue_offset] = decision
+        self.remove(half)
+
+    def remove(self, half: OpenHalf) -> None:
+        """Drop a half that was decided or never became durable."""
+        del self._halves[half.queue_offset]
+        for queue_offset, _ in half.copies:
+            self._by_copy.pop(queue_offset, None)
+        key = (half.group, half.unique_key)
+        if self._by_key.get(key) is half:
+            del self._by_key[key]
+        if half.record is not None:
+            self._kept_bytes -= len(half.record.body)
+            half.record = None
+        half.due = -1.0
+
+    def oldest(self) -> OpenHalf | None:
+        """The half that was stored first."""
+        return next(iter(self._halves.values()), None)
+
+    def first_needed(self, end: int) -> int:
+        """The half queue offset an Apache broker must start at to find every open half; ``end`` when none is open."""
+        first = end
+        for half in self._halves.values():
+            if not half.copies:
+                first = min(first, half.queue_offset)
+                break  # in order of the half queue
+            first = min(first, half.newest()[0])
+        return first
+
+
+STANDING_OF_DECISION: Final[dict[Decision, Standing]] = {
+    Decision.NONE: Standing.NO_HALF,
+    Decision.QUARANTINED: Standing.NO_HALF,
+    Decision.SETTLED: Standing.SETTLED,
+    Decision.PARKED: Standing.PARKED,
+    Decision.COMMITTED: Standing.COMMITTED,
+    Decision.ROLLED_BACK: Standing.ROLLED_BACK,
+}

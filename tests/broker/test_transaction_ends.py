@@ -1,0 +1,255 @@
+"""END_TRANSACTION: first decision wins, and nobody ends what is not his."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.broker.transaction_lab import HOST, TOPIC, Lab, LabSession
+
+from gantrymq.message import flags, properties
+from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.store.values import NewRecord
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path / "store")
+
+
+@pytest.fixture
+def session(lab: Lab) -> LabSession:
+    return lab.online()
+
+
+def test_g8_a_commit_delivers_one_message_and_one_op(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    ended = lab.commit(session, half)
+    assert ended.code is ResponseCode.SUCCESS
+    (final,) = lab.delivered()
+    (op,) = lab.ops()
+    assert final.body == b"paid"
+    assert flags.transaction_type(final.sys_flag) == flags.COMMITTED
+    assert final.prepared_transaction_offset == half.place[1]
+    assert op.body == b"0,"
+    assert op.log_offset == final.log_offset + final.size
+    assert len(lab.desk.table) == 0
+
+
+def test_a_commit_is_answered_when_it_is_durable(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    lab.disk.hold()
+    ended = lab.commit(session, half)
+    assert ended.code is None
+    lab.disk.release()
+    assert ended.code is ResponseCode.SUCCESS
+
+
+def test_g10_a_rollback_delivers_nothing(lab: Lab, session: LabSession) -> None:
+    ended = lab.roll_back(session, lab.half())
+    assert (ended.code, ended.remark) == (ResponseCode.SUCCESS, "")
+    assert lab.delivered() == []
+    assert [op.body for op in lab.ops()] == [b"0,"]
+
+
+def test_a_one_way_end_is_executed_and_not_answered(lab: Lab, session: LabSession) -> None:
+    ended = lab.commit(session, lab.half(), one_way=True)
+    assert ended.code is None
+    assert len(lab.delivered()) == 1
+
+
+@pytest.mark.parametrize("one_way", [True, False])
+@pytest.mark.parametrize("check", [True, False])
+def test_g9_unknown_changes_nothing(lab: Lab, session: LabSession, check: bool, one_way: bool) -> None:
+    half = lab.half()
+    ended = lab.end(session, half, Resolution.UNKNOWN, check=check, one_way=one_way)
+    assert ended.code in (None, ResponseCode.SUCCESS)
+    assert len(lab.desk.table) == 1
+    assert lab.ops() == []
+
+
+@pytest.mark.parametrize("number", [4, 1, -8, 99])
+def test_a_resolution_that_does_not_exist_is_refused(lab: Lab, session: LabSession, number: int) -> None:
+    ended = lab.end(session, lab.half(), number)
+    assert ended.code is ResponseCode.SYSTEM_ERROR
+    assert "commitOrRollback field wrong" in ended.remark
+    assert len(lab.desk.table) == 1
+
+
+def test_g35_hole2_the_same_commit_twice_delivers_once(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    assert [lab.commit(session, half).code for _ in range(3)] == [ResponseCode.SUCCESS] * 3
+    assert len(lab.delivered()) == 1
+    assert len(lab.ops()) == 1
+    assert lab.desk.counts.repeated == 2
+
+
+def test_g35_hole2_a_commit_after_a_rollback_is_refused(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    lab.roll_back(session, half)
+    ended = lab.commit(session, half)
+    assert ended.code is ResponseCode.ILLEGAL_OPERATION
+    assert f"ROLLED_BACK since store time {lab.ops()[0].store_timestamp}" in ended.remark
+    assert lab.delivered() == []
+    assert lab.desk.counts.conflicts == 1
+
+
+def test_g35_hole2_a_rollback_after_a_commit_is_refused(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    lab.commit(session, half)
+    assert lab.roll_back(session, half).code is ResponseCode.ILLEGAL_OPERATION
+    assert len(lab.delivered()) == 1
+
+
+def test_decisions_that_come_while_the_first_waits_for_the_disk_wait_too(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    lab.disk.hold()
+    ends = [lab.commit(session, half), lab.commit(session, half), lab.roll_back(session, half)]
+    assert [ended.code for ended in ends] == [None, None, None]
+    lab.disk.release()
+    assert [ended.code for ended in ends] == [
+        ResponseCode.SUCCESS, ResponseCode.SUCCESS, ResponseCode.ILLEGAL_OPERATION,
+    ]  # fmt: skip
+    assert len(lab.delivered()) == 1
+    assert len(lab.ops()) == 1
+
+
+def test_g39_a_decision_that_the_disk_refused_leaves_the_half_open(lab: Lab, session: LabSession) -> None:
+    """Acceptance row 39: no duplicate, no loss."""
+    half = lab.half()
+    lab.disk.full = True
+    ended = lab.commit(session, half)
+    assert ended.code is ResponseCode.SERVICE_NOT_AVAILABLE
+    assert len(lab.desk.table) == 1
+    assert lab.delivered() == []
+    lab.disk.full = False
+    assert lab.commit(session, half).code is ResponseCode.SUCCESS
+    assert len(lab.delivered()) == 1
+
+
+def test_after_a_failed_decision_the_next_in_line_decides(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    lab.disk.full = True
+    queue_offset, log_offset = half.place
+    first = lab.desk.table.at(queue_offset, log_offset)
+    assert first is not None
+    lab.disk.full = False
+    lab.disk.hold()
+    commit, rollback = lab.commit(session, half), lab.roll_back(session, half)
+    lab.disk.release(OSError(5, "input/output error"))
+    assert commit.code is not ResponseCode.SUCCESS
+    assert rollback.code is not ResponseCode.SUCCESS  # the store takes no more writes after a failed sync
+    assert len(lab.desk.table) == 1
+
+
+def test_hole21_the_wrong_group_is_refused(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    stranger = lab.online("other")
+    ended = lab.end(stranger, half, Resolution.COMMIT, group="other")
+    assert ended.code is ResponseCode.SYSTEM_ERROR
+    assert "The producer group wrong" in ended.remark
+    assert lab.delivered() == []
+
+
+def test_g46_hole21_a_session_that_is_not_of_the_group_is_refused(lab: Lab) -> None:
+    half = lab.half()
+    ended = lab.commit(LabSession(), half)
+    assert ended.code is ResponseCode.SYSTEM_ERROR
+    assert "heartbeat" in ended.remark
+    assert lab.ops() == []
+    assert lab.desk.counts.refused == 1
+
+
+def test_a_session_that_sent_a_half_may_end_it_before_its_first_heartbeat(lab: Lab) -> None:
+    """Golden row 7: clients 4.9 send their first heartbeat a second after the first message."""
+    session = LabSession()
+    half = lab.half(session)
+    assert lab.commit(session, half).code is ResponseCode.SUCCESS
+    lab.desk.session_closed(session)
+    assert lab.commit(session, lab.half()).code is ResponseCode.SYSTEM_ERROR
+
+
+def test_g46_hole21_offsets_that_name_no_half_are_refused(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    lab.commit(session, half)
+    opened = lab.half()
+    (final,) = lab.delivered()
+    (op,) = lab.ops()
+    queue_offset, log_offset = opened.place
+    forged = [
+        (queue_offset, log_offset + 1),
+        (queue_offset + 1, log_offset),
+        (half.place[0], log_offset),
+        (queue_offset, half.place[1]),
+        (final.queue_offset, final.log_offset),
+        (op.queue_offset, op.log_offset),
+        (-1, -1),
+        (2**62, 2**62),
+    ]
+    before = lab.store.max_log_offset
+    for place in forged:
+        for resolution in (Resolution.COMMIT, Resolution.ROLLBACK):
+            ended = lab.end(session, opened, resolution, place=place)
+            assert ended.code is ResponseCode.SYSTEM_ERROR, place
+    assert lab.store.max_log_offset == before
+    assert len(lab.desk.table) == 1
+
+
+def test_hole21_a_record_inside_a_body_cannot_be_committed(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    stored = lab.store.read(half.place[1])
+    assert stored is not None
+    forged = b"x" * 40 + b"paid"
+    (placed,) = lab.store.append(
+        [NewRecord(topic=TOPIC, queue_id=0, body=forged, properties="", born_timestamp=0, born_host=HOST)]
+    )
+    lab.clock.run()
+    ended = lab.end(session, half, Resolution.COMMIT, place=(half.place[0], placed.log_offset + 40))
+    assert ended.code is ResponseCode.SYSTEM_ERROR
+
+
+def test_x4_a_commit_to_a_deleted_topic_is_refused_and_the_half_stays(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    config = lab.topics.pop(TOPIC)
+    ended = lab.commit(session, half)
+    assert ended.code is ResponseCode.TOPIC_NOT_EXIST
+    assert len(lab.desk.table) == 1
+    lab.topics[TOPIC] = config
+    assert lab.commit(session, half).code is ResponseCode.SUCCESS
+    assert len(lab.delivered()) == 1
+
+
+def test_a_deleted_topic_does_not_stop_a_rollback(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    lab.topics.clear()
+    assert lab.roll_back(session, half).code is ResponseCode.SUCCESS
+
+
+def test_hole23_a_late_decision_is_accepted(lab: Lab, session: LabSession) -> None:
+    half = lab.half(CHECK_IMMUNITY_TIME_IN_SECONDS="3")
+    lab.clock.advance(60)
+    assert lab.commit(session, half).code is ResponseCode.SUCCESS
+    assert len(lab.delivered()) == 1
+
+
+def test_g50_a_committed_message_equals_what_was_sent(lab: Lab, session: LabSession) -> None:
+    record = lab.message("K", b"\x78\x9c compressed", KEYS="a b", colour="green")
+    record.flag, record.sys_flag, record.reconsume_times = 777, flags.PREPARED | flags.COMPRESSED, 3
+    half = lab.half(key="other")
+    lab.desk.put_half(record, "PG_lab", "K", TOPIC, 1, half.done)
+    lab.clock.run()
+    lab.commit(session, half)
+    (final,) = lab.delivered()
+    assert (final.body, final.flag, final.reconsume_times) == (b"\x78\x9c compressed", 777, 3)
+    assert (final.born_timestamp, final.born_host) == (record.born_timestamp, "127.0.0.1:30911")
+    assert final.sys_flag == flags.COMPRESSED | flags.COMMITTED
+    assert properties.decode(final.properties_text) == properties.decode(record.properties) | {"__transactionId__": "K"}
+
+
+def test_a_half_that_left_memory_is_committed_from_the_log(lab: Lab, session: LabSession) -> None:
+    half = lab.half()
+    assert half.stored is not None
+    half.stored.record = None
+    lab.commit(session, half)
+    assert [final.body for final in lab.delivered()] == [b"paid"]

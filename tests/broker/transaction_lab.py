@@ -1,0 +1,356 @@
+"""A transaction desk over a real store, with time and the disk's answers in the test's hand."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gantrymq.store.config import FlushDiskType, StoreConfig
+from gantrymq.store.message_store import MessageStore
+
+from gantrymq.broker.transaction_desk import TransactionDesk
+from gantrymq.errors import DiskFull, RequestRejected, StoreError
+from gantrymq.message import properties
+from gantrymq.message.message import StoredMessage
+from gantrymq.message.system_topics import HALF, OP
+from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, decode_command, encode_request
+from gantrymq.protocol.frame import FrameSplitter
+from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
+from gantrymq.protocol.stored_message import decode_record, pack_host
+from gantrymq.runtime.clock import Timer
+from gantrymq.runtime.disk import File, OsDisk
+from gantrymq.store.values import NewRecord
+from gantrymq.transactions.config import TransactionConfig
+from gantrymq.transactions.table import OpenHalf
+
+HOST = pack_host("127.0.0.1:30911")
+GROUP = "PG_lab"
+TOPIC = "Orders"
+
+
+class _Call:
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        self.call = None
+
+
+class LabClock:
+    """Time that stands still until the test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.wall = 1_795_000_000_000
+        self._soon: deque[Callable[[], None]] = deque()
+        self._later: list[tuple[float, int, _Call]] = []
+        self._count = 0
+
+    def wall_ms(self) -> int:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self._soon.append(call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        entry = _Call(call)
+        self._count += 1
+        heapq.heappush(self._later, (self.now + max(seconds, 0.0), self._count, entry))
+        return entry
+
+    def run(self) -> None:
+        """Everything that is ready now."""
+        while True:
+            while self._soon:
+                self._soon.popleft()()
+            if not self._later or self._later[0][0] > self.now:
+                return
+            _, _, entry = heapq.heappop(self._later)
+            if entry.call is not None:
+                self._soon.append(entry.call)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, event by event."""
+        self.run()
+        end = self.now + seconds
+        while self._later and self._later[0][0] <= end:
+            self._move_to(max(self._later[0][0], self.now))
+            self.run()
+        self._move_to(end)
+        self.run()
+
+    def _move_to(self, now: float) -> None:
+        self.wall += round((now - self.now) * 1000)
+        self.now = now
+
+
+class LabDisk(OsDisk):
+    """The real file system; syncs are answered at the end of the turn, or when the test says so."""
+
+    def __init__(self, clock: LabClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.held: deque[Callable[[BaseException | None], None]] | None = None
+        self.full = False
+
+    def hold(self) -> None:
+        """From now on no sync is answered."""
+        self.held = deque()
+
+    def release(self, error: BaseException | None = None) -> None:
+        """Answer what was held, and go on as usual."""
+        held, self.held = self.held or deque(), None
+        for done in held:
+            done(error)
+        self._clock.run()
+
+    def sync_later(self, files: Sequence[File], done: Callable[[BaseException | None], None]) -> None:
+        if self.held is not None:
+            self.held.append(done)
+        else:
+            self._clock.call_soon(lambda: done(None))
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        return _LabFile(super().open(path, create=create), self)
+
+
+class _LabFile:
+    """A file that cannot be written while the disk is full."""
+
+    def __init__(self, file: File, disk: LabDisk) -> None:
+        self._file = file
+        self._disk = disk
+        self.path = file.path
+        self.read, self.truncate, self.size = file.read, file.truncate, file.size
+        self.sync, self.close = file.sync, file.close
+
+    def write(self, data: bytes, offset: int) -> None:
+        if self._disk.full:
+            raise DiskFull(f"no space left for {self.path}")
+        self._file.write(data, offset)
+
+
+class LabSession:
+    """A connection; ``got`` holds what was sent to it."""
+
+    count = 0
+
+    def __init__(self) -> None:
+        LabSession.count += 1
+        self.id = LabSession.count
+        self.peer = f"192.0.2.1:{40000 + self.id}"
+        self.alive = True
+        self.writable = True
+        self.got: list[Command] = []
+        self._splitter = FrameSplitter()
+        self._opaque = 0
+
+    def send(self, frame: bytes) -> None:
+        self.got.extend(decode_command(*parts) for parts in self._splitter.feed(frame))
+
+    def next_opaque(self) -> int:
+        self._opaque += 1
+        return self._opaque
+
+    def checks(self) -> list[tuple[CheckTransactionState, StoredMessage]]:
+        """The check-backs that came, as (header, message)."""
+        found = [command for command in self.got if command.code == RequestCode.CHECK_TRANSACTION_STATE]
+        return [(command.header(CheckTransactionState), decode_record(command.body)) for command in found]
+
+
+class LabProducers:
+    """Producer groups by session, round robin."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, list[LabSession]] = {}
+        self._next = 0
+
+    def pick(self, group: str) -> LabSession | None:
+        sessions = self.groups.get(group)
+        if not sessions:
+            return None
+        self._next += 1
+        writable = [session for session in sessions if session.writable] or sessions
+        return writable[self._next % len(writable)]
+
+    def is_member(self, group: str, session: object) -> bool:
+        return session in self.groups.get(group, ())
+
+
+class LabOffsets:
+    def __init__(self) -> None:
+        self.committed: dict[str, int] = {}
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        self.committed[topic] = offset
+
+
+class Lab:
+    """One broker's store and desk; ``restart`` and ``crash`` keep the directory."""
+
+    def __init__(self, root: Path, *, flush: FlushDiskType = FlushDiskType.SYNC_FLUSH, **config: object) -> None:
+        self.root = root
+        self.flush = flush
+        self.config = TransactionConfig(broker_name="broker-a", **config)  # type: ignore[arg-type]
+        self.clock = LabClock()
+        self.topics: dict[str, object] = {TOPIC: object()}
+        self.offsets = LabOffsets()
+        self.producers = LabProducers()
+        self._keys = 0
+        self.open()
+
+    def open(self) -> None:
+        self.disk = LabDisk(self.clock)
+        config = StoreConfig(
+            root=str(self.root), flush_disk_type=self.flush, mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=20_000, max_index_num=2_000, max_hash_slot_num=500,
+        )  # fmt: skip
+        self.store = MessageStore.open(config, self.disk, self.clock, HOST)
+        self.clock.run()
+        self.desk = TransactionDesk(
+            self.store, self.producers, self.topics, self.offsets, self.clock, self.disk, self.config, HOST
+        )
+        self.desk.rebuild()
+        self.desk.start()
+        self.clock.run()
+
+    def crash(self) -> None:
+        """The process is killed: what was written stays, what was only in memory is gone."""
+        self.store._lock.release()
+
+    def online(self, group: str = GROUP) -> LabSession:
+        """A producer of the group connects and sends its heartbeat."""
+        session = LabSession()
+        self.producers.groups.setdefault(group, []).append(session)
+        self.desk.producer_joined(group)
+        self.clock.run()
+        return session
+
+    def offline(self, session: LabSession, group: str = GROUP) -> None:
+        session.alive = False
+        self.producers.groups[group].remove(session)
+        self.desk.session_closed(session)
+
+    def message(self, key: str, body: bytes = b"paid", **more: str) -> NewRecord:
+        text = properties.encode({"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": key, "TAGS": "TagA"} | more)
+        return NewRecord(
+            topic=TOPIC, queue_id=1, body=body, properties=text, born_timestamp=self.clock.wall, born_host=HOST
+        )
+
+    def new_key(self) -> str:
+        self._keys += 1
+        return f"KEY{self._keys:04d}"
+
+    def half(
+        self, session: LabSession | None = None, key: str | None = None, body: bytes = b"paid", **more: str
+    ) -> Half:
+        """Send a half message; run the loop to see it answered."""
+        result = Half(self, key or self.new_key())
+        record = self.message(result.key, body, **more)
+        self.desk.put_half(record, GROUP, result.key, TOPIC, 1, result.done, session)
+        self.clock.run()
+        return result
+
+    def end(
+        self, session: LabSession, half: Half, resolution: int, *, check: bool = False, group: str = GROUP,
+        one_way: bool = False, place: tuple[int, int] | None = None,
+    ) -> Ended:  # fmt: skip
+        """Send an END_TRANSACTION; run the loop to see it answered."""
+        queue_offset, log_offset = place or half.place
+        header = EndTransaction(
+            producer_group=group, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
+            commit_or_rollback=resolution, from_transaction_check=check, msg_id=half.key,
+        )  # fmt: skip
+        frame = encode_request(RequestCode.END_TRANSACTION, session.next_opaque(), header, one_way=one_way)
+        command = decode_command(*FrameSplitter().feed(frame)[0])
+        ended = Ended(session, command)
+        try:
+            answer = self.desk.end_transaction(session, command)
+        except RequestRejected as refusal:
+            ended.refused = (ResponseCode(refusal.code), refusal.remark or "")
+            answer = None
+        if answer is not None:
+            session.send(answer)
+        self.clock.run()
+        return ended
+
+    def commit(self, session: LabSession, half: Half, **more: bool) -> Ended:
+        return self.end(session, half, Resolution.COMMIT, **more)
+
+    def roll_back(self, session: LabSession, half: Half, **more: bool) -> Ended:
+        return self.end(session, half, Resolution.ROLLBACK, **more)
+
+    def delivered(self, topic: str = TOPIC, queue_id: int = 1) -> list[StoredMessage]:
+        """What consumers of the topic get."""
+        return self.records(topic, queue_id)
+
+    def ops(self) -> list[StoredMessage]:
+        return self.records(OP, 0)
+
+    def halves(self) -> list[StoredMessage]:
+        return self.records(HALF, 0)
+
+    def records(self, topic: str, queue_id: int) -> list[StoredMessage]:
+        found = []
+        for offset in range(*self.store.queue_range(topic, queue_id)):
+            entry = self.store.entry(topic, queue_id, offset)
+            record = None if entry is None else self.store.read(entry.log_offset)
+            if record is not None:
+                found.append(record)
+        return found
+
+
+class Half:
+    """A half message as its sender sees it."""
+
+    def __init__(self, lab: Lab, key: str) -> None:
+        self.key = key
+        self._lab = lab
+        self.stored: OpenHalf | None = None
+        self.error: StoreError | None = None
+        self.answered = 0
+
+    def done(self, half: OpenHalf, error: StoreError | None) -> None:
+        self.answered += 1
+        self.stored, self.error = half, error
+
+    @property
+    def place(self) -> tuple[int, int]:
+        assert self.stored is not None, "the half message was not answered"
+        return self.stored.queue_offset, self.stored.log_offset
+
+
+class Ended:
+    """An END_TRANSACTION as its sender sees it."""
+
+    def __init__(self, session: LabSession, command: Command) -> None:
+        self._session = session
+        self._command = command
+        self.refused: tuple[ResponseCode, str] | None = None
+
+    @property
+    def code(self) -> ResponseCode | None:
+        """How it was answered; None while it was not."""
+        if self.refused is not None:
+            return self.refused[0]
+        answers = [got for got in self._session.got if got.is_response and got.opaque == self._command.opaque]
+        assert len(answers) <= 1, "a request is answered once"
+        return ResponseCode(answers[0].code) if answers else None
+
+    @property
+    def remark(self) -> str:
+        if self.refused is not None:
+            return self.refused[1]
+        return next(
+            got.remark or "" for got in self._session.got if got.is_response and got.opaque == self._command.opaque
+        )
