@@ -6,13 +6,13 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab, LabSession
 
 from gantrymq.broker.transaction_checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
+from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab, LabSession
 
 
 @pytest.fixture

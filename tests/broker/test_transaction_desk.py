@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.broker.transaction_lab import GROUP, TOPIC, Lab
 
 from gantrymq.errors import DiskFull, MessageIllegal, StoreUnavailable
 from gantrymq.message import properties
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.protocol.codes import ResponseCode
+from tests.broker.transaction_lab import GROUP, TOPIC, Lab
 
 
 @pytest.fixture

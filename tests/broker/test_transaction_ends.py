@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.broker.transaction_lab import HOST, TOPIC, Lab, LabSession
 
 from gantrymq.message import flags, properties
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.store.values import NewRecord
+from tests.broker.transaction_lab import HOST, TOPIC, Lab, LabSession
 
 
 @pytest.fixture

@@ -7,9 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gantrymq.store.config import FlushDiskType, StoreConfig
-from gantrymq.store.message_store import MessageStore
-
 from gantrymq.broker.transaction_desk import TransactionDesk
 from gantrymq.errors import DiskFull, RequestRejected, StoreError
 from gantrymq.message import properties
@@ -22,7 +19,9 @@ from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
 from gantrymq.protocol.stored_message import decode_record, pack_host
 from gantrymq.runtime.clock import Timer
-from gantrymq.runtime.disk import File, OsDisk
+from gantrymq.runtime.disk import File, OsDisk, Syncable
+from gantrymq.store.config import FlushDiskType, StoreConfig
+from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.table import OpenHalf
@@ -114,7 +113,7 @@ class LabDisk(OsDisk):
             done(error)
         self._clock.run()
 
-    def sync_later(self, files: Sequence[File], done: Callable[[BaseException | None], None]) -> None:
+    def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         if self.held is not None:
             self.held.append(done)
         else:
@@ -132,7 +131,7 @@ class _LabFile:
         self._disk = disk
         self.path = file.path
         self.read, self.truncate, self.size = file.read, file.truncate, file.size
-        self.sync, self.close = file.sync, file.close
+        self.sync, self.close, self.next_data = file.sync, file.close, file.next_data
 
     def write(self, data: bytes, offset: int) -> None:
         if self._disk.full:
@@ -176,12 +175,12 @@ class LabProducers:
         self._next = 0
 
     def pick(self, group: str) -> LabSession | None:
-        sessions = self.groups.get(group)
-        if not sessions:
-            return None
+        usable = [session for session in self.groups.get(group, ()) if session.writable]
         self._next += 1
-        writable = [session for session in sessions if session.writable] or sessions
-        return writable[self._next % len(writable)]
+        return usable[self._next % len(usable)] if usable else None
+
+    def members(self, group: str) -> list[LabSession]:
+        return self.groups.get(group, [])
 
     def is_member(self, group: str, session: object) -> bool:
         return session in self.groups.get(group, ())

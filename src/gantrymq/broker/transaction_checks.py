@@ -159,9 +159,6 @@ class TransactionChecks:
         return self._config.check_interval_ms / 1000
 
     def _ask(self, half: OpenHalf, session: ProducerSession, now: float) -> None:
-        if not session.writable:
-            self._schedule(half, now + BUSY_RETRY_S)
-            return
         try:
             frame = self._check_request(half, session)
         except CorruptRecord as error:
@@ -197,6 +194,9 @@ class TransactionChecks:
         )  # fmt: skip
 
     def _wait_for_producer(self, half: OpenHalf, now: float) -> None:
+        if self._producers.members(half.group):  # online, but not reading what it was sent
+            self._schedule(half, now + BUSY_RETRY_S)
+            return
         self._counts.nobody_online += 1
         lonely = self._lonely.setdefault(half.group, set())
         lonely.add(half.queue_offset)

@@ -65,7 +65,10 @@ class ProducerGroups(Protocol):
     """Who is connected for which producer group, by heartbeat."""
 
     def pick(self, group: str) -> ProducerSession | None:
-        """A live session of the group, round robin, writable ones preferred; None when nobody is online."""
+        """A live session of the group that reads what it is sent, round robin; None when there is none."""
+
+    def members(self, group: str) -> Sequence[object]:
+        """Everybody who is online for the group."""
 
     def is_member(self, group: str, session: ProducerSession) -> bool: ...
 

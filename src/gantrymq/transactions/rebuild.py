@@ -86,9 +86,9 @@ def rebuild(store: HalfStore, config: TransactionConfig, saved: tuple[DecisionLo
         decisions, coverage = saved
     decisions.forget_below(half_min)
     result = Rebuilt(TransactionTable(decisions), from_file=saved is not None and decisions is saved[0])
+    open_before = decisions.undecided(half_max)
     _apply_ops(store, decisions, coverage.next_op, (half_min, half_max))
-    undecided = list(_read_halves(store, decisions.undecided(half_max), result))
-    chains = _chains(undecided, store, decisions, half_min)
+    chains = _chains(store, open_before, result)
     _spread_decisions(chains, decisions)
     _find_parked(store, chains, result)
     _find_final_messages(store, chains, coverage.log_position, result)
@@ -165,17 +165,19 @@ def _copy_of(queue_offset: int, record: StoredMessage) -> HalfCopy:
     return HalfCopy(queue_offset, record.log_offset, record.store_timestamp, identity, fields)
 
 
-def _chains(undecided: list[HalfCopy], store: HalfStore, decisions: DecisionLog, half_min: int) -> list[Chain]:
-    """Copies put together to transactions. Costs a look at all halves, but only after an Apache broker was here."""
-    put_back = {copy.identity for copy in undecided if copy.is_put_back}
-    copies = undecided
-    if put_back:
-        known = {copy.queue_offset for copy in undecided}
-        ended = range(half_min, max(known))
-        others = (offset for offset in ended if offset not in known and decisions[offset] is not Decision.QUARANTINED)
-        unused = Rebuilt(TransactionTable(DecisionLog()))
-        relatives = [copy for copy in _read_halves(store, others, unused) if copy.identity in put_back]
-        copies = sorted([*undecided, *relatives], key=lambda copy: copy.queue_offset)
+def _chains(store: HalfStore, open_before: list[int], result: Rebuilt) -> list[Chain]:
+    """Copies put together to transactions. ``open_before``: halves without a decision before the ops were read."""
+    decisions = result.table.decisions
+    ended = [offset for offset in open_before if decisions[offset] is not Decision.NONE]
+    undecided = (offset for offset in open_before if decisions[offset] is Decision.NONE)
+    copies = list(_read_halves(store, undecided, result))
+    # Only where an Apache broker was at work can an undecided half have a copy that was decided; finding that costs a
+    # look at every half that ended since.
+    if copies and (any(copy.is_put_back for copy in copies) or any(decisions[n] is Decision.SETTLED for n in ended)):
+        identities = {copy.identity for copy in copies}
+        relatives = _read_halves(store, ended, result)
+        copies.extend(copy for copy in relatives if copy.identity in identities)
+        copies.sort(key=lambda copy: copy.queue_offset)
     newest: dict[Identity, Chain] = {}
     chains: list[Chain] = []
     for copy in copies:
