@@ -1,0 +1,196 @@
+"""Settings of a broker: RocketMQ's keys with RocketMQ's meaning, and what a ``broker.conf`` says about them.
+
+A field is named after its key (``broker_ip1`` is ``brokerIP1``). Source: BrokerConfig, MessageStoreConfig;
+transactions-and-store.md F.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.message.validation import MAX_BODY_BYTES
+
+DEFAULT_LISTEN_PORT: Final = 10911
+MASTER_ID: Final = 0
+FLUSH_DISK_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
+_MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """What one broker is told. Raises ConfigError naming the key when a value is not allowed."""
+
+    # Identity and network.
+    broker_cluster_name: str = "DefaultCluster"
+    broker_name: str = "broker-a"
+    """Apache takes the host name. Ours must not change when a container is started again on the same store."""
+    broker_id: int = MASTER_ID
+    namesrv_addr: str = ""
+    """``host:port;host:port``; empty: this broker is known to nobody who does not have its address."""
+    listen_port: int = DEFAULT_LISTEN_PORT
+    bind_address: str = "0.0.0.0"
+    broker_ip1: str = "127.0.0.1"
+    """Address given to clients, and part of every offset message id. ``gantry broker`` detects it when it is not
+    set, as Apache does."""
+    broker_role: str = "ASYNC_MASTER"
+    broker_permission: int = 6
+    """4 read, 2 write."""
+    register_name_server_period: int = 30_000
+    """ms between registrations, 10 000 to 60 000."""
+    register_broker_timeout_mills: int = 6_000
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+    """Whether clients that trace send trace messages (``TRACE_ON`` in answers to sends)."""
+
+    # Topics, groups, consumers.
+    auto_create_topic_enable: bool = True
+    default_topic_queue_nums: int = 8
+    auto_create_subscription_group: bool = True
+    notify_consumer_ids_changed_enable: bool = True
+    long_polling_enable: bool = True
+    short_polling_time_mills: int = 1_000
+    """How long a pull may be held when long polling is off."""
+    flush_consumer_offset_interval: int = 5_000
+    """ms"""
+    flush_delay_offset_interval: int = 10_000
+    """ms"""
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    max_transfer_count_on_message_in_memory: int = 32_768
+    """Messages of one pull answer. Apache: 32; ours asks for large pulls, Apache's clients never ask for more than
+    they want."""
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    """Bytes of one pull answer, unless the client asks for more by ``maxMsgBytes``."""
+    channel_expired_timeout: int = 120_000
+    """ms without a heartbeat after which a client is taken out of its groups."""
+
+    # Transactions.
+    transaction_time_out: int = 6_000
+    """ms between the half message and its first check."""
+    transaction_check_interval: int = 30_000
+    """ms between two checks of one half message."""
+    transaction_check_max: int = 15
+    """Checks after which a half message is parked in TRANS_CHECK_MAX_TIME_TOPIC."""
+    transaction_op_msg_max_size: int = 4_096
+    """bytes"""
+    reject_transaction_message: bool = False
+
+    # Store.
+    store_path_root_dir: str = ""
+    """Required."""
+    mapped_file_size_commit_log: int = 1 << 30
+    """bytes"""
+    mapped_file_size_consume_queue: int = 6_000_000
+    """bytes, a multiple of 20"""
+    message_index_enable: bool = True
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 20_000_000
+    flush_disk_type: str = "SYNC_FLUSH"
+    """Apache: ASYNC_FLUSH. An acknowledged message should be on the disk unless someone chose otherwise."""
+    sync_flush_timeout: int = 5_000
+    """ms"""
+    max_message_size: int = MAX_BODY_BYTES
+    """bytes of a body"""
+    delete_when: str = "04"
+    """Hours of the day, local time, separated by ``;``, when old log files are deleted."""
+    file_reserved_time: int = 72
+    """hours"""
+    disk_max_used_space_ratio: int = 75
+    """Percent of the disk in use at which old log files are deleted at any hour."""
+    disk_space_warning_level_ratio: int = 90
+    """Percent of the disk in use at which writes are refused."""
+
+    def __post_init__(self) -> None:
+        if self.flush_disk_type not in FLUSH_DISK_TYPES:
+            raise ConfigError(f"flushDiskType is {self.flush_disk_type!r}; write SYNC_FLUSH or ASYNC_FLUSH")
+        if self.broker_role not in _MASTER_ROLES or self.broker_id != MASTER_ID:
+            raise ConfigError(
+                f"brokerRole {self.broker_role} with brokerId {self.broker_id}: replicas are not available yet; "
+                "run this broker as a master (brokerRole=ASYNC_MASTER, brokerId=0)"
+            )
+        if not 0 <= self.listen_port <= 65535:
+            raise ConfigError(f"listenPort is {self.listen_port}; it must be between 0 and 65535")
+        for name in ("transaction_time_out", "transaction_check_interval", "transaction_check_max",
+                     "default_topic_queue_nums", "max_message_size", "file_reserved_time",
+                     "flush_consumer_offset_interval", "flush_delay_offset_interval"):  # fmt: skip
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; it must be positive")
+        if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % 20:
+            raise ConfigError("mappedFileSizeConsumeQueue must be a positive multiple of 20, the size of an entry")
+
+    @property
+    def name_servers(self) -> list[str]:
+        """The addresses of ``namesrvAddr``."""
+        return [address.strip() for address in self.namesrv_addr.split(";") if address.strip()]
+
+    @property
+    def register_period_seconds(self) -> float:
+        """The period within the bounds that Apache keeps, in seconds."""
+        return min(max(self.register_name_server_period, 10_000), 60_000) / 1000
+
+
+def key_of(field: str) -> str:
+    """The key of ``broker.conf`` for a field name."""
+    if field == "broker_ip1":
+        return "brokerIP1"
+    return re.sub(r"_(.)", lambda match: match.group(1).upper(), field)
+
+
+FIELDS: Final = {key_of(field.name): field for field in dataclasses.fields(BrokerConfig)}
+"""Key to field."""
+
+IGNORED: Final = frozenset({"rocketmqHome"})
+"""Keys that need no warning, because they have no meaning outside a Java installation."""
+
+
+def from_properties(text: str, base: BrokerConfig | None = None) -> tuple[BrokerConfig, list[str]]:
+    """A ``broker.conf`` over ``base``; also the keys nobody here knows, in the order of the file.
+
+    Raises ConfigError naming key and value when a known key has an impossible value.
+    """
+    known: dict[str, Any] = {}
+    unknown: list[str] = []
+    for key, value in parse_properties(text).items():
+        field = FIELDS.get(key)
+        if field is None:
+            if key not in IGNORED:
+                unknown.append(key)
+            continue
+        known[field.name] = _convert(key, value, str(field.type))
+    return dataclasses.replace(base or BrokerConfig(), **known), unknown
+
+
+def _convert(key: str, value: str, kind: str) -> Any:
+    if kind == "int":
+        try:
+            return int(value)
+        except ValueError as error:
+            raise ConfigError(f"{key} is {value!r}; write a whole number") from error
+    if kind == "bool":
+        if value.lower() not in ("true", "false"):
+            raise ConfigError(f"{key} is {value!r}; write true or false")
+        return value.lower() == "true"
+    return value
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Java properties syntax as far as configuration files use it: comments, ``=`` or ``:``, continued lines."""
+    values: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        while line.endswith("\\"):
+            line = line[:-1] + next(lines, "").strip()
+        separator = re.search(r"\s*[=:]\s*|\s+", line)
+        if separator is None:
+            values[line] = ""
+        else:
+            values[line[: separator.start()]] = line[separator.end() :].strip()
+    return values
