@@ -26,7 +26,9 @@ class KVConfig:
             try:
                 self._tables = msgspec.json.decode(read_whole(disk, path), type=_File).config_table
             except msgspec.MsgspecError as error:
-                raise ConfigError(f"{path} is no key-value file of a name server: {error}; remove or mend it") from error
+                raise ConfigError(
+                    f"{path} is no key-value file of a name server: {error}; remove or mend it"
+                ) from error
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._tables.get(namespace, {}).get(key)

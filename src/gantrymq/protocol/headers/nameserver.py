@@ -64,3 +64,54 @@ class DeleteTopicInNameServer(Header, frozen=True, kw_only=True):
 
     topic: str
     cluster_name: str | None = None
+
+
+class NamespacedKey(Header, frozen=True, kw_only=True):
+    """GET_KV_CONFIG and DELETE_KV_CONFIG."""
+
+    namespace: str
+    key: str
+
+
+class PutKVConfig(Header, frozen=True, kw_only=True):
+    """PUT_KV_CONFIG."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+class GetKVConfigAnswer(Header, frozen=True, kw_only=True):
+    """Answer to GET_KV_CONFIG."""
+
+    value: str | None = None
+
+
+class NamespaceOnly(Header, frozen=True, kw_only=True):
+    """GET_KVLIST_BY_NAMESPACE."""
+
+    namespace: str
+
+
+class ClusterOnly(Header, frozen=True, kw_only=True):
+    """GET_TOPICS_BY_CLUSTER."""
+
+    cluster: str
+
+
+class BrokerNameOnly(Header, frozen=True, kw_only=True):
+    """WIPE_WRITE_PERM_OF_BROKER and ADD_WRITE_PERM_OF_BROKER."""
+
+    broker_name: str
+
+
+class WipedAnswer(Header, frozen=True, kw_only=True):
+    """Answer to WIPE_WRITE_PERM_OF_BROKER."""
+
+    wipe_topic_count: Int
+
+
+class AddedAnswer(Header, frozen=True, kw_only=True):
+    """Answer to ADD_WRITE_PERM_OF_BROKER."""
+
+    add_topic_count: Int

@@ -38,6 +38,13 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.QUERY_DATA_VERSION: nameserver.QueryDataVersion,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: nameserver.GetRoute,
     RequestCode.DELETE_TOPIC_IN_NAMESRV: nameserver.DeleteTopicInNameServer,
+    RequestCode.PUT_KV_CONFIG: nameserver.PutKVConfig,
+    RequestCode.GET_KV_CONFIG: nameserver.NamespacedKey,
+    RequestCode.DELETE_KV_CONFIG: nameserver.NamespacedKey,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: nameserver.NamespaceOnly,
+    RequestCode.GET_TOPICS_BY_CLUSTER: nameserver.ClusterOnly,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: nameserver.BrokerNameOnly,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: nameserver.BrokerNameOnly,
 }
 
 ANSWER_HEADERS: Final[dict[RequestCode, type[Header]]] = {
@@ -57,5 +64,8 @@ ANSWER_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.HEART_BEAT: consumer.HeartBeatAnswer,
     RequestCode.REGISTER_BROKER: nameserver.RegisterBrokerAnswer,
     RequestCode.QUERY_DATA_VERSION: nameserver.QueryDataVersionAnswer,
+    RequestCode.GET_KV_CONFIG: nameserver.GetKVConfigAnswer,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: nameserver.WipedAnswer,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: nameserver.AddedAnswer,
 }
 """Headers of successful answers; codes that are not here are answered without one."""

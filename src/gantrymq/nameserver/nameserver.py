@@ -1,0 +1,54 @@
+"""The name server, put together."""
+
+from __future__ import annotations
+
+import logging
+
+from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.nameserver.kv_config import KVConfig
+from gantrymq.nameserver.processors import Processors
+from gantrymq.nameserver.route_table import RouteTable
+from gantrymq.remoting.server import RemotingServer, Session
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.network import Network
+from gantrymq.runtime.tasks import TaskGroupOwner
+
+log = logging.getLogger("gantrymq.nameserver")
+
+
+class NameServer:
+    """Knows which broker serves which topic. Keeps nothing on disk except key-values: brokers tell it all."""
+
+    def __init__(self, config: NameServerConfig, network: Network, clock: Clock, disk: Disk) -> None:
+        """Raises ConfigError when the key-value file cannot be read."""
+        self._config = config
+        self._clock = clock
+        self._routes = RouteTable()
+        processors = Processors(config, self._routes, KVConfig(disk, config.kv_config_path), clock)
+        self._server = RemotingServer(network, clock, processors.table(), closed=self._closed)
+        self._tasks = TaskGroupOwner("nameserver")
+        self.address = ""
+        """``ip:port`` it listens on; empty until started."""
+
+    async def start(self) -> str:
+        """Listen and return the address; raises Unreachable naming the port when it is in use."""
+        self.address = await self._server.start(self._config.listen_host, self._config.listen_port)
+        self._tasks.start("expiry", self._expire())
+        log.info("name server listens on %s", self.address)
+        return self.address
+
+    async def close(self) -> None:
+        """Close every connection. Harmless when not started."""
+        await self._tasks.stop()
+        await self._server.close()
+
+    async def _expire(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.scan_interval_seconds)
+            for address in self._routes.expire(self._clock.monotonic()):
+                log.warning("broker %s was silent for too long and is taken out of the routes", address)
+
+    def _closed(self, session: Session) -> None:
+        for address in self._routes.session_closed(session.id):
+            log.warning("broker %s is taken out of the routes: its connection was closed", address)

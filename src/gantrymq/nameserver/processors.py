@@ -1,0 +1,178 @@
+"""What a name server answers. Source: DefaultRequestProcessor, ClientRequestProcessor; wire-protocol.md 2.3.5, 9."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+from zlib import crc32
+
+from gantrymq.errors import RequestRejected
+from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.nameserver.kv_config import KVConfig
+from gantrymq.nameserver.route_table import EXPIRY_SECONDS, Registration, RouteTable
+from gantrymq.protocol.bodies.register import RegisterBrokerBody
+from gantrymq.protocol.bodies.topics import ORDER_TOPIC_NAMESPACE, DataVersion, KVTable, TopicList
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers import nameserver as headers
+from gantrymq.remoting.server import Handler, Session
+from gantrymq.runtime.clock import Clock
+
+log = logging.getLogger("gantrymq.nameserver")
+
+_CRC_MASK: Final = 0x7FFFFFFF
+
+
+class Processors:
+    """The handlers of a name server over its two tables."""
+
+    def __init__(self, config: NameServerConfig, routes: RouteTable, kv: KVConfig, clock: Clock) -> None:
+        self._config = config
+        self._routes = routes
+        self._kv = kv
+        self._clock = clock
+
+    def table(self) -> Mapping[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.PUT_KV_CONFIG: self.put_kv,
+            RequestCode.GET_KV_CONFIG: self.get_kv,
+            RequestCode.DELETE_KV_CONFIG: self.delete_kv,
+            RequestCode.REGISTER_BROKER: self.register,
+            RequestCode.UNREGISTER_BROKER: self.unregister,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.clusters,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_perm,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_perm,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.topics,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self.list_kv,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self.topics_of_cluster,
+            RequestCode.QUERY_DATA_VERSION: self.query_data_version,
+        }
+
+    # Brokers.
+
+    def register(self, session: Session, command: Command) -> bytes:
+        header = command.header(headers.RegisterBroker)
+        registration = self._registration(header, command.body)
+        new = self._routes.data_version(header.broker_addr) is None
+        master = self._routes.register(registration, session.id, self._clock.monotonic())
+        if new:
+            log.info(
+                "broker %s (%s, id %d) registered with %d topics",
+                header.broker_name, header.broker_addr, header.broker_id, len(registration.topics),
+            )  # fmt: skip
+        answer = headers.RegisterBrokerAnswer(
+            master_addr=master, ha_server_addr=self._routes.ha_address(master) if master else None
+        )
+        ordered = self._kv.namespace(ORDER_TOPIC_NAMESPACE)
+        body = KVTable(table=ordered).encode() if ordered and self._config.return_order_topic_config_to_broker else b""
+        return encode_response(command, ResponseCode.SUCCESS, answer, body)
+
+    def _registration(self, header: headers.RegisterBroker, body: bytes) -> Registration:
+        if header.body_crc32 and crc32(body) & _CRC_MASK != header.body_crc32:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        if not body:
+            content = RegisterBrokerBody()
+        elif header.compressed:
+            content = RegisterBrokerBody.decode_compressed(body)
+        else:
+            content = RegisterBrokerBody.decode(body)
+        table = content.topic_config_serialize_wrapper
+        timeout_ms = header.heartbeat_timeout_millis
+        return Registration(
+            cluster=header.cluster_name,
+            broker_name=header.broker_name,
+            broker_id=header.broker_id,
+            address=header.broker_addr,
+            ha_address=header.ha_server_addr,
+            data_version=table.data_version,
+            topics=table.topic_config_table,
+            timeout_s=timeout_ms / 1000 if timeout_ms else EXPIRY_SECONDS,
+            acting_master=header.enable_acting_master,
+        )
+
+    def unregister(self, session: Session, command: Command) -> bytes:
+        header = command.header(headers.UnregisterBroker)
+        self._routes.unregister(header.broker_addr, header.broker_name, header.broker_id)
+        log.info("broker %s (%s) said goodbye", header.broker_name, header.broker_addr)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def query_data_version(self, session: Session, command: Command) -> bytes:
+        header = command.header(headers.QueryDataVersion)
+        known = self._routes.data_version(header.broker_addr)
+        changed = known is None or known != DataVersion.decode(command.body)
+        if not changed:
+            self._routes.touch(header.broker_addr, self._clock.monotonic())
+        body = known.encode() if known is not None else b""
+        return encode_response(command, ResponseCode.SUCCESS, headers.QueryDataVersionAnswer(changed=changed), body)
+
+    def wipe_write_perm(self, session: Session, command: Command) -> bytes:
+        name = command.header(headers.BrokerNameOnly).broker_name
+        count = self._routes.set_writable(name, False)
+        return encode_response(command, ResponseCode.SUCCESS, headers.WipedAnswer(wipe_topic_count=count))
+
+    def add_write_perm(self, session: Session, command: Command) -> bytes:
+        name = command.header(headers.BrokerNameOnly).broker_name
+        count = self._routes.set_writable(name, True)
+        return encode_response(command, ResponseCode.SUCCESS, headers.AddedAnswer(add_topic_count=count))
+
+    # Routes.
+
+    def route(self, session: Session, command: Command) -> bytes:
+        topic = command.header(headers.GetRoute).topic
+        ordered = self._kv.get(ORDER_TOPIC_NAMESPACE, topic) if self._config.order_message_enable else None
+        route = self._routes.lookup(topic, ordered)
+        if route is None:
+            raise RequestRejected(
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}"
+            )
+        # Quoted integer keys in any case: the JSON readers of all clients take them, also the old ones.
+        return encode_response(command, ResponseCode.SUCCESS, body=route.encode())
+
+    def clusters(self, session: Session, command: Command) -> bytes:
+        return encode_response(command, ResponseCode.SUCCESS, body=self._routes.clusters().encode())
+
+    def topics(self, session: Session, command: Command) -> bytes:
+        return encode_response(command, ResponseCode.SUCCESS, body=TopicList(topic_list=self._routes.topics()).encode())
+
+    def topics_of_cluster(self, session: Session, command: Command) -> bytes:
+        cluster = command.header(headers.ClusterOnly).cluster
+        topics = self._routes.topics_of_cluster(cluster)
+        return encode_response(command, ResponseCode.SUCCESS, body=TopicList(topic_list=topics).encode())
+
+    def delete_topic(self, session: Session, command: Command) -> bytes:
+        header = command.header(headers.DeleteTopicInNameServer)
+        self._routes.delete_topic(header.topic, header.cluster_name)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    # Key-values.
+
+    def put_kv(self, session: Session, command: Command) -> bytes:
+        header = command.header(headers.PutKVConfig)
+        self._kv.put(header.namespace, header.key, header.value)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def get_kv(self, session: Session, command: Command) -> bytes:
+        header = command.header(headers.NamespacedKey)
+        value = self._kv.get(header.namespace, header.key)
+        if value is None:
+            return encode_response(
+                command, ResponseCode.QUERY_NOT_FOUND, headers.GetKVConfigAnswer(),
+                remark=f"No config item, Namespace: {header.namespace} Key: {header.key}",
+            )  # fmt: skip
+        return encode_response(command, ResponseCode.SUCCESS, headers.GetKVConfigAnswer(value=value))
+
+    def delete_kv(self, session: Session, command: Command) -> bytes:
+        header = command.header(headers.NamespacedKey)
+        self._kv.delete(header.namespace, header.key)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def list_kv(self, session: Session, command: Command) -> bytes:
+        namespace = command.header(headers.NamespaceOnly).namespace
+        table = self._kv.namespace(namespace)
+        if not table:
+            raise RequestRejected(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
+        return encode_response(command, ResponseCode.SUCCESS, body=KVTable(table=table).encode())
