@@ -1,0 +1,252 @@
+"""The name server over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from gantrymq.errors import ConfigError, Unreachable
+from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.nameserver.kv_config import KVConfig
+from gantrymq.nameserver.nameserver import NameServer
+from gantrymq.protocol.bodies.register import RegisterBrokerBody
+from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
+from gantrymq.protocol.bodies.topics import DataVersion, KVTable, TopicConfig, TopicList, TopicTable
+from gantrymq.protocol.codes import VERSION, RequestCode, ResponseCode
+from gantrymq.protocol.command import Command
+from gantrymq.protocol.headers import nameserver as headers
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.runtime.rng import SystemRng
+
+BROKER = "127.0.0.1:10911"
+
+
+def run(story: Callable[[NameServer, RemotingClient], Awaitable[None]], **settings: object) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20), running(**settings) as (server, client):
+            await story(server, client)
+
+    asyncio.run(bounded())
+
+
+@contextlib.asynccontextmanager
+async def running(**settings: object) -> AsyncIterator[tuple[NameServer, RemotingClient]]:
+    config = NameServerConfig(listen_host="127.0.0.1", listen_port=0, **settings)  # type: ignore[arg-type]
+    server = NameServer(config, TcpNetwork(), SystemClock(), OsDisk())
+    client = RemotingClient(TcpNetwork(), SystemClock(), SystemRng())
+    await server.start()
+    try:
+        yield server, client
+    finally:
+        await client.close()
+        await server.close()
+
+
+def body_of(*topics: str, counter: int = 1) -> RegisterBrokerBody:
+    return RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicTable(
+            data_version=DataVersion(counter=counter, timestamp=1),
+            topic_config_table={name: TopicConfig(topic_name=name) for name in topics},
+        )
+    )
+
+
+async def register(
+    client: RemotingClient, server: NameServer, body: bytes, *, compressed: bool = False, crc: int | None = None
+) -> Command:
+    header = headers.RegisterBroker(
+        broker_name="broker-a", broker_addr=BROKER, cluster_name="C", ha_server_addr="127.0.0.1:10912", broker_id=0,
+        compressed=compressed, body_crc32=crc32(body) & 0x7FFFFFFF if crc is None else crc,
+    )  # fmt: skip
+    return await client.call(server.address, RequestCode.REGISTER_BROKER, header, body, timeout_ms=5000)
+
+
+async def ask(
+    client: RemotingClient, server: NameServer, code: int, header: object = None, body: bytes = b""
+) -> Command:
+    return await client.call(server.address, code, header, body, timeout_ms=5000)  # type: ignore[arg-type]
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    while not await holds():
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_broker_registers_and_clients_find_it(compressed: bool) -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        body = body_of("T", "U")
+        encoded = body.encode_compressed(VERSION) if compressed else body.encode()
+        assert (await register(client, server, encoded, compressed=compressed)).code == ResponseCode.SUCCESS
+        answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
+        assert answer.code == ResponseCode.SUCCESS
+        assert b" " not in answer.body, "Go clients split the text of brokerAddrs and need it without blanks"
+        assert json.loads(answer.body)["brokerDatas"][0]["brokerAddrs"] == {"0": BROKER}
+        assert TopicRoute.decode(answer.body).queue_datas[0].broker_name == "broker-a"
+        clusters = ClusterInfo.decode((await ask(client, server, RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+        assert clusters.cluster_addr_table == {"C": ["broker-a"]}
+        topics = await ask(client, server, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        assert sorted(TopicList.decode(topics.body).topic_list) == ["T", "U"]
+        of_cluster = await ask(client, server, RequestCode.GET_TOPICS_BY_CLUSTER, headers.ClusterOnly(cluster="C"))
+        assert sorted(TopicList.decode(of_cluster.body).topic_list) == ["T", "U"]
+
+    run(story)
+
+
+def test_an_unknown_topic_is_said_so() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="nope"))
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        assert answer.remark is not None and "nope" in answer.remark
+
+    run(story)
+
+
+def test_a_damaged_registration_is_refused() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        assert (await register(client, server, body_of("T").encode(), crc=1)).code == ResponseCode.SYSTEM_ERROR
+        assert (await register(client, server, b"not json")).code == ResponseCode.SYSTEM_ERROR
+        assert (await register(client, server, b"\x00" * 9, compressed=True)).code == ResponseCode.SYSTEM_ERROR
+        answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+    run(story)
+
+
+def test_the_end_of_the_connection_is_the_end_of_the_registration() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        broker = RemotingClient(TcpNetwork(), SystemClock(), SystemRng())
+        await register(broker, server, body_of("T").encode())
+        await broker.close()
+
+        async def gone() -> bool:
+            answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
+            return answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+        await until(gone)
+
+    run(story)
+
+
+def test_goodbye_and_silence_take_a_broker_out() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        await register(client, server, body_of("T").encode())
+        goodbye = headers.UnregisterBroker(
+            broker_name="broker-a", broker_addr=BROKER, cluster_name="C", broker_id=0
+        )  # fmt: skip
+        assert (await ask(client, server, RequestCode.UNREGISTER_BROKER, goodbye)).code == ResponseCode.SUCCESS
+        answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        header = headers.RegisterBroker(
+            broker_name="broker-a", broker_addr=BROKER, cluster_name="C", ha_server_addr="", broker_id=0,
+            heartbeat_timeout_millis=1,
+        )  # fmt: skip
+        await ask(client, server, RequestCode.REGISTER_BROKER, header, body_of("T").encode())
+
+        async def expired() -> bool:
+            answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
+            return answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+        await until(expired)
+
+    run(story, scan_interval_seconds=0.01)
+
+
+def test_a_broker_asks_whether_its_registration_is_current() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        question = headers.QueryDataVersion(broker_name="broker-a", broker_addr=BROKER, cluster_name="C", broker_id=0)
+        version = DataVersion(counter=1, timestamp=1)
+        unknown = await ask(client, server, RequestCode.QUERY_DATA_VERSION, question, version.encode())
+        assert (unknown.ext_fields(), unknown.body) == ({"changed": "true"}, b"")
+        await register(client, server, body_of("T").encode())
+        same = await ask(client, server, RequestCode.QUERY_DATA_VERSION, question, version.encode())
+        assert same.ext_fields() == {"changed": "false"}
+        assert DataVersion.decode(same.body) == version
+        newer = await ask(client, server, RequestCode.QUERY_DATA_VERSION, question, version.next(5).encode())
+        assert newer.ext_fields() == {"changed": "true"}
+
+    run(story)
+
+
+def test_key_values_survive_a_restart_and_ordered_topics_go_to_brokers(tmp_path: Path) -> None:
+    path = str(tmp_path / "namesrv" / "kvConfig.json")
+
+    async def write(server: NameServer, client: RemotingClient) -> None:
+        put = headers.PutKVConfig(namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4")
+        assert (await ask(client, server, RequestCode.PUT_KV_CONFIG, put)).code == ResponseCode.SUCCESS
+
+    async def read(server: NameServer, client: RemotingClient) -> None:
+        key = headers.NamespacedKey(namespace="ORDER_TOPIC_CONFIG", key="T")
+        answer = await ask(client, server, RequestCode.GET_KV_CONFIG, key)
+        assert answer.ext_fields() == {"value": "broker-a:4"}
+        registered = await register(client, server, body_of("T").encode())
+        assert KVTable.decode(registered.body).table == {"T": "broker-a:4"}
+        route = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
+        assert TopicRoute.decode(route.body).order_topic_conf == "broker-a:4"
+        space = headers.NamespaceOnly(namespace="ORDER_TOPIC_CONFIG")
+        listed = await ask(client, server, RequestCode.GET_KVLIST_BY_NAMESPACE, space)
+        assert KVTable.decode(listed.body).table == {"T": "broker-a:4"}
+        await ask(client, server, RequestCode.DELETE_KV_CONFIG, key)
+        assert (await ask(client, server, RequestCode.GET_KV_CONFIG, key)).code == ResponseCode.QUERY_NOT_FOUND
+        assert (
+            await ask(client, server, RequestCode.GET_KVLIST_BY_NAMESPACE, space)
+        ).code == ResponseCode.QUERY_NOT_FOUND
+
+    run(write, kv_config_path=path)
+    run(read, kv_config_path=path, order_message_enable=True)
+
+
+def test_an_unreadable_key_value_file_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    path.write_text("{broken")
+    with pytest.raises(ConfigError, match=r"kvConfig\.json"):
+        KVConfig(OsDisk(), str(path))
+    assert path.read_text() == "{broken"
+
+
+def test_write_permission_and_topic_deletion() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        await register(client, server, body_of("T").encode())
+        name = headers.BrokerNameOnly(broker_name="broker-a")
+        wiped = await ask(client, server, RequestCode.WIPE_WRITE_PERM_OF_BROKER, name)
+        assert wiped.ext_fields() == {"wipeTopicCount": "1"}
+        added = await ask(client, server, RequestCode.ADD_WRITE_PERM_OF_BROKER, name)
+        assert added.ext_fields() == {"addTopicCount": "1"}
+        await ask(client, server, RequestCode.DELETE_TOPIC_IN_NAMESRV, headers.DeleteTopicInNameServer(topic="T"))
+        answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+    run(story)
+
+
+def test_a_port_in_use_is_named() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        port = split_address(server.address)[1]
+        second = NameServer(
+            NameServerConfig(listen_host="127.0.0.1", listen_port=port), TcpNetwork(), SystemClock(), OsDisk()
+        )
+        with pytest.raises(Unreachable, match=str(port)):
+            await second.start()
+        await second.close()
+
+    run(story)
+
+
+def test_requests_it_does_not_know_or_that_miss_a_field_are_answered() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        unknown = await ask(client, server, 424242)
+        assert unknown.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        incomplete = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        assert incomplete.code == ResponseCode.SYSTEM_ERROR
+        assert incomplete.remark is not None and "topic" in incomplete.remark
+
+    run(story)
