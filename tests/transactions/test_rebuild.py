@@ -24,7 +24,7 @@ from gantrymq.transactions.rebuild import Rebuilt, rebuild
 from tests.broker.transaction_lab import HOST, TOPIC, Half, Lab, LabClock, LabDisk
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "store"
-needs_golden = pytest.mark.skipif(not GOLDEN.exists(), reason="the recorded stores are not here yet")
+needs_golden = pytest.mark.skipif(not (GOLDEN / "5.5.0.tar.gz").exists(), reason="the recorded stores are not here yet")
 GOLDEN_STORES = ["4.9.7", "5.5.0", "5.5.0-killed"]
 
 
@@ -281,5 +281,3 @@ def test_the_file_of_decisions_and_the_op_queue_say_the_same(lab: Lab) -> None:
     assert with_file == [(left.queue_offset, left.log_offset) for left in without.table]
     assert with_file == [half.place for half in halves[2::3]]
     assert [lab.desk.table.decisions[n] for n in range(30)] == [without.table.decisions[n] for n in range(30)]
-    assert halves[0].stored.group == GROUP if halves[0].stored else True
-    assert pack_host("127.0.0.1:30911") == HOST
