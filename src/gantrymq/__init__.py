@@ -1,3 +1,62 @@
-"""Transactional messaging for Python, wire- and disk-compatible with Apache RocketMQ."""
+"""Transactional messaging for Python, wire- and disk-compatible with Apache RocketMQ.
+
+The blocking client is here; ``gantrymq.aio`` has the same names for asyncio. Nothing is imported before it is used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gantrymq.client.listener import TransactionListener as TransactionListener
+    from gantrymq.client.results import ConsumeStatus as ConsumeStatus
+    from gantrymq.client.results import PullResult as PullResult
+    from gantrymq.client.results import PullStatus as PullStatus
+    from gantrymq.client.results import RawPull as RawPull
+    from gantrymq.client.results import SendResult as SendResult
+    from gantrymq.client.results import SendStatus as SendStatus
+    from gantrymq.client.results import TransactionSendResult as TransactionSendResult
+    from gantrymq.client.sync import Producer as Producer
+    from gantrymq.client.sync import PullConsumer as PullConsumer
+    from gantrymq.client.sync import TransactionProducer as TransactionProducer
+    from gantrymq.errors import GantryError as GantryError
+    from gantrymq.message.message import Message as Message
+    from gantrymq.message.message import MessageView as MessageView
+    from gantrymq.message.queues import MessageQueue as MessageQueue
+    from gantrymq.message.transaction import LocalTransactionState as LocalTransactionState
+    from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere as ConsumeFromWhere
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ConsumeFromWhere": "protocol.bodies.heartbeat",
+    "ConsumeStatus": "client.results",
+    "GantryError": "errors",
+    "LocalTransactionState": "message.transaction",
+    "Message": "message.message",
+    "MessageQueue": "message.queues",
+    "MessageView": "message.message",
+    "Producer": "client.sync",
+    "PullConsumer": "client.sync",
+    "PullResult": "client.results",
+    "PullStatus": "client.results",
+    "RawPull": "client.results",
+    "SendResult": "client.results",
+    "SendStatus": "client.results",
+    "TransactionListener": "client.listener",
+    "TransactionProducer": "client.sync",
+    "TransactionSendResult": "client.results",
+}
+"""Where each public name lives."""
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'gantrymq' has no attribute {name!r}")
+    return getattr(import_module(f"gantrymq.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,257 @@
+"""The blocking clients: the same names and signatures as in ``gantrymq.aio``, without ``await``.
+
+Every method may be called from any thread, also at the same time. A call that is interrupted (Ctrl-C) is given up and
+the interrupt is raised at once; what was sent may have been executed. In a forked child all calls raise UsedAfterFork:
+create new clients there. ``close`` in a child does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from gantrymq.client import portal, producer, pull_consumer, transaction_producer
+from gantrymq.client.endpoint import Doors
+from gantrymq.client.listener import Outcome, TransactionListener, call_blocking, is_async
+from gantrymq.client.pulling import DEFAULT_MAX_BYTES
+from gantrymq.client.results import PullResult, RawPull, SendResult, SendStatus, TransactionSendResult
+from gantrymq.errors import Closed, UsedAfterFork
+from gantrymq.message.message import Message
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.message.transaction import LocalTransactionState
+
+T = TypeVar("T")
+
+
+class _Client(Protocol):
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Client)
+
+
+class Blocking(Generic[C]):
+    """What all blocking clients share: the portal they call through, their life, and the process they belong to."""
+
+    def __init__(self, client: C) -> None:
+        self._client = client
+        self._portal: portal.Portal | None = None
+        self._closed = False
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        """Begin; the same as entering a ``with`` block. May be called again."""
+        self._check_process()
+        if self._closed:
+            raise Closed(f"this {type(self).__name__} is closed; create a new one")
+        if self._portal is not None:
+            return
+        self._portal = portal.acquire()
+        try:
+            self._portal.call(self._client.start)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
+
+        May be called again; does nothing in a forked child, whose parent still uses the connections.
+        """
+        door, self._portal = self._portal, None
+        self._closed = True
+        if door is None or os.getpid() != self._pid:
+            return
+        try:
+            door.call(self._client.close)
+        finally:
+            portal.release(door)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise UsedAfterFork(
+                f"this {type(self).__name__} belongs to the parent process; create a new one after the fork"
+            )
+
+    def _door(self) -> portal.Portal:
+        self._check_process()
+        door = self._portal
+        if door is None:
+            name = type(self).__name__
+            raise Closed(
+                f"this {name} is closed; create a new one"
+                if self._closed
+                else f"this {name} is not started; call start() or use it in a `with` block"
+            )
+        return door
+
+    def _call(self, work: portal.Work[T], *arguments: Any) -> T:
+        return self._door().call(work, *arguments)
+
+
+class Producer(Blocking["producer.Producer"]):
+    """Sends messages of one producer group; see ``gantrymq.aio.Producer``. Share one among all threads."""
+
+    _kind: Callable[..., producer.Producer] = producer.Producer
+
+    def __init__(
+        self, group: str, *, name_servers: str | Iterable[str], doors: Doors | None = None, **settings: Any
+    ) -> None:
+        """``settings``: fields of ProducerConfig."""
+        super().__init__(self._kind(group, name_servers=name_servers, doors=doors, **settings))
+
+    @property
+    def group(self) -> str:
+        return self._client.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers name this client; empty before the first connection."""
+        return self._client.client_id
+
+    def send(self, message: Message, queue: MessageQueue | None = None, timeout_ms: int | None = None) -> SendResult:
+        """Send and wait until the broker has stored the message; see ``gantrymq.aio.Producer.send``."""
+        return self._call(self._client.send, message, queue, timeout_ms)
+
+    def send_async(
+        self, message: Message, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> Future[SendResult]:
+        """Send without waiting; the future gets what ``send`` would return or raise.
+
+        Callbacks of the future run on the client's own thread: they must be short and make no blocking call.
+        """
+        return self._door().submit(self._client.send, message, queue, timeout_ms)
+
+    def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
+        """Send without an answer; see ``gantrymq.aio.Producer.send_oneway``."""
+        self._call(self._client.send_oneway, message, queue)
+
+    def send_batch(
+        self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Send several messages to one queue; see ``gantrymq.aio.Producer.send_batch``."""
+        return self._call(self._client.send_batch, messages, queue, timeout_ms)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues a message of ``topic`` may be sent to."""
+        return self._call(self._client.queues, topic)
+
+
+class TransactionProducer(Producer):
+    """Sends messages that appear only when a local transaction commits; see ``gantrymq.aio.TransactionProducer``."""
+
+    _client: transaction_producer.TransactionProducer
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        name_servers: str | Iterable[str],
+        listener: TransactionListener,
+        doors: Doors | None = None,
+        **settings: Any,
+    ) -> None:
+        """``listener``: runs and checks local transactions. ``settings``: fields of TransactionProducerConfig."""
+        inner = transaction_producer.TransactionProducer(
+            group, name_servers=name_servers, listener=listener, doors=doors, **settings
+        )
+        Blocking.__init__(self, inner)
+
+    def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
+        """Send a half message, run the listener's ``execute_local_transaction(message, arg)`` in this thread, end it.
+
+        Checks run in threads of their own (``check_threads``). An exception in the listener means UNKNOWN and is in
+        the result. An interrupt (KeyboardInterrupt, SystemExit) in it is raised, after the broker was told UNKNOWN;
+        it will ask back. Otherwise as ``gantrymq.aio.TransactionProducer.send_in_transaction``.
+        """
+        client, door = self._client, self._door()
+        execute = client.listener.execute_local_transaction
+        if is_async(execute):
+            return door.call(client.send_in_transaction, message, arg)
+        half = door.call(client.begin, message, lost=client.interrupted)
+        outcome = Outcome(LocalTransactionState.ROLLBACK)
+        if half.result.status is SendStatus.SEND_OK:
+            try:
+                outcome = call_blocking(execute, message, arg)
+            except BaseException:
+                door.post(client.interrupted, half)
+                raise
+        return door.call(client.finish, half, outcome)
+
+
+class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
+    """Reads messages by queue and offset; see ``gantrymq.aio.PullConsumer``."""
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        name_servers: str | Iterable[str],
+        doors: Doors | None = None,
+        **settings: Any,
+    ) -> None:
+        """``group``: needed for ``committed`` and ``commit`` only. ``settings``: fields of PullConfig."""
+        super().__init__(pull_consumer.PullConsumer(group, name_servers=name_servers, doors=doors, **settings))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that may be read, freshly asked."""
+        return self._call(self._client.queues, topic)
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_count: int = 32,
+        tags: str = "*",
+        *,
+        wait_ms: int = 0,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> PullResult:
+        """Up to ``max_count`` messages from ``offset`` on; see ``gantrymq.aio.PullConsumer.pull``."""
+
+        async def work() -> PullResult:
+            return await self._client.pull(queue, offset, max_count, tags, wait_ms=wait_ms, max_bytes=max_bytes)
+
+        return self._call(work)
+
+    def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> RawPull:
+        """Like ``pull`` for every tag, with the records undecoded."""
+        return self._call(self._client.pull_raw, queue, offset, max_count, max_bytes)
+
+    def min_offset(self, queue: MessageQueue) -> QueueOffset:
+        """Offset of the oldest message that is still there."""
+        return self._call(self._client.min_offset, queue)
+
+    def max_offset(self, queue: MessageQueue) -> QueueOffset:
+        """Offset that the next message will get."""
+        return self._call(self._client.max_offset, queue)
+
+    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
+        """Offset of the first message stored at ``timestamp_ms`` or later; the end when there is none."""
+        return self._call(self._client.offset_by_time, queue, timestamp_ms)
+
+    def earliest_store_time(self, queue: MessageQueue) -> int:
+        """When the oldest message was stored, ms since 1970; negative when the queue is empty."""
+        return self._call(self._client.earliest_store_time, queue)
+
+    def committed(self, queue: MessageQueue) -> QueueOffset | None:
+        """The group's stored progress; None when it has none."""
+        return self._call(self._client.committed, queue)
+
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the group's progress: everything below ``offset`` is done."""
+        self._call(self._client.commit, queue, offset)
