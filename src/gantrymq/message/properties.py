@@ -119,7 +119,10 @@ def append(text: str, addition: str) -> str:
 
 def without(text: str, names: frozenset[str]) -> str:
     """``text`` without the named items; the same object when none of them is present."""
-    if not any(name in text for name in names):
+    for name in names:
+        if name in text:
+            break
+    else:
         return text
     kept = [item for item in text.split("\x02") if item and item.partition("\x01")[0] not in names]
     return "".join(f"{item}\x02" for item in kept)

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from functools import cache
 from struct import Struct
 from struct import error as StructError
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.protocol.codes import VERSION, LanguageCode
@@ -202,23 +203,32 @@ def encode_command(command: Command) -> bytes:
     """The whole frame. What was decoded from a Java peer is written back byte for byte."""
     if command.serialize is SerializeType.ROCKETMQ:
         return join_frame(SerializeType.ROCKETMQ, _compact_header(command), command.body)
-    return join_frame(SerializeType.JSON, _json_header(command), command.body)
+    header = _JsonEnvelope(
+        command.code,
+        UNSET if command.ext is None else command.ext,
+        command.flag,
+        UNSET if command.language is None else command.language,
+        command.opaque,
+        UNSET if command.remark is None else command.remark,
+        "JSON",
+        command.version,
+    )
+    return join_frame(SerializeType.JSON, _encode_json(header), command.body)
 
 
-def _json_header(command: Command) -> bytes:
+class _JsonEnvelope(msgspec.Struct, frozen=True):
     # fastjson writes the keys of the envelope in alphabetical order; those of extFields in any order.
-    fields: dict[str, Any] = {"code": command.code}
-    if command.ext is not None:
-        fields["extFields"] = command.ext
-    fields["flag"] = command.flag
-    if command.language is not None:
-        fields["language"] = command.language
-    fields["opaque"] = command.opaque
-    if command.remark is not None:
-        fields["remark"] = command.remark
-    fields["serializeTypeCurrentRPC"] = "JSON"
-    fields["version"] = command.version
-    return msgspec.json.encode(fields)
+    code: int
+    extFields: msgspec.Raw | dict[str, str] | msgspec.UnsetType
+    flag: int
+    language: str | msgspec.UnsetType
+    opaque: int
+    remark: str | msgspec.UnsetType
+    serializeTypeCurrentRPC: str
+    version: int
+
+
+_encode_json: Final = msgspec.json.Encoder().encode
 
 
 def _compact_header(command: Command) -> bytes:
@@ -240,20 +250,15 @@ def _compact_header(command: Command) -> bytes:
 
 def ext_of(header: Header) -> dict[str, str]:
     """A typed header to extension fields; fields that are None are left out. Source: makeCustomHeaderToNet."""
-    ext: dict[str, str] = {}
-    for attribute, name in zip(header.__struct_fields__, header.__struct_encode_fields__, strict=True):
-        value = getattr(header, attribute)
-        if value is None:
-            continue
-        if value is True:
-            ext[name] = "true"
-        elif value is False:
-            ext[name] = "false"
-        elif isinstance(value, enum.IntEnum):
-            ext[name] = str(int(value))
-        else:
-            ext[name] = str(value)
-    return ext
+    fields = zip(header.__struct_encode_fields__, msgspec.structs.astuple(header), strict=True)
+    return {
+        name: value if value.__class__ is str else _WORDS[value] if value.__class__ is bool else str(value)
+        for name, value in fields
+        if value is not None
+    }
+
+
+_WORDS: Final = {True: "true", False: "false"}
 
 
 def _ext(header: Header | None, extra: Mapping[str, str] | None) -> dict[str, str] | None:
@@ -277,18 +282,7 @@ def encode_request(
     extra: Mapping[str, str] | None = None,
 ) -> bytes:
     """A request as a whole frame. ``extra``: extension fields beside those of ``header``."""
-    return encode_command(
-        Command(
-            code=code,
-            opaque=opaque,
-            flag=ONE_WAY_FLAG if one_way else 0,
-            version=VERSION,
-            remark=remark,
-            ext=_ext(header, extra),
-            body=body,
-            serialize=serialize,
-        )
-    )
+    return _encode(code, opaque, ONE_WAY_FLAG if one_way else 0, header, body, remark, serialize, extra)
 
 
 def encode_response(
@@ -301,15 +295,41 @@ def encode_response(
     extra: Mapping[str, str] | None = None,
 ) -> bytes:
     """The answer to ``request`` as a whole frame: its opaque and its serialization, which satisfies every client."""
+    return _encode(code, request.opaque, RESPONSE_FLAG, header, body, remark, request.serialize, extra)
+
+
+def _encode(
+    code: int,
+    opaque: int,
+    flag: int,
+    header: Header | None,
+    body: bytes,
+    remark: str | None,
+    serialize: SerializeType,
+    extra: Mapping[str, str] | None,
+) -> bytes:
+    ext = _ext(header, extra)
+    if serialize is SerializeType.JSON:  # without the detour over a Command: this runs once per request and answer
+        envelope = _JsonEnvelope(
+            code,
+            UNSET if ext is None else ext,
+            flag,
+            LANGUAGE,
+            opaque,
+            UNSET if remark is None else remark,
+            "JSON",
+            VERSION,
+        )
+        return join_frame(SerializeType.JSON, _encode_json(envelope), body)
     return encode_command(
         Command(
             code=code,
-            opaque=request.opaque,
-            flag=RESPONSE_FLAG,
+            opaque=opaque,
+            flag=flag,
             version=VERSION,
             remark=remark,
-            ext=_ext(header, extra),
+            ext=ext,
             body=body,
-            serialize=request.serialize,
+            serialize=serialize,
         )
     )
