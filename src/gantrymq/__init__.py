@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gantrymq.client.admin import QueueStats as QueueStats
     from gantrymq.client.listener import TransactionListener as TransactionListener
     from gantrymq.client.results import ConsumeStatus as ConsumeStatus
     from gantrymq.client.results import PullResult as PullResult
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gantrymq.client.results import SendResult as SendResult
     from gantrymq.client.results import SendStatus as SendStatus
     from gantrymq.client.results import TransactionSendResult as TransactionSendResult
+    from gantrymq.client.sync import Admin as Admin
     from gantrymq.client.sync import Producer as Producer
     from gantrymq.client.sync import PullConsumer as PullConsumer
     from gantrymq.client.sync import TransactionProducer as TransactionProducer
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Admin": "client.sync",
     "ConsumeFromWhere": "protocol.bodies.heartbeat",
     "ConsumeStatus": "client.results",
     "GantryError": "errors",
@@ -39,6 +42,7 @@ _HOMES = {
     "PullConsumer": "client.sync",
     "PullResult": "client.results",
     "PullStatus": "client.results",
+    "QueueStats": "client.admin",
     "RawPull": "client.results",
     "SendResult": "client.results",
     "SendStatus": "client.results",

@@ -1,5 +1,6 @@
 """The asyncio client: the same names as the blocking one in ``gantrymq``, with ``await``."""
 
+from gantrymq.client.admin import Admin, QueueStats
 from gantrymq.client.config import ProducerConfig, PullConfig, PushConfig, TransactionProducerConfig
 from gantrymq.client.listener import TransactionListener
 from gantrymq.client.producer import Producer
@@ -20,6 +21,7 @@ from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 
 __all__ = [
+    "Admin",
     "ConsumeFromWhere",
     "ConsumeStatus",
     "LocalTransactionState",
@@ -33,6 +35,7 @@ __all__ = [
     "PullResult",
     "PullStatus",
     "PushConfig",
+    "QueueStats",
     "RawPull",
     "SendResult",
     "SendStatus",

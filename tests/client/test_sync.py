@@ -60,7 +60,7 @@ def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
     raise AssertionError(f"did not happen within {seconds} s")
 
 
-@pytest.mark.parametrize("name", ["Producer", "TransactionProducer", "PullConsumer"])
+@pytest.mark.parametrize("name", ["Producer", "TransactionProducer", "PullConsumer", "Admin"])
 def test_signatures_equal_the_async_ones(name: str) -> None:
     blocking, other = getattr(sync, name), getattr(aio, name)
     steps = {"begin", "finish", "interrupted"}

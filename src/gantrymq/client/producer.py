@@ -55,6 +55,8 @@ class Producer:
 
     async def start(self) -> None:
         """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there."""
+        if self._endpoint.running:
+            return
         self._endpoint.start()
         for topic in self._config.topics:
             try:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from gantrymq.client import portal, producer, pull_consumer, transaction_producer
+from gantrymq.client import admin, portal, producer, pull_consumer, transaction_producer
 from gantrymq.client.endpoint import Doors
 from gantrymq.client.listener import Outcome, TransactionListener, call_blocking, is_async
 from gantrymq.client.pulling import DEFAULT_MAX_BYTES
@@ -22,6 +22,7 @@ from gantrymq.errors import Closed, UsedAfterFork
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 
 T = TypeVar("T")
 
@@ -255,3 +256,46 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the group's progress: everything below ``offset`` is done."""
         self._call(self._client.commit, queue, offset)
+
+
+class Admin(Blocking["admin.Admin"]):
+    """Questions and commands about the topics of a cluster; see ``gantrymq.aio.Admin``. Starts with its first call."""
+
+    def __init__(self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Any) -> None:
+        """``settings``: fields of ClientConfig."""
+        super().__init__(admin.Admin(name_servers, doors=doors, **settings))
+
+    def create_topic(
+        self,
+        topic: str,
+        queues: int = admin.DEFAULT_QUEUES,
+        message_type: str | None = None,
+        cluster: str | None = None,
+    ) -> None:
+        """Make or change a topic; returns when the name servers know it; see ``gantrymq.aio.Admin.create_topic``."""
+        self._call(self._client.create_topic, topic, queues, message_type, cluster)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Remove a topic with its messages."""
+        self._call(self._client.delete_topic, topic, cluster)
+
+    def topics(self) -> list[str]:
+        """The names of all topics the name servers know, system topics included, sorted."""
+        return self._call(self._client.topics)
+
+    def route(self, topic: str) -> TopicRoute:
+        """Which brokers hold a topic, in how many queues, and where they are."""
+        return self._call(self._client.route, topic)
+
+    def cluster_info(self) -> ClusterInfo:
+        """Clusters, their brokers, and where those are."""
+        return self._call(self._client.cluster_info)
+
+    def queue_stats(self, topic: str) -> list[admin.QueueStats]:
+        """What every queue of a topic holds, in order."""
+        return self._call(self._client.queue_stats, topic)
+
+    def _door(self) -> portal.Portal:
+        if self._portal is None and not self._closed:
+            self.start()
+        return super()._door()

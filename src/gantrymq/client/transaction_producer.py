@@ -83,7 +83,8 @@ class TransactionProducer(Producer):
         self._checks: CheckBack | None = None
 
     async def start(self) -> None:
-        self._checks = CheckBack(self._endpoint, self.group, self.listener, self._memory, self._config)
+        if self._checks is None:
+            self._checks = CheckBack(self._endpoint, self.group, self.listener, self._memory, self._config)
         await super().start()
 
     async def close(self) -> None:

@@ -1,0 +1,189 @@
+"""Topics: make, list, look at, delete. Source: DefaultMQAdminExtImpl; wire-protocol.md 2.5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from gantrymq.client.config import ClientConfig, settings_of
+from gantrymq.client.endpoint import Doors, Endpoint
+from gantrymq.client.routes import subscribe_queues
+from gantrymq.errors import ConfigError, RequestRejected, RouteNotFound, Unreachable
+from gantrymq.message import system_topics
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
+from gantrymq.protocol.bodies.topics import TopicList
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, Header
+from gantrymq.protocol.headers.nameserver import DeleteTopicInNameServer
+from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer
+from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
+
+MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
+"""What a topic may be made for; brokers refuse other messages. Source: TopicMessageType."""
+DEFAULT_QUEUES: Final = 8
+_READ_WRITE: Final = 6
+_VISIBLE_WITHIN_MS: Final = 5_000
+"""How long a new topic may take to become visible at the name servers."""
+
+
+class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue holds."""
+
+    queue: MessageQueue
+    min_offset: QueueOffset
+    max_offset: QueueOffset
+
+    @property
+    def messages(self) -> int:
+        return self.max_offset - self.min_offset
+
+
+class Admin:
+    """Questions and commands about the topics of a cluster.
+
+    Use it in an ``async with`` block. Belongs to the event loop and process it was started in.
+    """
+
+    def __init__(self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Any) -> None:
+        """``settings``: fields of ClientConfig."""
+        self._config = settings_of(ClientConfig, name_servers, settings)
+        self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())
+
+    async def start(self) -> None:
+        """Needs no network; the first call connects."""
+        self._endpoint.start()
+
+    async def close(self) -> None:
+        """Calls in flight raise Closed. May be called again."""
+        await self._endpoint.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def create_topic(
+        self, topic: str, queues: int = DEFAULT_QUEUES, message_type: str | None = None, cluster: str | None = None
+    ) -> None:
+        """Make a topic on every master (of ``cluster``), or change it; returns when the name servers know it.
+
+        ``message_type``: what it may hold, e.g. ``"TRANSACTION"``; default: everything. Raises MessageIllegal,
+        ConfigError, RequestRejected or Unreachable.
+        """
+        self._endpoint.check_usable()
+        system_topics.check_topic(topic)
+        if message_type is not None and message_type not in MESSAGE_TYPES:
+            raise ConfigError(f"unknown message type {message_type!r}; known: {', '.join(MESSAGE_TYPES)}")
+        if queues < 1:
+            raise ConfigError(f"a topic needs at least one queue, not {queues}")
+        header = CreateTopic(
+            topic=topic,
+            default_topic=system_topics.AUTO_CREATE,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=_READ_WRITE,
+            topic_filter_type="SINGLE_TAG",
+            topic_sys_flag=0,
+            order=False,
+            attributes=f"+message.type={message_type}" if message_type else None,
+        )
+        masters = await self._masters(cluster)
+        for address in masters.values():
+            await self._command(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, f"creation of topic {topic!r}")
+        await self._until_visible(topic, set(masters))
+
+    async def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Remove a topic with its messages from every master (of ``cluster``) and from the name servers."""
+        self._endpoint.check_usable()
+        what = f"deletion of topic {topic!r}"
+        for address in (await self._masters(cluster)).values():
+            await self._command(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=topic), what)
+        header = DeleteTopicInNameServer(topic=topic, cluster_name=cluster)
+        for address in self._config.name_servers:
+            await self._command(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, header, what)
+
+    async def topics(self) -> list[str]:
+        """The names of all topics the name servers know, system topics included, sorted."""
+        self._endpoint.check_usable()
+        answer = await self._endpoint.name_servers.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return sorted(TopicList.decode(_accepted(answer, "list of topics").body).topic_list)
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Which brokers hold a topic, in how many queues, and where they are. Raises RouteNotFound."""
+        self._endpoint.check_usable()
+        return await self._endpoint.routes.fetch(topic)
+
+    async def cluster_info(self) -> ClusterInfo:
+        """Clusters, their brokers, and where those are."""
+        self._endpoint.check_usable()
+        answer = await self._endpoint.name_servers.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return ClusterInfo.decode(_accepted(answer, "cluster table").body)
+
+    async def queue_stats(self, topic: str) -> list[QueueStats]:
+        """What every queue of a topic holds, in order."""
+        route = await self.route(topic)
+        return [await self._stats(queue) for queue in subscribe_queues(topic, route)]
+
+    # The parts.
+
+    async def _stats(self, queue: MessageQueue) -> QueueStats:
+        address = self._endpoint.routes.readable(queue.broker_name)
+        if address is None:
+            raise Unreachable(queue.broker_name, "the name servers know no address of that broker")
+        low = GetMinOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        high = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, committed=True, bname=queue.broker_name)
+        what = f"offsets of {queue}"
+        first = await self._command(address, RequestCode.GET_MIN_OFFSET, low, what)
+        last = await self._command(address, RequestCode.GET_MAX_OFFSET, high, what)
+        return QueueStats(
+            queue=queue,
+            min_offset=QueueOffset(first.header(OffsetAnswer).offset),
+            max_offset=QueueOffset(last.header(OffsetAnswer).offset),
+        )
+
+    async def _masters(self, cluster: str | None) -> dict[str, str]:
+        """Broker name to address of its master."""
+        info = await self.cluster_info()
+        if cluster is not None and cluster not in info.cluster_addr_table:
+            known = ", ".join(sorted(info.cluster_addr_table)) or "none"
+            raise ConfigError(f"there is no cluster {cluster!r}; the name servers know: {known}")
+        names = set(info.broker_addr_table) if cluster is None else set(info.cluster_addr_table[cluster])
+        masters = {
+            name: broker.master
+            for name, broker in info.broker_addr_table.items()
+            if name in names and broker.master is not None
+        }
+        if not masters:
+            places = ", ".join(self._config.name_servers)
+            raise Unreachable(places, "the name server knows no broker; start one (`gantry server` or `gantry broker`)")
+        return masters
+
+    async def _until_visible(self, topic: str, brokers: set[str]) -> None:
+        deadline = self._endpoint.clock.monotonic() + _VISIBLE_WITHIN_MS / 1000
+        while self._endpoint.clock.monotonic() < deadline:
+            try:
+                route = await self._endpoint.routes.fetch(topic)
+            except RouteNotFound:
+                pass
+            else:
+                if brokers <= {data.broker_name for data in route.queue_datas}:
+                    return
+            await self._endpoint.clock.sleep(0.02)
+
+    async def _command(self, address: str, code: RequestCode, header: Header, what: str) -> Command:
+        answer = await self._endpoint.call(address, code, header)
+        return _accepted(answer, what, address)
+
+
+def _accepted(answer: Command, what: str, address: str = "") -> Command:
+    if answer.code != ResponseCode.SUCCESS:
+        raise RequestRejected(answer.code, answer.remark, request=what, address=address)
+    return answer
