@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from gantrymq.client import admin, portal, producer, pull_consumer, transaction_producer
+from gantrymq.client.admin import DEFAULT_QUEUES, QueueStats
 from gantrymq.client.endpoint import Doors
 from gantrymq.client.listener import Outcome, TransactionListener, call_blocking, is_async
 from gantrymq.client.pulling import DEFAULT_MAX_BYTES
@@ -268,7 +269,7 @@ class Admin(Blocking["admin.Admin"]):
     def create_topic(
         self,
         topic: str,
-        queues: int = admin.DEFAULT_QUEUES,
+        queues: int = DEFAULT_QUEUES,
         message_type: str | None = None,
         cluster: str | None = None,
     ) -> None:
@@ -291,7 +292,7 @@ class Admin(Blocking["admin.Admin"]):
         """Clusters, their brokers, and where those are."""
         return self._call(self._client.cluster_info)
 
-    def queue_stats(self, topic: str) -> list[admin.QueueStats]:
+    def queue_stats(self, topic: str) -> list[QueueStats]:
         """What every queue of a topic holds, in order."""
         return self._call(self._client.queue_stats, topic)
 
