@@ -29,3 +29,18 @@ class TopicOnly(Header, frozen=True, kw_only=True):
     topic: str
     lo: bool | None = None
     bname: str | None = None
+
+
+class GroupOnly(Header, frozen=True, kw_only=True):
+    """GET_SUBSCRIPTIONGROUP_CONFIG."""
+
+    group: str
+
+
+class DeleteGroup(Header, frozen=True, kw_only=True):
+    """DELETE_SUBSCRIPTIONGROUP."""
+
+    group_name: str
+    remove_offset: bool | None = None
+    """4.9's name of the next."""
+    clean_offset: bool | None = None

@@ -1,0 +1,213 @@
+"""The broker, put together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.delay import DelayedDelivery
+from gantrymq.broker.housekeeping import EXPIRY_SECONDS, Housekeeping
+from gantrymq.broker.processors.membership import MembershipProcessor
+from gantrymq.broker.processors.positions import PositionProcessor
+from gantrymq.broker.processors.pull import PullProcessor
+from gantrymq.broker.processors.query import QueryProcessor
+from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
+from gantrymq.broker.processors.send import SendProcessor
+from gantrymq.broker.processors.send_back import SendBackProcessor
+from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
+from gantrymq.broker.registration import Registration
+from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
+from gantrymq.broker.registries.groups import Groups
+from gantrymq.broker.registries.offsets import ConsumerOffsets
+from gantrymq.broker.registries.queue_locks import QueueLocks
+from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.request_table import request_table
+from gantrymq.broker.transaction_desk import TransactionDesk
+from gantrymq.errors import ConfigError, LocalProtocolError, RequestRejected
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command
+from gantrymq.protocol.hosts import pack_host
+from gantrymq.protocol.message_ids import UniqueIds
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.server import Handler, RemotingServer, Session
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.network import Network, split_address
+from gantrymq.runtime.rng import Rng
+from gantrymq.store.config import FlushDiskType, StoreConfig
+from gantrymq.store.message_store import MessageStore
+from gantrymq.transactions.config import TransactionConfig
+
+log = logging.getLogger("gantrymq.broker")
+
+TOPICS_FILE: Final = "config/topics.json"
+GROUPS_FILE: Final = "config/subscriptionGroup.json"
+OFFSETS_FILE: Final = "config/consumerOffset.json"
+DELAYS_FILE: Final = "config/delayOffset.json"
+
+
+def store_config(config: BrokerConfig) -> StoreConfig:
+    """The store's part of the settings; raises ConfigError naming a key that cannot work."""
+    if not config.store_path_root_dir:
+        raise ConfigError("storePathRootDir is not set; say where the messages shall be kept")
+    return StoreConfig(
+        root=config.store_path_root_dir,
+        mapped_file_size_commit_log=config.mapped_file_size_commit_log,
+        mapped_file_size_consume_queue=config.mapped_file_size_consume_queue,
+        max_index_num=config.max_index_num,
+        max_hash_slot_num=config.max_hash_slot_num,
+        message_index_enable=config.message_index_enable,
+        flush_disk_type=FlushDiskType(config.flush_disk_type),
+        disk_space_warning_ratio=config.disk_space_warning_level_ratio / 100,
+        message_delay_level=config.message_delay_level,
+    )
+
+
+def transaction_config(config: BrokerConfig) -> TransactionConfig:
+    """The transactions' part of the settings."""
+    return TransactionConfig(
+        timeout_ms=config.transaction_time_out,
+        check_interval_ms=config.transaction_check_interval,
+        check_max=config.transaction_check_max,
+        reserved_hours=config.file_reserved_time,
+        reject=config.reject_transaction_message,
+        broker_name=config.broker_name,
+    )
+
+
+class Broker:
+    """Stores messages and hands them out.
+
+    ``start`` opens the store (with recovery) and listens; ``close`` says goodbye, stops, and closes the store. Both are
+    called once. Killing the process at any moment loses nothing that was acknowledged with SYNC_FLUSH.
+    """
+
+    def __init__(self, config: BrokerConfig, network: Network, clock: Clock, rng: Rng, disk: Disk) -> None:
+        """Raises ConfigError naming a key that cannot work. Nothing is opened yet."""
+        self._config = config
+        self._store_config = store_config(config)
+        self._network = network
+        self._clock = clock
+        self._rng = rng
+        self._disk = disk
+        self._handlers: dict[int, Handler] = {}
+        self._server = RemotingServer(network, clock, self._handlers, closed=self._session_closed)
+        self._client = RemotingClient(network, clock, rng)
+        self._housekeeping = Housekeeping(clock)
+        self.producers = ProducerGroups()
+        self.consumers = ConsumerGroups()
+        self.locks = QueueLocks()
+        self._started = False
+        self.address = ""
+        """``ip:port`` that clients are told; empty until started."""
+
+    async def start(self) -> str:
+        """Serve, and return the address. Raises Unreachable (port in use), StoreLocked, StoreFormatUnknown,
+        ConfigError; then everything that was opened is closed again.
+        """
+        listening = await self._server.start(self._config.bind_address, self._config.listen_port)
+        # From here to the handlers nothing awaits: whoever connects meanwhile waits in the backlog and is served.
+        try:
+            self.address = f"{self._config.broker_ip1}:{split_address(listening)[1]}"
+            self._open()
+        except BaseException:
+            await self._server.close()
+            raise
+        self._started = True
+        self._begin()
+        await self.registration.start()
+        log.info("broker %s serves %s from %s", self._config.broker_name, self.address, self._store_config.root)
+        return self.address
+
+    def _open(self) -> None:
+        config, clock, disk = self._config, self._clock, self._disk
+        try:
+            self._host = pack_host(self.address)
+        except LocalProtocolError as error:
+            raise ConfigError(f"brokerIP1 is {config.broker_ip1!r}; write a numeric IP address") from error
+        self.store = MessageStore.open(self._store_config, disk, clock, self._host)
+        disk.make_dirs(self.store.path("config"))
+        self.topics = Topics(config, disk, clock, self.store.path(TOPICS_FILE))
+        self.groups = Groups(
+            disk, clock, self.store.path(GROUPS_FILE), auto_create=config.auto_create_subscription_group
+        )
+        self.offsets = ConsumerOffsets(disk, self.store.path(OFFSETS_FILE), clock.wall_ms())
+        self.delay = DelayedDelivery(
+            self.store, clock, disk, self.store.path(DELAYS_FILE), self._store_config.delays_ms
+        )
+        self.desk = TransactionDesk(
+            self.store, self.producers, self.topics, self.offsets, clock, disk, transaction_config(config), self._host
+        )
+        self.desk.rebuild()
+        self.producers.joined.append(self.desk.producer_joined)
+        self.registration = Registration(config, self.topics, self._client, clock, self.address)
+        self._build_processors()
+
+    def _build_processors(self) -> None:
+        config, clock, store = self._config, self._clock, self.store
+        delays_ms = self._store_config.delays_ms
+        unique_ids = UniqueIds(self._rng, clock, self._host[:-4], self._rng.below(1 << 16))
+        self._pull = PullProcessor(config, store, self.topics, self.groups, self.consumers, self.offsets, clock)
+        self._membership = MembershipProcessor(
+            config, self.topics, self.groups, self.producers, self.consumers, self.locks, clock
+        )
+        table = request_table(
+            send=SendProcessor(
+                config, store, self.topics, self.groups, self.desk, unique_ids, self._rng, clock, self._host, delays_ms
+            ),
+            pull=self._pull,
+            positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
+            query=QueryProcessor(store),
+            membership=self._membership,
+            send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms),
+            topics=TopicAdminProcessor(self.topics, self.groups, self.offsets, self.registration.when_announced),
+            runtime=RuntimeInfoProcessor(config, store, self._disk, clock),
+            end_transaction=self.desk.end_transaction,
+        )
+        self._handlers.update(table)
+
+    def _begin(self) -> None:
+        config = self._config
+        self.desk.start()
+        self.delay.start()
+        every = self._housekeeping.every
+        every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.offsets.save_later)
+        every(config.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
+        every(EXPIRY_SECONDS, "taking out silent clients", self._membership.expire)
+
+    async def close(self) -> None:
+        """Stop in the reverse order of the start. Harmless when not started."""
+        if not self._started:
+            return
+        self._started = False
+        await self.registration.close()
+        await self._housekeeping.close()
+        self._pull.held.close()
+        # First nothing new, then the answers that wait for the disk, then the connections.
+        for code in self._handlers:
+            self._handlers[code] = _stopping
+        await self.store.flush_everything()
+        await self._server.close()
+        self.delay.close()
+        self.desk.close()
+        self.offsets.save()
+        await self.store.close()
+        await self._client.close()
+
+    def _session_closed(self, session: Session) -> None:
+        if not self._started:
+            return
+        self._pull.held.session_closed(session)
+        self._membership.session_closed(session)
+        self.desk.session_closed(session)
+
+    @property
+    def handlers(self) -> Mapping[int, Handler]:
+        """What is answered, by request code."""
+        return self._handlers
+
+
+def _stopping(session: Session, command: Command) -> bytes | None:
+    raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is shutting down; try another one, or later")

@@ -1,0 +1,1 @@
+"""A file per family of requests."""

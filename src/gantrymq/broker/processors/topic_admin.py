@@ -1,0 +1,128 @@
+"""Topics and groups, as tools make, show and remove them: 17, 21, 200, 201, 207, 215, 351, 352.
+
+Source: AdminBrokerProcessor; wire-protocol.md 2.3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.broker.registries.groups import Group, Groups
+from gantrymq.broker.registries.offsets import ConsumerOffsets
+from gantrymq.broker.registries.topics import MAX_QUEUES, Topics, apply_attributes
+from gantrymq.errors import ConfigError, MessageIllegal, RequestRejected
+from gantrymq.message import system_topics
+from gantrymq.protocol.bodies.topics import TopicConfig
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers.topics import CreateTopic, DeleteGroup, GroupOnly, TopicOnly
+from gantrymq.remoting.server import Session
+
+Announce = Callable[[Callable[[], None]], None]
+"""Calls back once the name servers know the topics as they are now."""
+
+_KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}
+"""Topics that can be neither altered nor removed."""
+_PERMS: Final = range(8)
+
+
+class TopicAdminProcessor:
+    """Requests of tools about topics and groups."""
+
+    def __init__(self, topics: Topics, groups: Groups, offsets: ConsumerOffsets, announce: Announce) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._announce = announce
+
+    def update_topic(self, session: Session, command: Command) -> bytes | None:
+        """UPDATE_AND_CREATE_TOPIC; answered when the name servers know it, so that its route can be asked at once."""
+        header = command.header(CreateTopic)
+        config = self._checked(header)
+        self._topics.update(config)
+        self._announce(lambda: session.send(encode_response(command, ResponseCode.SUCCESS)))
+        return None
+
+    def _checked(self, header: CreateTopic) -> TopicConfig:
+        known = self._topics.get(header.topic)
+        try:
+            system_topics.check_topic(header.topic)
+            attributes = apply_attributes((known.attributes if known is not None else None) or {}, header.attributes)
+        except (MessageIllegal, ConfigError) as error:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        if header.topic in _KEPT:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER, f"the topic {header.topic!r} belongs to the system; choose another name"
+            )
+        for name, value in (("readQueueNums", header.read_queue_nums), ("writeQueueNums", header.write_queue_nums)):
+            if not 1 <= value <= MAX_QUEUES:
+                raise RequestRejected(
+                    ResponseCode.INVALID_PARAMETER, f"{name} is {value}; it must be between 1 and {MAX_QUEUES}"
+                )
+        if header.perm not in _PERMS:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"perm is {header.perm}; write 6 (read and write), 4 (read) or 2 (write)",
+            )
+        return TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+            attributes=attributes,
+        )
+
+    def delete_topic(self, session: Session, command: Command) -> bytes:
+        """DELETE_TOPIC_IN_BROKER."""
+        topic = command.header(TopicOnly).topic
+        if topic in _KEPT:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER, f"the topic {topic!r} belongs to the system and stays"
+            )
+        self._topics.delete(topic)
+        self._offsets.forget_topic(topic)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def topic(self, session: Session, command: Command) -> bytes:
+        """GET_TOPIC_CONFIG."""
+        name = command.header(TopicOnly).topic
+        config = self._topics.get(name)
+        if config is None:
+            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+        return encode_response(command, ResponseCode.SUCCESS, body=config.encode())
+
+    def all_topics(self, session: Session, command: Command) -> bytes:
+        """GET_ALL_TOPIC_CONFIG."""
+        return encode_response(command, ResponseCode.SUCCESS, body=self._topics.table().encode())
+
+    def update_group(self, session: Session, command: Command) -> bytes:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
+        try:
+            self._groups.update(Group.decode(command.body))
+        except MessageIllegal as error:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def delete_group(self, session: Session, command: Command) -> bytes:
+        """DELETE_SUBSCRIPTIONGROUP."""
+        header = command.header(DeleteGroup)
+        self._groups.delete(header.group_name)
+        if header.clean_offset or header.remove_offset:
+            self._offsets.forget_group(header.group_name)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def group(self, session: Session, command: Command) -> bytes:
+        """GET_SUBSCRIPTIONGROUP_CONFIG."""
+        name = command.header(GroupOnly).group
+        group = self._groups.get(name)
+        if group is None:
+            raise RequestRejected(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {name}")
+        return encode_response(command, ResponseCode.SUCCESS, body=group.encode())
+
+    def all_groups(self, session: Session, command: Command) -> bytes:
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+        return encode_response(command, ResponseCode.SUCCESS, body=self._groups.table().encode())

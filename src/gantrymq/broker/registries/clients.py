@@ -1,0 +1,208 @@
+"""Live producers and consumers, by what their heartbeats say. Nothing of it outlives the broker.
+
+Source: ProducerManager, ConsumerManager, ConsumerGroupInfo; wire-protocol.md 6.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from gantrymq.protocol.bodies.heartbeat import (
+    ALL,
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+    SubscriptionData,
+)
+from gantrymq.remoting.server import Session
+from gantrymq.transactions.ports import ProducerSession
+
+
+@dataclass(slots=True)
+class Member:
+    """One client in one group, on one connection."""
+
+    session: Session
+    client_id: str
+    language: str
+    version: int
+    heard_at: float
+    """Seconds by the broker's monotonic clock."""
+
+
+class ProducerGroups:
+    """Producer group to its live members. A check-back goes to one of them."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[int, Member]] = {}
+        self._turns: dict[str, int] = {}
+        self.joined: list[Callable[[str], None]] = []
+        """Called with the group after a new member came to it: whoever waits for one can go on."""
+
+    def register(self, group: str, member: Member) -> None:
+        """A heartbeat of a member; the latest one of a connection counts."""
+        members = self._groups.setdefault(group, {})
+        new = member.session.id not in members
+        members[member.session.id] = member
+        if new:
+            for listener in self.joined:
+                listener(group)
+
+    def is_member(self, group: str, session: ProducerSession) -> bool:
+        return session.id in self._groups.get(group, ())
+
+    def unregister(self, group: str, session: Session) -> None:
+        """A member leaves in order."""
+        members = self._groups.get(group)
+        if members is not None and members.pop(session.id, None) is not None and not members:
+            self._forget(group)
+
+    def session_closed(self, session: Session) -> list[str]:
+        """A connection ended; returns the groups it was in."""
+        left = [group for group, members in self._groups.items() if session.id in members]
+        for group in left:
+            self.unregister(group, session)
+        return left
+
+    def expire(self, before: float) -> None:
+        """Drop members not heard of since ``before``."""
+        for group, members in list(self._groups.items()):
+            for number in [number for number, member in members.items() if member.heard_at < before]:
+                del members[number]
+            if not members:
+                self._forget(group)
+
+    def _forget(self, group: str) -> None:
+        del self._groups[group]
+        self._turns.pop(group, None)
+
+    def pick(self, group: str) -> Session | None:
+        """The session of a live member, a different one each time; None when nobody is there.
+
+        Members that do not read what was sent to them are passed over.
+        """
+        members = self._groups.get(group)
+        if not members:
+            return None
+        usable = [member.session for member in members.values() if member.session.alive and member.session.writable]
+        if not usable:
+            return None
+        turn = self._turns.get(group, 0)
+        self._turns[group] = turn + 1
+        return usable[turn % len(usable)]
+
+    def members(self, group: str) -> list[Member]:
+        return list(self._groups.get(group, {}).values())
+
+    def groups(self) -> list[str]:
+        return list(self._groups)
+
+
+@dataclass(slots=True)
+class Subscription:
+    """What a group reads of one topic."""
+
+    data: SubscriptionData
+    tag_codes: frozenset[int] | None
+    """Hashes of the tags it wants; None: everything."""
+    is_tag: bool
+
+    @classmethod
+    def of(cls, data: SubscriptionData) -> Subscription:
+        is_tag = data.expression_type in (None, "", "TAG")
+        everything = data.sub_string in ("", ALL) or not data.code_set
+        return cls(data, None if everything else frozenset(data.code_set), is_tag)
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """A group with at least one live member. Its subscriptions belong to the group, not to a connection."""
+
+    consume_type: ConsumeType
+    message_model: MessageModel
+    consume_from_where: ConsumeFromWhere
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    members: dict[int, Member] = field(default_factory=dict)
+
+
+class ConsumerGroups:
+    """Consumer group to members and subscriptions."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ConsumerGroup] = {}
+
+    def get(self, group: str) -> ConsumerGroup | None:
+        """A group that is online."""
+        return self._groups.get(group)
+
+    def register(self, data: ConsumerData, member: Member, *, keep_subscriptions: bool = False) -> bool:
+        """A heartbeat of a member. True when the group changed so that its members must share the queues anew:
+        a new connection, or a topic that came or went (not a newer version of the same topics).
+
+        ``keep_subscriptions``: heartbeat version 2 without subscriptions; the known ones stay.
+        """
+        group = self._groups.get(data.group_name)
+        if group is None:
+            group = self._groups[data.group_name] = ConsumerGroup(
+                data.consume_type, data.message_model, data.consume_from_where
+            )
+        changed = member.session.id not in group.members
+        group.members[member.session.id] = member
+        if keep_subscriptions:
+            return changed
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        return self._subscribe(group, data.subscription_data_set) or changed
+
+    def _subscribe(self, group: ConsumerGroup, wanted: Iterable[SubscriptionData]) -> bool:
+        before = group.subscriptions.keys()
+        after: dict[str, Subscription] = {}
+        for data in wanted:
+            known = group.subscriptions.get(data.topic)
+            after[data.topic] = (
+                Subscription.of(data) if known is None or data.sub_version > known.data.sub_version else known
+            )
+        changed = before != after.keys()
+        group.subscriptions = after
+        return changed
+
+    def unregister(self, group_name: str, session: Session) -> bool:
+        """A member leaves; True when it was one."""
+        group = self._groups.get(group_name)
+        if group is None or group.members.pop(session.id, None) is None:
+            return False
+        if not group.members:
+            del self._groups[group_name]
+        return True
+
+    def session_closed(self, session: Session) -> list[str]:
+        """A connection ended; returns the groups it was in."""
+        return [name for name in list(self._groups) if self.unregister(name, session)]
+
+    def expire(self, before: float) -> list[str]:
+        """Drop members not heard of since ``before``; returns the groups that lost one."""
+        shrunk: list[str] = []
+        for name, group in list(self._groups.items()):
+            late = [member.session for member in group.members.values() if member.heard_at < before]
+            for session in late:
+                self.unregister(name, session)
+            if late:
+                shrunk.append(name)
+        return shrunk
+
+    def client_ids(self, group_name: str) -> list[str]:
+        """Ids of the live members, each once, in the order they came."""
+        group = self._groups.get(group_name)
+        if group is None:
+            return []
+        return list(dict.fromkeys(member.client_id for member in group.members.values()))
+
+    def groups(self) -> list[str]:
+        return list(self._groups)
+
+    def groups_reading(self, topic: str) -> list[str]:
+        """Groups online that subscribe to a topic."""
+        return [name for name, group in self._groups.items() if topic in group.subscriptions]

@@ -1,0 +1,132 @@
+"""Consumer groups and their settings, durable in ``config/subscriptionGroup.json``.
+
+Source: SubscriptionGroupManager, SubscriptionGroupConfig; transactions-and-store.md B9.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import field
+
+from gantrymq.broker.registries.json_file import read_json, write_json
+from gantrymq.errors import ConfigError, MessageIllegal
+from gantrymq.message import system_topics
+from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.bodies.topics import DataVersion
+from gantrymq.protocol.numbers import Int, Long
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk
+
+SYSTEM_GROUPS: Final = (
+    system_topics.TOOLS_CONSUMER,
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    system_topics.TRANSACTION_GROUP,
+)
+"""Groups every Apache broker has from its first start."""
+
+
+class Group(Body, frozen=True, kw_only=True):
+    """Settings of a consumer group. Source: SubscriptionGroupConfig."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queue_nums: Int = 1
+    retry_max_times: Int = 16
+    group_retry_policy: dict[str, Any] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    broker_id: Long = 0
+    which_broker_when_consume_slowly: Long = 1
+    notify_consumer_ids_changed_enable: bool = True
+    group_sys_flag: Int = 0
+    consume_timeout_minute: Int = 15
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+class GroupTable(Body, frozen=True, kw_only=True):
+    """Answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG, and the file. Source: SubscriptionGroupWrapper."""
+
+    data_version: DataVersion = DataVersion(state_version=0)
+    forbidden_table: dict[str, dict[str, Int]] = field(default_factory=dict)
+    subscription_group_table: dict[str, Group] = field(default_factory=dict)
+
+
+class Groups:
+    """Group name to settings; every change is on the disk before the call returns."""
+
+    def __init__(self, disk: Disk, clock: Clock, path: str, *, auto_create: bool) -> None:
+        """Raises ConfigError when the file is there and cannot be read."""
+        self._disk = disk
+        self._clock = clock
+        self._path = path
+        self._auto_create = auto_create
+        self._content = self._load()
+        missing = [name for name in SYSTEM_GROUPS if name not in self._content.subscription_group_table]
+        if missing:
+            self._put({name: Group(group_name=name, consume_broadcast_enable=True) for name in missing})
+
+    def _load(self) -> GroupTable:
+        content = read_json(self._disk, self._path)
+        if content is None:
+            return GroupTable(data_version=DataVersion(state_version=0, timestamp=self._clock.wall_ms()))
+        try:
+            return msgspec.convert(content, GroupTable, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{self._path} is no table of consumer groups: {error}; mend or remove it") from error
+
+    def get(self, name: str) -> Group | None:
+        """A group that exists."""
+        return self._content.subscription_group_table.get(name)
+
+    def find(self, name: str) -> Group | None:
+        """The group; made when absent and ``autoCreateSubscriptionGroup`` allows it. None when there is none."""
+        group = self._content.subscription_group_table.get(name)
+        if group is not None or not self._auto_create:
+            return group
+        try:
+            system_topics.check_group(name)
+        except MessageIllegal:
+            return None
+        group = Group(group_name=name)
+        self._put({name: group})
+        return group
+
+    def table(self) -> GroupTable:
+        return self._content
+
+    def names(self) -> list[str]:
+        return list(self._content.subscription_group_table)
+
+    def update(self, group: Group) -> None:
+        """Create or alter. Raises MessageIllegal for an impossible name."""
+        system_topics.check_group(group.group_name)
+        if self.get(group.group_name) != group:
+            self._put({group.group_name: group})
+
+    def delete(self, name: str) -> bool:
+        """False when it was not there."""
+        table = dict(self._content.subscription_group_table)
+        if table.pop(name, None) is None:
+            return False
+        self._save(table)
+        return True
+
+    def _put(self, groups: dict[str, Group]) -> None:
+        self._save(self._content.subscription_group_table | groups)
+
+    def _save(self, table: dict[str, Group]) -> None:
+        content = msgspec.structs.replace(
+            self._content,
+            data_version=self._content.data_version.next(self._clock.wall_ms()),
+            subscription_group_table=table,
+        )
+        write_json(self._disk, self._path, msgspec.to_builtins(content))
+        self._content = content

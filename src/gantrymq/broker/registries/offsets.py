@@ -1,0 +1,94 @@
+"""How far each consumer group has read, in ``config/consumerOffset.json``.
+
+Offsets are kept in memory and written every few seconds, as in Apache's broker: after a crash a group may get the
+messages of that time again. Source: ConsumerOffsetManager; transactions-and-store.md B9.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gantrymq.broker.registries.json_file import LazyFile, read_json
+from gantrymq.errors import ConfigError
+from gantrymq.runtime.disk import Disk
+
+_SEPARATOR: Final = "@"
+
+
+class ConsumerOffsets:
+    """(topic, group) to queue to next offset."""
+
+    def __init__(self, disk: Disk, path: str, now_ms: int) -> None:
+        """Raises ConfigError when the file is there and cannot be read."""
+        self._path = path
+        self._version: dict[str, int] = {"counter": 0, "stateVersion": 0, "timestamp": now_ms}
+        self._table: dict[tuple[str, str], dict[int, int]] = {}
+        self._file = LazyFile(disk, path)
+        content = read_json(disk, path)
+        if content is not None:
+            self._load(content)
+
+    def _load(self, content: dict[Any, Any]) -> None:
+        try:
+            for key, queues in (content.get("offsetTable") or {}).items():
+                topic, _, group = key.rpartition(_SEPARATOR)
+                self._table[topic, group] = {int(queue): int(offset) for queue, offset in queues.items()}
+            for name, value in (content.get("dataVersion") or {}).items():
+                self._version[name] = int(value)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ConfigError(f"{self._path} is no table of consumer offsets: {error}; mend or remove it") from error
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The next offset to read; None when the group never committed one."""
+        queues = self._table.get((topic, group))
+        return queues.get(queue_id) if queues is not None else None
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """May go back: a group may be reset by its owner."""
+        queues = self._table.get((topic, group))
+        if queues is None:
+            queues = self._table[topic, group] = {}
+        queues[queue_id] = offset
+        self._file.dirty = True
+
+    def of_topic(self, group: str, topic: str) -> dict[int, int]:
+        """Queue to next offset."""
+        return dict(self._table.get((topic, group), {}))
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that have read a topic."""
+        return [group for known, group in self._table if known == topic]
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics that a group has read."""
+        return [topic for topic, known in self._table if known == group]
+
+    def forget_topic(self, topic: str) -> None:
+        self._forget([key for key in self._table if key[0] == topic])
+
+    def forget_group(self, group: str) -> None:
+        self._forget([key for key in self._table if key[1] == group])
+
+    def _forget(self, keys: list[tuple[str, str]]) -> None:
+        for key in keys:
+            del self._table[key]
+            self._file.dirty = True
+
+    def content(self) -> dict[str, Any]:
+        """What the file holds, also the answer to GET_ALL_CONSUMER_OFFSET."""
+        groups: dict[str, list[str]] = {}
+        for topic, group in self._table:
+            groups.setdefault(group, []).append(topic)
+        return {
+            "dataVersion": dict(self._version),
+            "groupTopicMap": groups,
+            "offsetTable": {f"{topic}{_SEPARATOR}{group}": queues for (topic, group), queues in self._table.items()},
+        }
+
+    def save(self) -> None:
+        """Write now, durably; raises StoreError."""
+        self._file.write(self.content())
+
+    def save_later(self) -> None:
+        """Write what changed without making the loop wait; raises StoreError when the file cannot be made."""
+        self._file.write_later(self.content)

@@ -1,0 +1,215 @@
+"""The topics of a broker, durable in ``config/topics.json``.
+
+Source: TopicConfigManager; transactions-and-store.md B9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.registries.json_file import read_json, write_json
+from gantrymq.errors import ConfigError
+from gantrymq.message import system_topics
+from gantrymq.protocol.bodies.topics import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    DataVersion,
+    TopicConfig,
+    TopicTable,
+)
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk
+
+PERM_READ_WRITE: Final = PERM_READ | PERM_WRITE
+PERM_TEMPLATE: Final = PERM_READ | PERM_WRITE | PERM_INHERIT
+MAX_QUEUES: Final = 4096
+"""Queues of one topic; every queue is a directory."""
+MESSAGE_TYPE: Final = "message.type"
+"""Attribute that says what may be sent to a topic; without it everything may."""
+MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
+
+
+class Topics:
+    """Topic name to settings. Every change is on the disk before the call returns, then ``changed`` is called."""
+
+    def __init__(self, config: BrokerConfig, disk: Disk, clock: Clock, path: str) -> None:
+        """Raises ConfigError when the file is there and cannot be read."""
+        self._config = config
+        self._disk = disk
+        self._clock = clock
+        self._path = path
+        self.changed: list[Callable[[list[TopicConfig]], None]] = []
+        """Called with the topics that are new or different; with an empty list when one was deleted."""
+        self._table: dict[str, TopicConfig] = {}
+        self._version = DataVersion(state_version=0, timestamp=clock.wall_ms())
+        self._load()
+        self._add_system_topics()
+
+    def _load(self) -> None:
+        content = read_json(self._disk, self._path)
+        if content is None:
+            return
+        try:
+            table = msgspec.convert(_without_nulls(content), _File, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{self._path} is no topic table: {error}; mend or remove it") from error
+        self._table = table.topic_config_table
+        self._version = table.data_version
+
+    def _add_system_topics(self) -> None:
+        missing = [topic for topic in system_topic_configs(self._config) if topic.topic_name not in self._table]
+        if missing:
+            self._put(missing)
+
+    # Questions.
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self._table.get(topic)
+
+    def exists(self, topic: str) -> bool:
+        return topic in self._table
+
+    def names(self) -> list[str]:
+        return list(self._table)
+
+    @property
+    def version(self) -> DataVersion:
+        return self._version
+
+    def table(self) -> TopicTable:
+        """Everything, as name servers and tools get it. A read-only broker hides the write permission of its topics."""
+        topics = self._table
+        if not self._config.broker_permission & PERM_WRITE or not self._config.broker_permission & PERM_READ:
+            mask = self._config.broker_permission | PERM_INHERIT
+            topics = {
+                name: msgspec.structs.replace(topic, perm=topic.perm & mask) for name, topic in self._table.items()
+            }
+        return TopicTable(
+            data_version=self._version,
+            topic_config_table=topics,
+            mapping_data_version=DataVersion(state_version=0),
+            topic_queue_mapping_detail_map={},
+            topic_queue_mapping_info_map={},
+        )
+
+    # Changes.
+
+    def update(self, topic: TopicConfig) -> bool:
+        """Create or alter; False when nothing is different. Not durable: raises StoreError, and nothing is changed."""
+        if self._table.get(topic.topic_name) == topic:
+            return False
+        self._put([topic])
+        return True
+
+    def create_for_send(self, topic: str, template: str, wanted_queues: int) -> TopicConfig | None:
+        """The topic made by a first send, after the example of ``template``; None when that is not allowed."""
+        example = self._table.get(template)
+        if example is None or not example.perm & PERM_INHERIT:
+            return None
+        if template == system_topics.AUTO_CREATE and not self._config.auto_create_topic_enable:
+            return None
+        queues = max(1, min(wanted_queues, example.write_queue_nums))
+        perm = example.perm & ~PERM_INHERIT
+        made = TopicConfig(
+            topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm,
+            topic_sys_flag=example.topic_sys_flag, attributes={},
+        )  # fmt: skip
+        self._put([made])
+        return made
+
+    def ensure(self, topic: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
+        """The topic; made when absent. For retry, dead-letter and system topics."""
+        known = self._table.get(topic)
+        if known is not None:
+            return known
+        made = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm, attributes={})
+        self._put([made])
+        return made
+
+    def delete(self, topic: str) -> bool:
+        """Forget a topic; False when it was not there. Its messages stay in the log until retention removes them."""
+        if topic not in self._table:
+            return False
+        table = dict(self._table)
+        del table[topic]
+        self._save(table)
+        self._announce([])
+        return True
+
+    def _put(self, topics: Iterable[TopicConfig]) -> None:
+        new = list(topics)
+        self._save(self._table | {topic.topic_name: topic for topic in new})
+        self._announce(new)
+
+    def _save(self, table: dict[str, TopicConfig]) -> None:
+        # First the disk, then the memory: a topic that was answered must not vanish in a crash.
+        version = self._version.next(self._clock.wall_ms())
+        write_json(self._disk, self._path, {
+            "dataVersion": msgspec.to_builtins(version),
+            "topicConfigTable": {name: msgspec.to_builtins(topic) for name, topic in table.items()},
+        })  # fmt: skip
+        self._table = table
+        self._version = version
+
+    def _announce(self, topics: list[TopicConfig]) -> None:
+        for listener in self.changed:
+            listener(topics)
+
+
+class _File(msgspec.Struct, rename="camel"):
+    data_version: DataVersion = DataVersion(state_version=0)
+    topic_config_table: dict[str, TopicConfig] = msgspec.field(default_factory=dict)
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def system_topic_configs(config: BrokerConfig) -> list[TopicConfig]:
+    """What every broker has from its first start, as Apache's makes it (wire-protocol.md 4.10)."""
+    topics = [
+        _topic(system_topics.SELF_TEST, 1),
+        _topic(system_topics.BENCHMARK, 1024),
+        _topic(config.broker_cluster_name, 16, PERM_TEMPLATE),
+        _topic(config.broker_name, 1, PERM_TEMPLATE),
+        _topic(system_topics.OFFSET_MOVED, 1),
+        _topic(system_topics.SCHEDULE, len(config.message_delay_level.split())),
+        _topic(f"{config.broker_cluster_name}_REPLY_TOPIC", 1),
+        _topic(system_topics.HALF, 1),
+        _topic(system_topics.OP, 1),
+    ]
+    if config.auto_create_topic_enable:
+        topics.insert(0, _topic(system_topics.AUTO_CREATE, config.default_topic_queue_nums, PERM_TEMPLATE))
+    if config.trace_topic_enable:
+        topics.append(_topic(config.msg_trace_topic_name, 1))
+    return topics
+
+
+def _topic(name: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, attributes={})
+
+
+def apply_attributes(current: dict[str, str], text: str | None) -> dict[str, str]:
+    """``"+key=value,-key"`` over the attributes a topic has. Raises ConfigError saying what is wrong with it."""
+    attributes = dict(current)
+    for part in (text or "").split(","):
+        part = part.strip()
+        if not part:
+            continue
+        sign, (name, equals, value) = part[0], part[1:].partition("=")
+        if sign == "+" and equals and value:
+            if name == MESSAGE_TYPE and value not in MESSAGE_TYPES:
+                raise ConfigError(f"message.type is {value!r}; write one of {', '.join(MESSAGE_TYPES)}")
+            attributes[name] = value
+        elif sign == "-" and name and not equals:
+            attributes.pop(name, None)
+        else:
+            raise ConfigError(f"attribute {part!r} is malformed; write +key=value to set one and -key to remove one")
+    return attributes

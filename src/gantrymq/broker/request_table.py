@@ -1,0 +1,69 @@
+"""What this broker answers, by request code: the table of contents. Everything else is answered with code 3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gantrymq.broker.processors.membership import MembershipProcessor
+from gantrymq.broker.processors.positions import PositionProcessor
+from gantrymq.broker.processors.pull import PullProcessor
+from gantrymq.broker.processors.query import QueryProcessor
+from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
+from gantrymq.broker.processors.send import SendProcessor
+from gantrymq.broker.processors.send_back import SendBackProcessor
+from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.remoting.server import Handler
+
+
+def request_table(
+    *,
+    send: SendProcessor,
+    pull: PullProcessor,
+    positions: PositionProcessor,
+    query: QueryProcessor,
+    membership: MembershipProcessor,
+    send_back: SendBackProcessor,
+    topics: TopicAdminProcessor,
+    runtime: RuntimeInfoProcessor,
+    end_transaction: Handler | None,
+) -> Mapping[int, Handler]:
+    """Request code to handler."""
+    table: dict[int, Handler] = {
+        # Messages in, messages out.
+        RequestCode.SEND_MESSAGE: send.send,
+        RequestCode.SEND_MESSAGE_V2: send.send,
+        RequestCode.SEND_BATCH_MESSAGE: send.send_batch,
+        RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
+        RequestCode.PULL_MESSAGE: pull.pull,
+        RequestCode.LITE_PULL_MESSAGE: pull.pull,
+        RequestCode.VIEW_MESSAGE_BY_ID: query.view,
+        # Positions.
+        RequestCode.QUERY_CONSUMER_OFFSET: positions.query_offset,
+        RequestCode.UPDATE_CONSUMER_OFFSET: positions.update_offset,
+        RequestCode.GET_ALL_CONSUMER_OFFSET: positions.all_offsets,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: positions.search_offset,
+        RequestCode.GET_MAX_OFFSET: positions.max_offset,
+        RequestCode.GET_MIN_OFFSET: positions.min_offset,
+        RequestCode.GET_EARLIEST_MSG_STORETIME: positions.earliest_store_time,
+        # Clients.
+        RequestCode.HEART_BEAT: membership.heartbeat,
+        RequestCode.UNREGISTER_CLIENT: membership.unregister,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: membership.consumer_list,
+        RequestCode.LOCK_BATCH_MQ: membership.lock,
+        RequestCode.UNLOCK_BATCH_MQ: membership.unlock,
+        # Topics and groups.
+        RequestCode.UPDATE_AND_CREATE_TOPIC: topics.update_topic,
+        RequestCode.DELETE_TOPIC_IN_BROKER: topics.delete_topic,
+        RequestCode.GET_TOPIC_CONFIG: topics.topic,
+        RequestCode.GET_ALL_TOPIC_CONFIG: topics.all_topics,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: topics.update_group,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP: topics.delete_group,
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: topics.group,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: topics.all_groups,
+        # The broker itself.
+        RequestCode.GET_BROKER_RUNTIME_INFO: runtime.runtime_info,
+    }
+    if end_transaction is not None:
+        table[RequestCode.END_TRANSACTION] = end_transaction
+    return table
