@@ -107,7 +107,7 @@ def test_only_the_broker_sets_what_steers_a_message(tmp_path: Path) -> None:
 
     async def work(c: Cluster) -> None:
         forged = "".join(
-            f"{name}\x01forged\x02" for name in sorted(properties.BROKER_ONLY) + ["CLUSTER", "MSG_REGION", "TRACE_ON"]
+            f"{name}\x01forged\x02" for name in [*sorted(properties.BROKER_ONLY), "CLUSTER", "MSG_REGION", "TRACE_ON"]
         )
         await c.sent("T", properties=f"mine\x01kept\x02{forged}{KEY}", sys_flag=0x8 | 0x80 | 0x40)
         (message,) = await stored(c, "T")
