@@ -22,6 +22,7 @@ from msgspec import UNSET
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.protocol.codes import VERSION, LanguageCode
 from gantrymq.protocol.frame import join_frame
+from gantrymq.protocol.numbers import Int
 
 RESPONSE_FLAG: Final = 1
 ONE_WAY_FLAG: Final = 2
@@ -102,10 +103,10 @@ def _decoder_of(kind: type[H]) -> msgspec.json.Decoder[H]:
 
 
 class _JsonHeader(msgspec.Struct, frozen=True):
-    code: int
-    opaque: int = 0
-    flag: int = 0
-    version: int = 0
+    code: Int
+    opaque: Int = 0
+    flag: Int = 0
+    version: Int = 0
     language: str | None = None
     remark: str | None = None
     extFields: msgspec.Raw = msgspec.Raw()
@@ -115,7 +116,6 @@ _JSON_HEADER: Final = msgspec.json.Decoder(_JsonHeader)
 _FIXED: Final = Struct(">hBhii")
 _INT: Final = Struct(">i")
 _SHORT: Final = Struct(">h")
-_INT_RANGE: Final = range(-(2**31), 2**31)
 
 
 def decode_command(serialization: int, header: bytes, body: bytes) -> Command:
@@ -132,8 +132,6 @@ def _decode_json(header: bytes, body: bytes) -> Command:
         fields = _JSON_HEADER.decode(header)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteProtocolError(f"malformed JSON header: {error}") from error
-    if fields.opaque not in _INT_RANGE or fields.code not in _INT_RANGE or fields.flag not in _INT_RANGE:
-        raise RemoteProtocolError("code, opaque or flag does not fit into 32 bits")
     ext = fields.extFields
     return Command(
         code=fields.code,
