@@ -100,6 +100,7 @@ class Broker:
         self.consumers = ConsumerGroups()
         self.locks = QueueLocks()
         self._started = False
+        self._opened: MessageStore | None = None
         self.address = ""
         """``ip:port`` that clients are told; empty until started."""
 
@@ -114,6 +115,8 @@ class Broker:
             self._open()
         except BaseException:
             await self._server.close()
+            if self._opened is not None:
+                await self._opened.close()
             raise
         self._started = True
         self._begin()
@@ -127,7 +130,7 @@ class Broker:
             self._host = pack_host(self.address)
         except LocalProtocolError as error:
             raise ConfigError(f"brokerIP1 is {config.broker_ip1!r}; write a numeric IP address") from error
-        self.store = MessageStore.open(self._store_config, disk, clock, self._host)
+        self.store = self._opened = MessageStore.open(self._store_config, disk, clock, self._host)
         disk.make_dirs(self.store.path("config"))
         self.topics = Topics(config, disk, clock, self.store.path(TOPICS_FILE))
         self.groups = Groups(
