@@ -285,7 +285,8 @@ class OsDisk:
             raise StoreLocked(
                 f"{path} is held by another process; stop the broker that uses this store, or choose another directory"
             ) from error
-        os.pwrite(fd, b"lock", 0)
+        if os.pread(fd, 5, 0) != b"lock":
+            os.pwrite(fd, b"lock", 0)
         return OsLock(fd)
 
     def usage(self, path: str) -> Usage:

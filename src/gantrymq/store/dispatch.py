@@ -50,15 +50,15 @@ def queue_tags_code(topic: str, properties_text: str, store_timestamp: int, dela
 class Dispatch:
     """The records between "appended" and "visible", in log order."""
 
-    def __init__(self, position: int, index: Visible | None) -> None:
+    def __init__(self, position: int, last_record: int, last_store_timestamp: int, index: Visible | None) -> None:
         self._pending: deque[Pending] = deque()
         self.add = self._pending.append
         """Follow one more record."""
         self.position = position
         """Everything before this log offset is visible."""
-        self.last_store_timestamp = 0
-        """Of the newest visible record, ms; 0 when this process made none visible."""
-        self.last_record = -1
+        self.last_store_timestamp = last_store_timestamp
+        """Of the newest visible record, ms; 0 when not known."""
+        self.last_record = last_record
         """Log offset of the newest visible record; -1 when not known."""
         self.arrivals: list[Arrival] = []
         self._index = index

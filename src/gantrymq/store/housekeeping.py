@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from zlib import crc32
 
 from gantrymq.errors import StoreError
@@ -18,6 +19,7 @@ from gantrymq.store.checkpoint import HEAD_BYTES, Checkpoint, CheckpointFile, Ma
 from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.consume_queue import ConsumeQueue
 from gantrymq.store.dispatch import Dispatch
+from gantrymq.store.index import Index
 from gantrymq.store.layout import Layout
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.recovery import Case, Recovered
@@ -28,6 +30,13 @@ ROUND_SECONDS = 1.0
 """Between two write-outs of the queues."""
 ROUNDS_PER_MARK = 5
 """So many seconds of records are read again after a crash."""
+INDEX_PAUSE_SECONDS = 0.005
+"""Between two slices of indexing."""
+CLOSE_BACKLOG_BYTES = 64 << 20
+"""So much of the log is still indexed before an orderly end; more than that is left to the next start."""
+PLACES_LIMIT = 16
+"""Rounds remembered until their records are durable."""
+NEVER = 1 << 62
 SYNC_BATCH = 4
 """Derived files synced in one go; few, because commits queue behind them."""
 
@@ -54,6 +63,15 @@ class _Path:
             file.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A position all entries before which are in files, and the last record before it."""
+
+    position: int
+    last_record: int
+    store_timestamp: int
+
+
 class Housekeeping:
     """Writes out what is derived, and marks how far it is durable."""
 
@@ -65,6 +83,7 @@ class Housekeeping:
         commit_log: CommitLog,
         queues: QueueTable,
         dispatch: Dispatch,
+        index: Index | None,
         mark_file: MarkFile,
         checkpoint: Checkpoint,
     ) -> None:
@@ -74,13 +93,16 @@ class Housekeeping:
         self._log = commit_log
         self._queues = queues
         self._dispatch = dispatch
+        self._index = index
         self._mark_file = mark_file
         self._checkpoint = checkpoint
         self._timer: Timer | None = None
+        self._index_timer: Timer | None = None
         self._rounds = 0
         self._marked = -1
         """Position of the last mark; -1 when there is none of this process."""
         self._marking = False
+        self._passed: list[_Place] = []
         self._unsynced: dict[str, bool] = {}
         """Paths with changes that are not durable; True for a directory."""
         self._stopped = False
@@ -94,18 +116,38 @@ class Housekeeping:
 
     def cancel(self) -> None:
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._index_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._index_timer = None
 
     def _round(self) -> None:
         self._timer = None
         self._rounds += 1
         self.write_out()
+        self._pass()
+        self._index_some()
         if self._rounds % ROUNDS_PER_MARK == 0:
             self._begin_mark()
-        if self._marked < self._dispatch.position or self._dispatch.changed:
+        if self._marked < self._dispatch.position or self._dispatch.changed or self._index_behind:
             self.arm()
+
+    @property
+    def _index_behind(self) -> bool:
+        return self._index is not None and self._index.behind
+
+    def _index_some(self) -> None:
+        """A slice of indexing; the next one comes soon, but lets others in between."""
+        self._index_timer = None
+        if self._index is None or self._stopped:
+            return
+        try:
+            more = self._index.step()
+        except StoreError as error:
+            log.warning("records are not indexed for now: %s", error)
+            return
+        if more and self._index_timer is None:
+            self._index_timer = self._clock.call_later(INDEX_PAUSE_SECONDS, self._index_some)
 
     def write_out(self) -> None:
         """Put the visible entries of changed queues into their files."""
@@ -132,12 +174,44 @@ class Housekeeping:
     # ---- marks
 
     def _begin_mark(self) -> None:
-        """Sync what is derived, a few files at a time, and note the position it was complete for."""
-        if self._marking or self._dispatch.changed or self._marked >= self._dispatch.position:
+        """Sync what is derived, a few files at a time; then note the position it was complete for."""
+        place = self._place_to_mark()
+        if self._marking or self._dispatch.changed or place is None:
             return
-        position = min(self._dispatch.position, self._log.flushed)
+        try:
+            indexed = self._flush_index()
+        except StoreError as error:
+            log.warning("the index stays in memory for now: %s", error)
+            return
         self._marking = True
-        self._sync_next(list(self._take_unsynced()), lambda error: self._end_mark(position, error))
+        self._sync_next(self._take_unsynced(), lambda error: self._end_mark(place, indexed, error))
+
+    def _place_to_mark(self) -> _Place | None:
+        """The newest place passed in a round whose records are durable by now; None when it is marked already."""
+        durable = [place for place in self._passed if place.position <= self._log.flushed]
+        if not durable or durable[-1].position <= self._marked or durable[-1].last_record < 0:
+            return None
+        self._passed = [place for place in self._passed if place.position >= durable[-1].position]
+        return durable[-1]
+
+    def _pass(self) -> None:
+        """Remember where the entries written out by now end."""
+        dispatch = self._dispatch
+        if not dispatch.changed and (not self._passed or self._passed[-1].position < dispatch.position):
+            self._passed.append(_Place(dispatch.position, dispatch.last_record, dispatch.last_store_timestamp))
+            del self._passed[:-PLACES_LIMIT]
+
+    def _flush_index(self) -> int:
+        """Write the index to its files; the log offset up to which it is complete then."""
+        index = self._index
+        if index is None:
+            return 0
+        index.flush()
+        for path in index.touched:
+            self._unsynced[path] = False
+            self._unsynced[self._layout.index] = True
+        index.touched.clear()
+        return index.position
 
     def _take_unsynced(self) -> list[Syncable]:
         unsynced: list[Syncable] = [_Path(self._disk, path, directory=kind) for path, kind in self._unsynced.items()]
@@ -151,29 +225,42 @@ class Housekeeping:
 
         def ended(error: BaseException | None) -> None:
             if error is not None or self._stopped:
-                done(error or StoreError("closed"))
+                done(error or StoreError("the store was closed meanwhile"))
             else:
                 self._sync_next(rest[SYNC_BATCH:], done)
 
         self._disk.sync_later(rest[:SYNC_BATCH], ended)
 
-    def _end_mark(self, position: int, error: BaseException | None) -> None:
+    def _end_mark(self, place: _Place, indexed: int, error: BaseException | None) -> None:
         self._marking = False
+        if self._stopped:
+            return
         if error is not None:
-            log.warning("derived files could not be synced, no mark is made: %s", error)
+            # As with the log: who knows which pages were dropped. Without marks the next start reads from the last one.
+            log.error("derived files could not be synced; no marks are made any more: %s", error)
+            self._marked = NEVER
             return
         try:
-            self._mark(position)
+            self._mark(place, indexed)
         except StoreError as failure:
             log.warning("no mark could be made; recovery would read more: %s", failure)
 
-    def _mark(self, position: int) -> None:
-        last = self._dispatch.last_record
-        if last < 0:
-            return
-        digest = crc32(self._log.read(last, HEAD_BYTES))
-        self._mark_file.write(Mark(position, 0, last, digest))
-        self._marked = position
+    def _mark(self, place: _Place, indexed: int) -> None:
+        """All files are durable up to ``place``: say so in checkpoint and mark."""
+        self._write_checkpoint(place.store_timestamp)
+        digest = crc32(self._log.read(place.last_record, HEAD_BYTES))
+        self._mark_file.write(Mark(place.position, indexed, place.last_record, digest))
+        self._marked = place.position
+
+    def _write_checkpoint(self, stored: int) -> None:
+        index_time = self._index.last_time if self._index is not None and not self._index.behind else 0
+        file = CheckpointFile(self._disk, self._layout.checkpoint)
+        try:
+            file.write(Checkpoint(stored, stored, max(self._checkpoint.index_timestamp, index_time), 0, 0))
+        finally:
+            file.close()
+        self._unsynced[self._layout.checkpoint] = False
+        self._unsynced[self._layout.root] = True
 
     # ---- start and end
 
@@ -187,29 +274,28 @@ class Housekeeping:
             except StoreError as error:
                 self._dispatch.changed.add(queue)
                 log.warning("entries of a queue stay in memory for now: %s", error)
+        if recovered.records or self._dispatch.changed or self._index_behind:
+            self.arm()
 
     async def finish(self) -> None:
         """Make everything that is derived durable, with checkpoint and mark. Raises StoreError."""
         self.cancel()
         self.write_out()
-        if self._dispatch.changed:
-            raise StoreError("not all entries of the queues could be written")
-        self._write_checkpoint()
+        if self._dispatch.changed or self._marked == NEVER:
+            raise StoreError("not everything that is derived from the log could be written")
+        index = self._index
+        while index is not None and index.backlog_bytes <= CLOSE_BACKLOG_BYTES and index.step():
+            pass
+        indexed = self._flush_index()
+        await self._sync_all()
+        dispatch = self._dispatch
+        if dispatch.last_record >= 0:
+            self._mark(_Place(dispatch.position, dispatch.last_record, dispatch.last_store_timestamp), indexed)
+            await self._sync_all()
+
+    async def _sync_all(self) -> None:
         ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self._disk.sync_later(self._take_unsynced(), lambda error: None if ended.done() else ended.set_result(error))
         error = await ended
         if error is not None:
             raise StoreError(f"derived files could not be synced: {error}") from error
-        self._mark(self._dispatch.position)
-
-    def _write_checkpoint(self) -> None:
-        stored = self._dispatch.last_store_timestamp
-        if not stored:
-            return
-        file = CheckpointFile(self._disk, self._layout.checkpoint)
-        try:
-            file.write(Checkpoint(stored, stored, max(self._checkpoint.index_timestamp, stored), 0, 0))
-        finally:
-            file.close()
-        self._unsynced[self._layout.checkpoint] = False
-        self._unsynced[self._layout.root] = True

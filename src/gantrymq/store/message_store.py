@@ -24,11 +24,13 @@ from gantrymq.store.consume_queue import Entry
 from gantrymq.store.dispatch import Arrival, Dispatch
 from gantrymq.store.flush import Done
 from gantrymq.store.housekeeping import Housekeeping
+from gantrymq.store.index import FOREVER_MS, QUERY_LIMIT, Index, has_key
 from gantrymq.store.layout import Found, Layout, inspect
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.reading import QueueReader
 from gantrymq.store.records import LogWalk, has_queue_entry
 from gantrymq.store.recovery import Recovered, Recovery
+from gantrymq.store.retention import deletable_end, delete_before
 from gantrymq.store.segment import OpenFiles
 from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
 
@@ -91,21 +93,37 @@ class MessageStore:
         checkpoint = read_checkpoint(disk, layout.checkpoint)
         recovery = Recovery(config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end))
         self.recovered: Recovered = recovery.run()
-        self._go_on(self.recovered, checkpoint or Checkpoint())
+        checkpoint = checkpoint or Checkpoint()
+        self._log.start_at(self.recovered.end)
+        self._reader = QueueReader(self._log, self.recovered.end)
+        self._reader.quarantined.update(self.recovered.quarantined)
+        self._index = self._open_index(found.index_names, recovery, checkpoint) if config.message_index_enable else None
+        self._go_on(self.recovered, checkpoint)
+
+    def _open_index(self, names: list[str], recovery: Recovery, checkpoint: Checkpoint) -> Index:
+        config = self.config
+        index = Index(
+            self._disk, self._clock, self._log, self._layout.index, config.max_hash_slot_num, config.max_index_num,
+            self._reader.quarantined,
+        )  # fmt: skip
+        known = recovery.mark.index_position if recovery.mark is not None else 0
+        index.load(names, self.recovered.end, known, checkpoint.index_timestamp, clean=recovery.clean)
+        return index
 
     def _go_on(self, recovered: Recovered, checkpoint: Checkpoint) -> None:
-        self._log.start_at(recovered.end)
-        self._reader = QueueReader(self._log, recovered.end)
-        self._reader.quarantined.update(recovered.quarantined)
-        self._dispatch = Dispatch(recovered.end, None)
+        """Start everything that follows the log from the end that recovery found."""
+        last_timestamp = max(recovered.last_store_timestamp, checkpoint.log_timestamp)
+        note = self._index.note if self._index is not None else None
+        self._dispatch = Dispatch(recovered.end, recovered.last_record, last_timestamp, note)
         self.arrivals: list[Arrival] = self._dispatch.arrivals
         self._housekeeping = Housekeeping(
-            self._disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._mark_file, checkpoint
-        )
+            self._disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._index,
+            self._mark_file, checkpoint,
+        )  # fmt: skip
         self._housekeeping.after_recovery(recovered)
         self._appender = Appender(
             self.config, self._disk, self._clock, self._store_host, self._log, self._queues, self._dispatch,
-            self._mark_file, recovered.last_store_timestamp, self._housekeeping.arm,
+            self._mark_file, last_timestamp, self._housekeeping.arm,
         )  # fmt: skip
 
     # ---- positions
@@ -163,6 +181,17 @@ class MessageStore:
         """Why appends are refused at the moment; None when they are taken."""
         return self._appender.refusal
 
+    # ---- retention
+
+    def delete_expired(self, now_ms: int, hours: float, keep_from: int) -> int:
+        """Remove log files last written ``hours`` ago, oldest first and at most ten; how many were removed.
+
+        Nothing at or behind log offset ``keep_from`` is touched, nor the file that is written to. With ``hours`` 0 age
+        does not count.
+        """
+        position = deletable_end(self._disk, self._log, now_ms, hours, keep_from)
+        return delete_before(position, self._log, self._queues, self._index)
+
     # ---- closing
 
     async def flush_everything(self) -> None:
@@ -204,6 +233,8 @@ class MessageStore:
     def _disk_files_closed(self) -> None:
         for files in (self._log_files, self._queue_files):
             files.close()
+        if self._index is not None:
+            self._index.close()
         self._mark_file.close()
         self._lock.release()
 
@@ -253,14 +284,39 @@ class MessageStore:
         return message if message.log_offset == log_offset else None
 
     def scan(self, from_offset: int, to_offset: int | None = None) -> Iterator[StoredMessage]:
-        """Visible records in log order; ``from_offset`` must be the start of one. Bad ones are left out."""
+        """Visible records in log order that start before ``to_offset``; ``from_offset`` must be the start of one.
+
+        Bad ones are left out.
+        """
         position = max(from_offset, self._log.start)
-        end = self._dispatch.position if to_offset is None else min(to_offset, self._dispatch.position)
-        while position < end:
+        end = self._dispatch.position
+        stop = end if to_offset is None else min(to_offset, end)
+        while position < stop:
             walk = LogWalk(self._log.files, position, end)
-            for _place, _parsed, data, at in walk:
+            for place, _parsed, data, at in walk:
+                if place >= stop:
+                    return
                 yield decode_record(data, at, check=False)
             position = self._reader.quarantined.get(walk.position, end)
+
+    def query(
+        self, topic: str, key: str, max_num: int, begin_ms: int = 0, end_ms: int = FOREVER_MS
+    ) -> list[StoredMessage]:
+        """Visible messages with ``key`` as unique key or among their keys, stored in the time given, newest first.
+
+        At most ``max_num`` and 64. Right after a crash a large index may still be incomplete.
+        """
+        found: dict[int, StoredMessage] = {}
+        if self._index is None:
+            return []
+        for log_offset in self._index.offsets(topic, key, begin_ms, end_ms):
+            message = self.read(log_offset) if log_offset not in found else None
+            if message is not None and message.topic == topic and has_key(message, key):
+                if begin_ms <= message.store_timestamp <= end_ms:
+                    found[log_offset] = message
+                if len(found) >= min(max_num, QUERY_LIMIT):
+                    break
+        return list(found.values())
 
     def entry(self, topic: str, queue_id: int, queue_offset: int) -> Entry | None:
         """Where a message of a queue lies; None when it is not there (any more)."""

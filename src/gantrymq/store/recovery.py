@@ -90,6 +90,8 @@ class Recovered:
     quarantined: dict[int, int] = field(default_factory=dict)
     """Ranges of the log that hold no good record, start to end."""
     last_store_timestamp: int = 0
+    last_record: int = -1
+    """Log offset of the last record read; -1 when none was."""
 
 
 @dataclass(slots=True)
@@ -107,7 +109,9 @@ class Recovery:
 
     def run(self) -> Recovered:
         """Bring log and queues in line. The queues' entries behind ``start`` are in memory only, not written yet."""
-        mark = self.mark if self.mark is not None and self._belongs(self.mark) else None
+        if self.mark is not None and not self._belongs(self.mark):
+            self.mark = None
+        mark = self.mark
         case = decide(self._facts(mark))
         if case is Case.NO_LOG:
             self._load_queues(0)
@@ -210,6 +214,7 @@ class Recovery:
             size, topic, queue_id, queue_offset, sys_flag, stored, text = parsed
             found.records += 1
             found.last_store_timestamp = stored
+            found.last_record = place
             if has_queue_entry(sys_flag):
                 tags = queue_tags_code(topic, text, stored, delays)
                 make(topic, queue_id).add(queue_offset, place, size, tags)

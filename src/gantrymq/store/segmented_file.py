@@ -105,7 +105,10 @@ class SegmentedFile:
     def _add(self, base: int) -> Segment:
         segment = Segment(self._files, self.directory, base, self.segment_size)
         self._files.disk.make_dirs(self.directory, durable=self._durable)
-        segment.create(durable=self._durable)
+        if self.segments:
+            # Never a file behind one that a crash could still take away: there would be a gap between the files.
+            self.segments[-1].file.sync()
+        segment.create(durable=self._durable or bool(self.segments))
         self.segments.append(segment)
         return segment
 

@@ -1,0 +1,274 @@
+"""Finding messages by key and time. It follows the log at its own pace and can be built again from it.
+
+Indexed are UNIQ_KEY and every word of KEYS, under ``topic#key``; ROLLBACK records are not. Source: IndexService.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+from gantrymq.message import flags, properties
+from gantrymq.message.message import StoredMessage
+from gantrymq.message.tags import java_hash
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk
+from gantrymq.store.commit_log import CommitLog
+from gantrymq.store.dispatch import Pending
+from gantrymq.store.index_file import IndexFile
+from gantrymq.store.records import LogWalk
+
+log = logging.getLogger("gantrymq.store")
+
+STEP_RECORDS = 500
+"""Records indexed in one step, some milliseconds of the loop."""
+STEPS_PER_QUERY = 200
+"""How far a query brings the index up to date before it looks; it never waits for a whole rebuild."""
+PENDING_LIMIT = 100_000
+"""Records remembered for indexing; when more come they are read from the log instead."""
+QUERY_LIMIT = 64
+"""Most messages of one answer. Source: maxMsgsNumBatch."""
+FOREVER_MS = 1 << 62
+_MIN_INT = -0x8000_0000
+
+
+def key_hash(topic: str, key: str) -> int:
+    """Source: IndexFile.indexKeyHashMethod."""
+    value = java_hash(f"{topic}#{key}")
+    return 0 if value == _MIN_INT else abs(value)
+
+
+def keys_of(properties_text: str) -> list[str]:
+    """What a record can be found by: its unique key, then the words of KEYS."""
+    keys = []
+    if "UNIQ_KEY\x01" in properties_text:
+        unique = properties.find(properties_text, properties.UNIQ_KEY)
+        if unique:
+            keys.append(unique)
+    if "KEYS\x01" in properties_text:
+        words = properties.find(properties_text, properties.KEYS)
+        if words:
+            keys += [word for word in words.split(" ") if word]
+    return keys
+
+
+class Index:
+    """All index files of a store. ``position``: every visible record before this log offset is indexed."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        commit_log: CommitLog,
+        directory: str,
+        slots: int,
+        entries: int,
+        quarantined: Mapping[int, int],
+    ) -> None:
+        self._disk = disk
+        self._quarantined = quarantined
+        self._clock = clock
+        self._log = commit_log
+        self._directory = directory
+        self._slots = slots
+        self._entries = entries
+        self.files: list[IndexFile] = []
+        self.position = 0
+        self._target = 0
+        """Behind the last record that is to be indexed."""
+        self._pending: deque[Pending] = deque()
+        """The newest of these records; what lies before them is read from the log."""
+        self._work: Iterator[None] | None = None
+        """A longer piece of work that is done step by step."""
+        self.touched: set[str] = set()
+        """Paths of files written to since somebody emptied the set; to be synced."""
+
+    # ---- start
+
+    def load(self, names: list[str], log_end: int, known_position: int, safe_until_ms: int, *, clean: bool) -> None:
+        """Take the files that are there, and plan what is missing up to ``log_end``.
+
+        ``known_position``: our mark says that everything before it is indexed and durable. ``safe_until_ms``: files
+        that end at or before this store time are durable. Both 0 when unknown.
+        """
+        for name in names:
+            file = IndexFile(self._disk, os.path.join(self._directory, name), self._slots, self._entries)
+            if self._disk.size(file.path) == 0:
+                file.remove()
+                continue
+            file.load()
+            self.files.append(file)
+        self.position = self._log.start
+        if self.files:
+            self.position = max(self.position, self.files[-1].header.end_offset, known_position)
+        self.position = min(self.position, log_end)
+        self._target = log_end
+        if not clean and self.files:
+            self._work = self._verify(log_end, known_position, safe_until_ms)
+
+    def _verify(self, log_end: int, known_position: int, safe_until_ms: int) -> Iterator[None]:
+        """Check what a crash may have damaged; a bad file goes, with those behind it, and is built again."""
+        for number, file in enumerate(self.files):
+            header = file.header
+            durable = header.end_offset < known_position or header.end_time <= safe_until_ms
+            if durable and file is not self.files[-1]:
+                continue
+            good = True
+            for verdict in file.verify(log_end):
+                good = verdict
+                yield
+            if not good:
+                log.warning("%s is damaged; it is built again from the log", file.path)
+                for bad in self.files[number:]:
+                    bad.remove()
+                del self.files[number:]
+                self.position = max(self._log.start, self.files[-1].header.end_offset if self.files else 0)
+                return
+            self._flush_file(file)
+            file.close()
+
+    # ---- following the log
+
+    def note(self, item: Pending) -> None:
+        """A record became visible."""
+        if len(self._pending) >= PENDING_LIMIT:
+            self._pending.clear()
+        self._pending.append(item)
+        self._target = item.end
+
+    @property
+    def behind(self) -> bool:
+        """Whether anything waits to be indexed or checked."""
+        return self._work is not None or self.position < self._target
+
+    @property
+    def backlog_bytes(self) -> int:
+        """How much of the log is not indexed yet."""
+        return self._target - self.position
+
+    def step(self) -> bool:
+        """Do a piece of what waits; whether more is left. Raises DiskFull (call again when there is space)."""
+        if self._work is None:
+            end = self._pending[0].log_offset if self._pending else self._target
+            if self.position < end:
+                self._work = self._catch_up(end)
+        if self._work is None:
+            self._take_pending()
+        else:
+            self._continue(self._work)
+        return self.behind
+
+    def _continue(self, work: Iterator[None]) -> None:
+        self._work = None
+        for _ in work:
+            self._work = work
+            return
+
+    def _catch_up(self, end: int) -> Iterator[None]:
+        """Index what lies in the log before ``end``; bad places are left out."""
+        while self.position < end:
+            walk = LogWalk(self._log.files, self.position, end)
+            for count, (place, parsed, _data, _at) in enumerate(walk, 1):
+                size, topic, _queue, _offset, sys_flag, stored, text = parsed
+                if sys_flag & flags.TRANSACTION_MASK != flags.ROLLED_BACK:
+                    self._index(topic, text, place, stored)
+                self.position = place + size
+                if count % STEP_RECORDS == 0:
+                    yield
+            self.position = max(self.position, walk.position)
+            if self.position < end:
+                self.position = self._quarantined.get(self.position, end)
+
+    def _take_pending(self) -> None:
+        pending = self._pending
+        for _ in range(min(STEP_RECORDS, len(pending))):
+            item = pending[0]
+            if item.queue is not None:
+                self._index(item.topic, item.properties_text, item.log_offset, item.store_timestamp)
+            self.position = item.end
+            pending.popleft()
+
+    def _index(self, topic: str, text: str, place: int, stored: int) -> None:
+        again = bool(self.files) and place <= self.files[-1].header.end_offset
+        for key in keys_of(text):
+            hashed = key_hash(topic, key)
+            if again and self._present(hashed, place):
+                continue
+            self._file_with_room().put(hashed, place, stored)
+
+    def _present(self, hashed: int, place: int) -> bool:
+        """Whether the record is already indexed under that hash: work was interrupted in its middle."""
+        for file in reversed(self.files):
+            if file.header.end_offset < place:
+                return False
+            if place in file.find(hashed, 0, FOREVER_MS):
+                return True
+        return False
+
+    def _file_with_room(self) -> IndexFile:
+        if self.files and not self.files[-1].is_full:
+            return self.files[-1]
+        if self.files:
+            self._flush_file(self.files[-1])
+            self.files[-1].close()
+        file = IndexFile(self._disk, self._new_path(), self._slots, self._entries)
+        file.create()
+        self.files.append(file)
+        return file
+
+    def _new_path(self) -> str:
+        """Named by the creation time, and always behind the files that are there."""
+        moment = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
+        name = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
+        if self.files:
+            name = max(name, f"{int(os.path.basename(self.files[-1].path)) + 1:017d}")
+        return os.path.join(self._directory, name)
+
+    def flush(self) -> None:
+        """Write what is indexed to the files; ``touched`` says which are to be synced. Raises DiskFull."""
+        for file in self.files[-2:]:
+            self._flush_file(file)
+
+    def _flush_file(self, file: IndexFile) -> None:
+        if file.flush():
+            self.touched.add(file.path)
+
+    @property
+    def last_time(self) -> int:
+        """Store time (ms) of the newest record with an entry; 0 when there is none."""
+        return self.files[-1].header.end_time if self.files else 0
+
+    # ---- asking
+
+    def offsets(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[int]:
+        """Log offsets of records that may have the key, newest first. The caller reads and compares."""
+        for _ in range(STEPS_PER_QUERY):
+            if not self.step():
+                break
+        hashed = key_hash(topic, key)
+        for file in reversed(self.files):
+            header = file.header
+            if header.count > 1 and header.begin_time <= end_ms and header.end_time >= begin_ms:
+                yield from file.find(hashed, begin_ms, end_ms)
+
+    # ---- retention and end
+
+    def drop_before(self, log_start: int) -> int:
+        """Remove the files, except the last, that only name removed records; how many."""
+        dropped = 0
+        while len(self.files) > 1 and self.files[0].header.end_offset < log_start:
+            self.files.pop(0).remove()
+            dropped += 1
+        return dropped
+
+    def close(self) -> None:
+        for file in self.files:
+            file.close()
+
+
+def has_key(message: StoredMessage, key: str) -> bool:
+    """Whether a message is found by ``key``."""
+    return key in keys_of(message.properties_text)

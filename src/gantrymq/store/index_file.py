@@ -1,0 +1,223 @@
+"""One hash file of the key index. Derived; all integers are big-endian.
+
+    header, 40 bytes: begin and end store time 8 + 8, begin and end log offset 8 + 8, used slots 4, next entry number 4
+    slots, 4 bytes each: number of the newest entry of that slot; 0 for none
+    entries, 20 bytes each, from number 1: key hash 4, log offset 8, seconds since begin time 4, previous entry 4
+
+Source: IndexFile, IndexHeader; transactions-and-store.md B5.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gantrymq.runtime.disk import Disk, File
+
+HEADER_BYTES: Final = 40
+ENTRY: Final = struct.Struct(">iqii")
+ENTRY_BYTES: Final = 20
+PAGE_SLOTS: Final = 1024
+VERIFY_ENTRIES: Final = 20_000
+"""Entries verified in one step."""
+_HEADER: Final = struct.Struct(">qqqqii")
+_INT: Final = struct.Struct(">i")
+_MAX_INT: Final = 0x7FFFFFFF
+
+
+@dataclass(slots=True)
+class Header:
+    """Times in ms. ``count`` is the number the next entry gets, so there are ``count - 1`` entries."""
+
+    begin_time: int = 0
+    end_time: int = 0
+    begin_offset: int = 0
+    end_offset: int = 0
+    used_slots: int = 0
+    count: int = 1
+
+
+class IndexFile:
+    """Changes stay in memory until ``flush``: new entries packed, slots as pages of the table."""
+
+    def __init__(self, disk: Disk, path: str, slots: int, entries: int) -> None:
+        self._disk = disk
+        self.path = path
+        self._slots = slots
+        self._entries = entries
+        self.header = Header()
+        self._file: File | None = None
+        self._pages: dict[int, array[int]] = {}
+        self._dirty: set[int] = set()
+        self._new = bytearray()
+        self._flushed_count = 1
+
+    @property
+    def bytes(self) -> int:
+        """Size of the file."""
+        return HEADER_BYTES + 4 * self._slots + ENTRY_BYTES * self._entries
+
+    @property
+    def is_full(self) -> bool:
+        return self.header.count >= self._entries
+
+    @property
+    def changed(self) -> bool:
+        return bool(self._new or self._dirty)
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    def create(self) -> None:
+        """Make the file, as a hole. Raises DiskFull."""
+        self._disk.make_dirs(os.path.dirname(self.path), durable=False)
+        self._file = self._disk.open(self.path, create=True)
+        self._file.truncate(self.bytes)
+
+    def load(self) -> None:
+        """Read the header."""
+        data = self.file.read(HEADER_BYTES, 0)
+        self.header = Header(*_HEADER.unpack(data))
+        self.header.count = min(max(1, self.header.count), self._entries)
+        self._flushed_count = self.header.count
+        self.close()
+
+    # ---- writing
+
+    def put(self, key_hash: int, log_offset: int, store_time: int) -> None:
+        """Add an entry; the file must not be full."""
+        header = self.header
+        slot = key_hash % self._slots
+        page = self._page(slot // PAGE_SLOTS)
+        number = header.count
+        previous = page[slot % PAGE_SLOTS]
+        if not 0 < previous < number:
+            previous = 0
+            header.used_slots += 1
+        if number == 1:
+            header.begin_time = store_time
+            header.begin_offset = log_offset
+        seconds = min(max(0, (store_time - header.begin_time) // 1000), _MAX_INT)
+        self._new += ENTRY.pack(key_hash, log_offset, seconds, previous)
+        page[slot % PAGE_SLOTS] = number
+        self._dirty.add(slot // PAGE_SLOTS)
+        header.count = number + 1
+        header.end_offset = log_offset
+        header.end_time = store_time
+
+    def _page(self, number: int) -> array[int]:
+        page = self._pages.get(number)
+        if page is None:
+            slots = min(PAGE_SLOTS, self._slots - number * PAGE_SLOTS)
+            page = array("i", self.file.read(4 * slots, HEADER_BYTES + 4 * PAGE_SLOTS * number))
+            page.byteswap()
+            self._pages[number] = page
+        return page
+
+    def flush(self) -> bool:
+        """Write everything new to the file: entries, slots, header; whether there was anything. Raises DiskFull.
+
+        In this order, because an entry that no slot names and a slot that names an entry behind the count are
+        harmless to readers.
+        """
+        if not self.changed:
+            return False
+        if self._new:
+            self.file.write(bytes(self._new), self._entry_place(self._flushed_count))
+        for number in sorted(self._dirty):
+            swapped = array("i", self._pages[number])
+            swapped.byteswap()
+            self.file.write(swapped.tobytes(), HEADER_BYTES + 4 * PAGE_SLOTS * number)
+        header = self.header
+        self.file.write(
+            _HEADER.pack(
+                header.begin_time,
+                header.end_time,
+                header.begin_offset,
+                header.end_offset,
+                header.used_slots,
+                header.count,
+            ),
+            0,
+        )
+        self._flushed_count = header.count
+        self._new = bytearray()
+        self._dirty.clear()
+        self._pages.clear()
+        return True
+
+    def _entry_place(self, number: int) -> int:
+        return HEADER_BYTES + 4 * self._slots + ENTRY_BYTES * number
+
+    # ---- reading
+
+    def entry(self, number: int) -> tuple[int, int, int, int]:
+        """(key hash, log offset, seconds since begin time, previous entry)."""
+        if number >= self._flushed_count:
+            return ENTRY.unpack_from(self._new, (number - self._flushed_count) * ENTRY_BYTES)
+        return ENTRY.unpack(self.file.read(ENTRY_BYTES, self._entry_place(number)))
+
+    def find(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
+        """Log offsets of entries with that hash, newest first, stored (to the second) within the times."""
+        slot = key_hash % self._slots
+        page = self._pages.get(slot // PAGE_SLOTS)
+        if page is None:
+            number = _INT.unpack(self.file.read(4, HEADER_BYTES + 4 * slot))[0]
+        else:
+            number = page[slot % PAGE_SLOTS]
+        above = self.header.count
+        while 0 < number < above:  # numbers only go down, so that a damaged chain cannot hold us for ever
+            above = number
+            found, log_offset, seconds, number = self.entry(above)
+            time = self.header.begin_time + seconds * 1000
+            if found == key_hash and time <= end_ms and time + 999 >= begin_ms:
+                yield log_offset
+
+    # ---- after a crash
+
+    def verify(self, log_end: int) -> Iterator[bool]:
+        """Check the entries and make the slots fit to them, in steps; the last value says whether the file is good.
+
+        After a power cut any page may be missing. Entries are good when offsets do not fall and every chain leads to
+        the entry of the same slot before it; the slots are then written anew where they differ.
+        """
+        newest = array("i", bytes(4 * self._slots))
+        last_offset = self.header.begin_offset
+        number = 1
+        while number < self.header.count:
+            size = min(VERIFY_ENTRIES, self.header.count - number)
+            data = self.file.read(size * ENTRY_BYTES, self._entry_place(number))
+            for key_hash, log_offset, _seconds, previous in ENTRY.iter_unpack(data):
+                slot = key_hash % self._slots
+                if key_hash < 0 or not last_offset <= log_offset < log_end or previous != newest[slot]:
+                    yield False
+                    return
+                newest[slot] = number
+                last_offset = log_offset
+                number += 1
+            yield True
+        self.header.end_offset = last_offset
+        self.header.used_slots = sum(1 for value in newest if value)
+        for start in range(0, self._slots, PAGE_SLOTS):
+            page = self._page(start // PAGE_SLOTS)
+            wanted = newest[start : start + PAGE_SLOTS]
+            if page != wanted:
+                page[:] = wanted
+                self._dirty.add(start // PAGE_SLOTS)
+        yield True
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def remove(self) -> None:
+        self.close()
+        self._disk.remove(self.path)

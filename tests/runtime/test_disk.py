@@ -1,0 +1,179 @@
+"""The real disk and the simulated one keep the same promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gantrymq.errors import DiskFull, StoreLocked
+from gantrymq.runtime.disk import Disk, OsDisk, read_whole, write_durably
+from tests.support.sim_disk import SimDisk
+
+
+@pytest.fixture(params=["real", "simulated"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Disk, str]]:
+    disk: Disk = OsDisk() if request.param == "real" else SimDisk()
+    root = str(tmp_path)
+    disk.make_dirs(root)
+    yield disk, root
+    disk.close()
+
+
+def test_bytes_are_read_where_they_were_written(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{root}/a")
+    file = disk.open(f"{root}/a", create=True)
+    file.write(b"hello", 3)
+    assert (file.size(), file.read(100, 0), file.read(2, 4), file.read(9, 8)) == (8, b"\0\0\0hello", b"el", b"")
+    file.truncate(4)
+    assert file.read(100, 0) == b"\0\0\0h"
+    file.truncate(1000)
+    assert file.size() == disk.size(f"{root}/a") == 1000 and file.read(4, 996) == bytes(4)
+    file.close()
+    assert disk.open(f"{root}/a").read(1, 3) == b"h"  # open without create keeps the content
+    assert read_whole(disk, f"{root}/a")[:4] == b"\0\0\0h"
+
+
+def test_holes_are_skipped_but_no_data(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    file = disk.open(f"{root}/a", create=True)
+    file.truncate(1 << 20)
+    assert file.next_data(0) in (None, 0)
+    file.write(b"x", 600_000)
+    first = file.next_data(0)
+    assert first is not None and first <= 600_000
+    assert file.next_data(600_000) == 600_000
+    behind = file.next_data(700_000)
+    assert behind is None or behind >= 700_000
+
+
+def test_directories_and_names(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    assert disk.list(f"{root}/none") == [] and not disk.exists(f"{root}/d/e") and not disk.is_dir(f"{root}/d")
+    disk.make_dirs(f"{root}/d/e")
+    disk.make_dirs(f"{root}/d/e")
+    disk.make_dirs(f"{root}/d/f", durable=False)
+    for name in "ba":
+        disk.open(f"{root}/d/{name}", create=True).close()
+    assert disk.list(f"{root}/d") == ["a", "b", "e", "f"]
+    assert disk.is_dir(f"{root}/d/e") and disk.exists(f"{root}/d/e") and not disk.is_dir(f"{root}/d/a")
+    disk.rename(f"{root}/d/a", f"{root}/d/b")
+    disk.remove(f"{root}/d/a")
+    disk.remove_dir(f"{root}/d/e")
+    disk.remove_dir(f"{root}/d/e")
+    disk.sync_dir(f"{root}/d")
+    assert disk.list(f"{root}/d") == ["b", "f"]
+    disk.remove(f"{root}/d/b")
+    with pytest.raises(FileNotFoundError):
+        disk.size(f"{root}/d/b")
+    with pytest.raises(OSError, match="empty"):
+        disk.remove_dir(f"{root}/d")
+
+
+def test_replacing_a_file(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    for data in (b"first, long", b"second"):
+        write_durably(disk, f"{root}/a", data)
+        assert read_whole(disk, f"{root}/a") == data
+    assert disk.list(root) == ["a"]
+
+
+def test_a_lock_is_released(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    lock = disk.lock(f"{root}/lock")
+    assert read_whole(disk, f"{root}/lock") == b"lock"
+    lock.release()
+    lock.release()
+    disk.lock(f"{root}/lock").release()
+
+
+def test_usage_adds_up(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    usage = disk.usage(root)
+    assert 0 <= usage.used <= usage.total and 0 < usage.free <= usage.total
+    disk.open(f"{root}/a", create=True).close()
+    assert disk.modified_ms(f"{root}/a") > 1_600_000_000_000
+
+
+def test_background_syncs_answer_on_the_loop_and_in_order(place: tuple[Disk, str]) -> None:
+    disk, root = place
+
+    async def story() -> list[object]:
+        answers: list[object] = []
+        last = asyncio.Event()
+        files = [disk.open(f"{root}/{name}", create=True) for name in "ab"]
+        disk.sync_later(files, answers.append)
+        disk.sync_later([], answers.append)
+        disk.sync_later(files[:1], lambda error: (answers.append("third"), last.set())[0])
+        assert answers == []  # never at once
+        await last.wait()
+        return answers
+
+    assert asyncio.run(story()) == [None, None, "third"]
+
+
+def test_a_failed_background_sync_is_reported(place: tuple[Disk, str]) -> None:
+    disk, _root = place
+
+    class Broken:
+        def sync(self) -> None:
+            raise OSError(5, "Input/output error")
+
+    async def story() -> object:
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        disk.sync_later([Broken()], answer.set_result)
+        return await answer
+
+    assert isinstance(asyncio.run(story()), OSError)
+
+
+def test_two_holders_of_one_lock() -> None:
+    disk = SimDisk()
+    disk.lock("/lock")
+    with pytest.raises(StoreLocked, match="another process"):
+        disk.lock("/lock")
+
+
+# What only the simulation can show
+
+
+def test_a_power_cut_keeps_what_was_synced_and_tears_the_rest() -> None:
+    results = set()
+    for seed in range(200):
+        disk = SimDisk(seed)
+        file = disk.open("/a", create=True)
+        file.truncate(512)
+        file.write(b"s" * 128, 0)
+        file.sync()
+        disk.sync_dir("/")
+        file.write(b"u" * 256, 64)
+        after = disk.power_cut().open("/a").read(512, 0)
+        assert after[:64] == b"s" * 64 and len(after) == 512
+        results.add(after)
+    assert len(results) > 5
+    assert b"s" * 128 + bytes(384) in results and b"s" * 64 + b"u" * 256 + bytes(192) in results
+
+
+def test_a_name_that_was_not_synced_may_be_gone() -> None:
+    there = set()
+    for seed in range(50):
+        disk = SimDisk(seed)
+        disk.open("/a", create=True).sync()
+        there.add(disk.power_cut().exists("/a"))
+    assert there == {True, False}
+
+
+def test_a_full_disk_takes_a_part() -> None:
+    disk = SimDisk()
+    disk.free_bytes = 128
+    file = disk.open("/a", create=True)
+    with pytest.raises(DiskFull):
+        file.write(b"x" * 300, 0)
+    assert file.read(300, 0) == b"x" * 128
+    file.write(b"y" * 128, 0)  # what is there can be overwritten
+    disk.free_bytes = 1000
+    file.write(b"x" * 300, 0)

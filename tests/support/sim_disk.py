@@ -1,0 +1,358 @@
+"""A disk in memory that can lose power, fill up and fail a sync. Everything random comes from a seed.
+
+What a power cut leaves, as file systems promise it and no more:
+
+* data that was synced; of every later write all, nothing, or some sectors, each write on its own;
+* of the names in a directory what was synced by ``sync_dir``, and of later changes a beginning, in order;
+* the size of a file: a later ``truncate`` may be missing, then the writes behind it are, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gantrymq.errors import DiskFull, StoreLocked
+from gantrymq.runtime.disk import File, Lock, Syncable, Usage
+
+SECTOR = 64
+"""Bytes that are written whole or not at all; small, so that small files tear in many ways."""
+
+
+class PowerCut(BaseException):
+    """The machine is off. Not an Exception: no handler of the product may go on."""
+
+
+@dataclass
+class _Content:
+    """A file's bytes as programs see them, as they are on the platters, and what happened in between."""
+
+    data: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    unsynced: list[tuple[int, bytes] | int] = field(default_factory=list)
+    allocated: set[int] = field(default_factory=set)
+    modified_ms: int = 0
+
+    def after_power_cut(self, rng: random.Random) -> _Content:
+        data = bytearray(self.durable)
+        for change in self.unsynced:
+            if isinstance(change, int):
+                if rng.random() < 0.3:
+                    break
+                _resize(data, change)
+            else:
+                _write_some(data, *change, rng)
+        kept = {at // SECTOR for at in range(0, len(data), SECTOR) if any(data[at : at + SECTOR])}
+        return _Content(data, bytearray(data), [], kept, self.modified_ms)
+
+
+def _resize(data: bytearray, size: int) -> None:
+    if size < len(data):
+        del data[size:]
+    else:
+        data.extend(bytes(size - len(data)))
+
+
+def _write_some(data: bytearray, offset: int, new: bytes, rng: random.Random) -> None:
+    """All, nothing, or some sectors of a write."""
+    fate = rng.random()
+    if fate < 0.35:
+        return
+    at = offset
+    while at < offset + len(new):
+        stop = min(offset + len(new), at - at % SECTOR + SECTOR)
+        if fate > 0.65 or rng.random() < 0.5:
+            if stop > len(data):
+                _resize(data, stop)
+            data[at:stop] = new[at - offset : stop - offset]
+        at = stop
+
+
+class SimFile:
+    def __init__(self, disk: SimDisk, path: str, content: _Content) -> None:
+        self.path = path
+        self._disk = disk
+        self._content = content
+        self._closed = False
+
+    def _use(self) -> _Content:
+        if self._closed:
+            raise ValueError(f"{self.path} is closed")
+        return self._content
+
+    def read(self, size: int, offset: int) -> bytes:
+        return bytes(self._use().data[offset : offset + size])
+
+    def write(self, data: bytes, offset: int) -> None:
+        content = self._use()
+        self._disk.happens()
+        room = self._disk.room_for(content, offset, len(data))
+        part = data[:room]
+        if part:
+            if offset + room > len(content.data):
+                _resize(content.data, offset + room)
+            content.data[offset : offset + room] = part
+            content.unsynced.append((offset, bytes(part)))
+            content.modified_ms = self._disk.now_ms
+        if room < len(data):
+            raise DiskFull(f"no space left for {self.path}; free space on its file system")
+
+    def truncate(self, size: int) -> None:
+        content = self._use()
+        self._disk.happens()
+        _resize(content.data, size)
+        content.allocated = {sector for sector in content.allocated if sector * SECTOR < size}
+        content.unsynced.append(size)
+
+    def size(self) -> int:
+        return len(self._use().data)
+
+    def next_data(self, offset: int) -> int | None:
+        sectors = [sector for sector in self._use().allocated if (sector + 1) * SECTOR > offset]
+        return max(offset, min(sectors) * SECTOR) if sectors else None
+
+    def sync(self) -> None:
+        content = self._use()
+        self._disk.happens()
+        if self._disk.sync_fails(self.path):
+            content.unsynced = []  # the kernel calls the pages clean, and forgets them at the next power cut
+            raise OSError(errno.EIO, "Input/output error", self.path)
+        content.durable = bytearray(content.data)
+        content.unsynced = []
+
+    def close(self) -> None:
+        self._closed = True
+
+
+@dataclass
+class _Directory:
+    entries: dict[str, _Content | None] = field(default_factory=dict)
+    """Name to content; None is a directory."""
+    durable: dict[str, _Content | None] = field(default_factory=dict)
+    unsynced: list[dict[str, _Content | None]] = field(default_factory=list)
+    """The entries after every change that is not durable."""
+
+
+class SimLock:
+    def __init__(self, disk: SimDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        self._disk.locked.discard(self._path)
+
+
+class SimDisk:
+    """See the module. Background syncs happen in a later turn of the loop, or when ``release_sync`` is called."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = random.Random(seed)
+        self.seed = seed
+        self._directories: dict[str, _Directory] = {"/": _Directory()}
+        self.locked: set[str] = set()
+        self.now_ms = 1_700_000_000_000
+        self.free_bytes: int | None = None
+        """Space left for sectors that hold nothing yet; None for any amount."""
+        self.total_bytes = 1 << 40
+        self.used_bytes = 0
+        self.operations_left: int | None = None
+        """The power goes off when so many more changes were made."""
+        self.operations = 0
+        self._failing: str | None = None
+        self.hold_syncs = False
+        self._held: list[Callable[[], None]] = []
+        self._off = False
+
+    # ---- faults
+
+    def happens(self) -> None:
+        """Every change of the disk goes through here."""
+        if self._off:
+            raise PowerCut
+        self.operations += 1
+        if self.operations_left is not None:
+            if self.operations_left <= 0:
+                self._off = True
+                raise PowerCut
+            self.operations_left -= 1
+
+    def fail_next_sync(self, path_part: str) -> None:
+        self._failing = path_part
+
+    def sync_fails(self, path: str) -> bool:
+        if self._failing is not None and self._failing in path:
+            self._failing = None
+            return True
+        return False
+
+    def room_for(self, content: _Content, offset: int, size: int) -> int:
+        """How many of the bytes fit; takes the space."""
+        for at in range(offset - offset % SECTOR, offset + size, SECTOR):
+            sector = at // SECTOR
+            if sector in content.allocated:
+                continue
+            if self.free_bytes is not None:
+                if self.free_bytes < SECTOR:
+                    return max(0, at - offset)
+                self.free_bytes -= SECTOR
+            content.allocated.add(sector)
+        return size
+
+    def power_cut(self) -> SimDisk:
+        """The disk as the next start finds it; this one can no longer be used."""
+        self._off = True
+        after = SimDisk(self._rng.randrange(1 << 32))
+        after.now_ms = self.now_ms
+        after._directories = {}
+        contents: dict[int, _Content] = {}
+        self._survive("/", after, contents)
+        return after
+
+    def _survive(self, path: str, after: SimDisk, contents: dict[int, _Content]) -> None:
+        directory = self._directories[path]
+        states = [directory.durable, *directory.unsynced]
+        entries: dict[str, _Content | None] = {}
+        for name, content in self._rng.choice(states).items():
+            if content is None:
+                entries[name] = None
+                self._survive(os.path.join(path, name), after, contents)
+            else:
+                entries[name] = contents.setdefault(id(content), content.after_power_cut(self._rng))
+        after._directories[path] = _Directory(entries, dict(entries))
+
+    def release_sync(self) -> None:
+        """Let the oldest held sync happen."""
+        self._held.pop(0)()
+
+    @property
+    def held(self) -> int:
+        return len(self._held)
+
+    # ---- Disk
+
+    def _parent(self, path: str) -> tuple[_Directory, str]:
+        directory, name = os.path.split(path)
+        if directory not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such directory", directory)
+        return self._directories[directory], name
+
+    def _change(self, directory: _Directory) -> None:
+        self.happens()
+        directory.unsynced.append(dict(directory.entries))
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        directory, name = self._parent(path)
+        if name not in directory.entries:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "No such file", path)
+            self.happens()
+            directory.entries[name] = _Content(modified_ms=self.now_ms)
+            directory.unsynced.append(dict(directory.entries))
+        content = directory.entries[name]
+        if content is None:
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
+        return SimFile(self, path, content)
+
+    def exists(self, path: str) -> bool:
+        directory = self._directories.get(os.path.dirname(path))
+        return path in self._directories or (directory is not None and os.path.basename(path) in directory.entries)
+
+    def list(self, path: str) -> list[str]:
+        directory = self._directories.get(path)
+        return sorted(directory.entries) if directory is not None else []
+
+    def is_dir(self, path: str) -> bool:
+        return path in self._directories
+
+    def size(self, path: str) -> int:
+        file = self.open(path)
+        return file.size()
+
+    def make_dirs(self, path: str, *, durable: bool = True) -> None:
+        if path in self._directories:
+            return
+        parent = os.path.dirname(path)
+        self.make_dirs(parent, durable=durable)
+        directory, name = self._parent(path)
+        directory.entries[name] = None
+        self._directories[path] = _Directory()
+        self._change(directory)
+        if durable:
+            self.sync_dir(parent)
+
+    def remove(self, path: str) -> None:
+        if self.exists(path):
+            directory, name = self._parent(path)
+            del directory.entries[name]
+            self._change(directory)
+
+    def remove_dir(self, path: str) -> None:
+        if path not in self._directories:
+            return
+        if self._directories[path].entries:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+        directory, name = self._parent(path)
+        del directory.entries[name]
+        del self._directories[path]
+        self._change(directory)
+
+    def rename(self, source: str, target: str) -> None:
+        directory, name = self._parent(source)
+        other, new = self._parent(target)
+        if other is not directory:
+            raise NotImplementedError("a rename between directories is not simulated")
+        directory.entries[new] = directory.entries.pop(name)
+        self._change(directory)
+
+    def sync_dir(self, path: str) -> None:
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such directory", path)
+        self.happens()
+        directory = self._directories[path]
+        directory.durable = dict(directory.entries)
+        directory.unsynced = []
+
+    def modified_ms(self, path: str) -> int:
+        directory, name = self._parent(path)
+        content = directory.entries[name]
+        return content.modified_ms if content is not None else self.now_ms
+
+    def lock(self, path: str) -> Lock:
+        if path in self.locked:
+            raise StoreLocked(f"{path} is held by another process; stop the broker that uses this store")
+        file = self.open(path, create=True)
+        if file.size() == 0:
+            file.write(b"lock", 0)
+        self.locked.add(path)
+        return SimLock(self, path)
+
+    def usage(self, path: str) -> Usage:
+        return Usage(self.total_bytes, self.used_bytes, self.total_bytes - self.used_bytes)
+
+    def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            if self._off:
+                return
+            error: BaseException | None = None
+            try:
+                for file in files:
+                    file.sync()
+            except (OSError, PowerCut) as failure:
+                error = failure
+            if not isinstance(error, PowerCut):
+                loop.call_soon(done, error)
+
+        if self.hold_syncs or self._held:
+            self._held.append(work)
+        else:
+            loop.call_soon(work)
+
+    def close(self) -> None:
+        while self._held:
+            self.release_sync()
