@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("gantrymq", deadline=None, print_blob=True)
 settings.load_profile("gantrymq")
 
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Short jobs: compile fast rather than well."""
+
 if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
     collect_ignore_glob = ["test_*.py", "pipelines/test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one Spark session of the tests, with every Java of the system hidden from it."""
+    from gantrymq.spark import spark_session
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", "no-such-java")
+        patch.setenv("PATH", hide_java(os.environ["PATH"]))
+        session = spark_session("gantrymq tests", master="local[2]", conf=QUICK)
+        yield session
+        session.stop()
+        shutil.rmtree(os.environ["PATH"])
+
+
+def hide_java(path: str) -> str:
+    """A directory with links to every program of the PATH but java."""
+    tools = Path(tempfile.mkdtemp(prefix="gantry-tools-"))
+    for directory in filter(os.path.isdir, path.split(os.pathsep)):
+        for name in os.listdir(directory):
+            if name != "java" and not (tools / name).is_symlink():
+                (tools / name).symlink_to(os.path.join(directory, name))
+    return str(tools)

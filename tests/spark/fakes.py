@@ -52,6 +52,11 @@ class FakeBroker:
         begin = self.max_offset(queue)
         log.update({offset: make_record(queue, offset) for offset in range(begin, begin + count)})
 
+    def append(self, queue: MessageQueue, body: bytes) -> None:
+        log = self.logs.setdefault(queue, {})
+        end = self.max_offset(queue)
+        log[end] = make_record(queue, end, body)
+
     def _refuse(self) -> None:
         if self.refusals:
             raise self.refusals.pop(0)

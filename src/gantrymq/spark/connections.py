@@ -94,7 +94,10 @@ class ProcessConnections:
 
 def _client() -> Any:
     # Imported when first used: a process that only plans or looks up formats pays nothing for it.
-    return import_module("gantrymq.client.sync")
+    try:
+        return import_module("gantrymq.client.sync")
+    except ImportError:
+        return import_module("gantrymq.spark.interim")
 
 
 OF_THIS_PROCESS: Final = ProcessConnections()

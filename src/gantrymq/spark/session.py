@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 JAVA_CONF: Final = "spark.gantrymq.java"
 """Conf key that records which Java the session was started with."""
 
+_JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOCAL_CHECKPOINTS: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -42,7 +43,7 @@ def settings(java: Java, *, local: bool, shuffle_partitions: int) -> dict[str, s
             "spark.driver.host": "127.0.0.1",
             # The default one starts a process (chmod) for every checkpoint file.
             "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_CHECKPOINTS,
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{quiet_logging()}",
+            _JVM_OPTIONS: f"-Dlog4j2.configurationFile=file:{quiet_logging()}",
         }
     return conf
 
@@ -59,8 +60,9 @@ def spark_session(
 
     Needs no Java on the system: the packaged one is used and recorded under the conf key ``spark.gantrymq.java``.
     ``shuffle_partitions``: small by default, because the fixed cost of a partition is what a micro-batch on one machine
-    pays for; raise it on a cluster. ``conf`` is applied last and wins. Sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and
-    ``PYTHONPATH`` of this process, since Spark reads them from there. Raises ConfigError when there is no Java.
+    pays for; raise it on a cluster. ``conf`` is applied last and wins (JVM options are added). Sets
+    ``JAVA_HOME``, ``PYSPARK_PYTHON`` and ``PYTHONPATH`` of this process, since Spark reads them from there. Raises
+    ConfigError when there is no Java.
     """
     from pyspark.sql import SparkSession
 
@@ -68,7 +70,10 @@ def spark_session(
     prepare_environment(java)
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", driver_memory)
     chosen = settings(java, local=master.startswith("local"), shuffle_partitions=shuffle_partitions)
-    for key, value in {**chosen, **(conf or {})}.items():
+    given = dict(conf or {})
+    if _JVM_OPTIONS in given and _JVM_OPTIONS in chosen:
+        given[_JVM_OPTIONS] = f"{chosen[_JVM_OPTIONS]} {given[_JVM_OPTIONS]}"
+    for key, value in {**chosen, **given}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -28,14 +28,15 @@ from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.tables import ORDER_TABLES, Table, order_tables
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 EVENT_SCHEMA = "order_id string, user_id string, amount_cents bigint, paid_at_ms bigint"
 LOOK_EVERY_S = 0.2
 """How often the main thread looks for the stop file and at the query."""
-SINGLE_FILE_ROWS = 200_000
-"""Batches up to this size become one file per table."""
+MESSAGE_COLUMNS = ["topic", "broker_name", "queue_id", "queue_offset", "body"]
+NO_EVENT = "the body is no order-paid event"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class OrderPaidJob:
     """File to which JSON lines are appended."""
     starting: str = "earliest"
     """Where a job without a checkpoint begins."""
-    max_offsets_per_trigger: int | None = 200_000
+    max_offsets_per_trigger: int = 200_000
+    """Most messages of a batch; the driver holds one batch in memory, about 100 bytes a message."""
     read_timeout: str = "120s"
     master: str = "local[*]"
     conf: dict[str, str] = field(default_factory=dict)
@@ -78,7 +80,7 @@ def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
     try:
         spark = spark_session("gantry order-paid", master=job.master, conf=job.conf)
         try:
-            totals = _run_query(spark, job, progress, disk)
+            totals = process_topic(spark, job, progress, disk)
         finally:
             spark.stop()
         progress.say("stopped", rows=totals)
@@ -91,7 +93,8 @@ def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
         lock.release()
 
 
-def _run_query(spark: SparkSession, job: OrderPaidJob, progress: Progress, disk: Disk) -> dict[str, int]:
+def process_topic(spark: SparkSession, job: OrderPaidJob, progress: Progress, disk: Disk) -> dict[str, int]:
+    """Run the job on a session that is already there."""
     writer = BatchWriter(job, progress, disk)
     stream = events_of(messages(spark, job)).writeStream.foreachBatch(writer.write)
     stream = stream.option("checkpointLocation", job.checkpoint).queryName("order-paid")
@@ -110,63 +113,71 @@ def _run_query(spark: SparkSession, job: OrderPaidJob, progress: Progress, disk:
 
 def messages(spark: SparkSession, job: OrderPaidJob) -> DataFrame:
     """The topic as a stream, with what the job needs of each message."""
-    source = (
+    return (
         spark.readStream.format("rocketmq")
         .option("nameServers", job.name_servers)
         .option("subscribe", job.topic)
         .option("startingOffsets", job.starting)
         .option("readTimeout", job.read_timeout)
-        .option("columns", "topic,broker_name,queue_id,queue_offset,body")
+        .option("columns", ",".join(MESSAGE_COLUMNS))
+        .option("maxOffsetsPerTrigger", str(job.max_offsets_per_trigger))
+        .load()
     )
-    if job.max_offsets_per_trigger and not job.until_end:
-        source = source.option("maxOffsetsPerTrigger", str(job.max_offsets_per_trigger))
-    return source.load()
 
 
 def events_of(stream: DataFrame) -> DataFrame:
-    """Each order once: the event's fields where the body is an event, else ``reason`` says why it is none."""
+    """Each order once: the event's fields; ``good`` is false where the body is no event."""
     from pyspark.sql import functions as f
 
-    text = f.col("body").cast("string")
-    parsed = stream.withColumn("event", f.from_json(text, EVENT_SCHEMA))
+    parsed = stream.withColumn("event", f.from_json(f.col("body").cast("string"), EVENT_SCHEMA))
     good = (
         (f.length("event.order_id") > 0)
         & (f.length("event.user_id") > 0)
         & (f.col("event.amount_cents") >= 0)
         & f.col("event.paid_at_ms").isNotNull()
     )
-    place = f.concat_ws("/", "topic", "broker_name", "queue_id", "queue_offset")
     marked = parsed.withColumn("good", f.coalesce(good, f.lit(False)))
+    place = f.concat_ws("/", "topic", "broker_name", "queue_id", "queue_offset")
+    order = f.concat(f.lit("order "), "event.order_id")
     return (
-        marked.withColumn(
-            "identity",
-            f.when(f.col("good"), f.concat(f.lit("order "), "event.order_id")).otherwise(f.concat(f.lit("at "), place)),
-        )
+        marked.withColumn("identity", f.when(f.col("good"), order).otherwise(f.concat(f.lit("at "), place)))
         # A producer may send the same order twice (a retry whose answer was lost); the state remembers every order.
         .dropDuplicates(["identity"])
-        .drop("identity")
+        .select(
+            "good",
+            "event.order_id",
+            "event.user_id",
+            f.expr(f"event.amount_cents div {CENTS_PER_POINT}").alias("points"),
+            f.timestamp_millis("event.paid_at_ms").alias("paid_at"),
+            *(f.when(~f.col("good"), f.col(name)).alias(name) for name in MESSAGE_COLUMNS),
+        )
     )
 
 
-def rows_for(name: str, events: DataFrame) -> DataFrame:
-    """The rows of one table out of deduplicated events."""
-    from pyspark.sql import functions as f
+def rows_for(name: str, events: pa.Table) -> pa.Table:
+    """The rows of one table out of a batch of events."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
+    good = events["good"]
     if name == "rejected":
-        reason = f.lit("the body is no order-paid event").alias("reason")
-        return events.where("not good").select("topic", "broker_name", "queue_id", "queue_offset", "body", reason)
-    paid_at = f.timestamp_millis("event.paid_at_ms")
-    common = [f.col("event.order_id").alias("order_id"), f.col("event.user_id").alias("user_id")]
-    own = {
-        "shipping": [f.lit("TO_SHIP").alias("status"), paid_at.alias("paid_at")],
-        "points": [f.expr(f"event.amount_cents div {CENTS_PER_POINT}").alias("points"), paid_at.alias("paid_at")],
-        "cart": [paid_at.alias("cleared_at")],
-    }
-    return events.where("good").select(*common, *own[name])
+        rejected = events.filter(pc.invert(good)).select(MESSAGE_COLUMNS)
+        return rejected.append_column("reason", pa.array([NO_EVENT] * len(rejected), pa.string()))
+    orders = events.filter(good)
+    if name == "shipping":
+        rows = orders.select(["order_id", "user_id", "paid_at"])
+        return rows.add_column(2, "status", pa.array(["TO_SHIP"] * len(rows), pa.string()))
+    if name == "points":
+        return orders.select(["order_id", "user_id", "points", "paid_at"])
+    return orders.select(["order_id", "user_id", "paid_at"]).rename_columns(["order_id", "user_id", "cleared_at"])
 
 
 class BatchWriter:
-    """Adds each micro-batch to all tables. Called by Spark, one batch after the other."""
+    """Adds each micro-batch to all tables. Called by Spark, one batch after the other.
+
+    A batch has at most ``max_offsets_per_trigger`` rows, so it is brought to the driver as one Arrow table and written
+    from here: one Spark job a batch instead of one for every table, which is most of a small batch's time.
+    """
 
     def __init__(self, job: OrderPaidJob, progress: Progress, disk: Disk) -> None:
         self.tables: dict[str, Table] = order_tables(job.out, disk)
@@ -174,7 +185,7 @@ class BatchWriter:
         self._progress = progress
         self._disk = disk
         self._query: str | None = None
-        self._of_others: dict[str, DataFrame] = {}
+        self._of_others: dict[str, pa.Array] = {}
         """Orders that another query has put into a table: its checkpoint is lost, its rows are not."""
 
     def write(self, batch: DataFrame, number: int) -> None:
@@ -183,28 +194,24 @@ class BatchWriter:
             self._find_rows_of_others(batch.sparkSession, self._query)
         if all(table.entry(self._query, number) for table in self.tables.values()):
             return
-        batch.persist()
-        try:
-            added = {name: self._add(name, batch, number, self._query) for name in self.tables}
-        finally:
-            batch.unpersist()
+        events = batch.toArrow()
+        added = {name: self._add(name, events, number, self._query) for name in self.tables}
         self._progress.say("batch", batch=number, rows=added)
 
-    def _add(self, name: str, batch: DataFrame, number: int, query: str) -> int:
-        rows = rows_for(name, batch)
+    def _add(self, name: str, events: pa.Table, number: int, query: str) -> int:
+        import pyarrow.compute as pc
+
+        rows = rows_for(name, events)
         if name in self._of_others:
-            rows = rows.join(self._of_others[name], "order_id", "left_anti")
-        count = rows.count()
-        if count <= SINGLE_FILE_ROWS:
-            rows = rows.coalesce(1)
-        entry = self.tables[name].add(query, number, count, lambda directory: rows.write.parquet(directory))
-        return entry.rows
+            rows = rows.filter(pc.invert(pc.is_in(rows["order_id"], value_set=self._of_others[name])))
+        return self.tables[name].add(query, number, rows).rows
 
     def _find_rows_of_others(self, spark: SparkSession, query: str) -> None:
         for name in ORDER_TABLES:
             table = self.tables[name]
             if any(entry.query != query for entry in table.entries()):
-                self._of_others[name] = table.read(spark, without_query=query).select("order_id").distinct().persist()
+                others = table.read(spark, without_query=query).select("order_id").distinct()
+                self._of_others[name] = others.toArrow()["order_id"].combine_chunks()
 
 
 def query_id(checkpoint: str, disk: Disk) -> str:
@@ -261,7 +268,17 @@ def _arguments(argv: Sequence[str] | None) -> OrderPaidJob:
     parser.add_argument("--starting", default="earliest", choices=["earliest", "latest"])
     parser.add_argument("--read-timeout", default="120s", help="how long to try again while brokers are away")
     parser.add_argument("--master", default="local[*]")
-    return OrderPaidJob(**vars(parser.parse_args(argv)))
+    parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
+    given = vars(parser.parse_args(argv))
+    return OrderPaidJob(**{**given, "conf": dict(given["conf"])})
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    """``key=value`` to its parts."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form spark.key=value")
+    return key, value
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ import argparse
 import os
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,11 @@ import msgspec
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.runtime.disk import OsDisk, write_durably
 from gantrymq.spark.pipelines.events import CENTS_PER_POINT
-from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA
+from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA, key_and_value
 from gantrymq.spark.pipelines.tables import ORDER_TABLES, order_tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,32 +136,33 @@ def read_orders(job: ReconcileJob) -> tuple[dict[str, int], list[Order]]:
     return {str(status): count for status, count in statuses.items()}, paid
 
 
+TOPIC = "topic"
+
+
 def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], orders: Sequence[Order]) -> Report:
     """The comparison itself, on a running session."""
     from pyspark.sql import functions as f
 
-    paid = spark.createDataFrame(
-        [(order, user, int(amount)) for order, user, amount in orders],
-        "order_id string, paid_user string, paid_cents bigint",
-    ).persist()
+    paid = _paid(spark, orders).persist()
     delivered = _delivered(spark, job).persist()
-    unreadable = [row[0] for row in delivered.where("order_id is null").select("place").collect()]
-    same_user = f.col("user_id") == f.col("paid_user")
-    topic = findings(
-        paid, delivered.where("order_id is not null"), same_user & (f.col("amount_cents") == f.col("paid_cents"))
+    unreadable = [row.place for row in delivered.where("order_id is null").select("place").collect()]
+    rows = delivered.where("order_id is not null").select(
+        f.lit(TOPIC).alias("where"),
+        "order_id",
+        "user_id",
+        f.col("amount_cents").alias("amount"),
+        f.lit(1).alias("unit"),
     )
-    right: dict[str, Column] = {
-        "shipping": same_user,
-        "points": same_user & (f.col("points") == f.expr(f"paid_cents div {CENTS_PER_POINT}")),
-        "cart": same_user,
-    }
-    tables = order_tables(job.tables)
-    found = {name: findings(paid, tables[name].read(spark), right[name]) for name in ORDER_TABLES}
+    for name, table in order_tables(job.tables).items():
+        if name in ORDER_TABLES:
+            rows = rows.unionByName(_rows_of(name, table.read(spark)))
+    found = _findings(spark, paid, rows.persist())
+    topic, tables = found[TOPIC], {name: found[name] for name in ORDER_TABLES}
     totals = Totals(
-        missing=_different(one.missing for one in (topic, *found.values())),
-        doubled=_different(one.doubled for one in found.values()),
-        phantom=_different(one.phantom for one in (topic, *found.values())),
-        wrong=_different(one.wrong for one in (topic, *found.values())),
+        missing=_different(one.missing for one in found.values()),
+        doubled=_different(one.doubled for one in tables.values()),
+        phantom=_different(one.phantom for one in found.values()),
+        wrong=_different(one.wrong for one in found.values()),
         delivered_twice=len(topic.doubled),
     )
     bad = totals.missing + totals.doubled + totals.phantom + totals.wrong
@@ -171,34 +172,62 @@ def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], or
         paid=len(orders),
         topic=topic,
         unreadable=sorted(unreadable),
-        tables=found,
+        tables=tables,
         totals=totals,
     )
 
 
-def findings(paid: DataFrame, rows: DataFrame, right: Column) -> Findings:
-    """Compare rows with paid orders. ``right``: whether a row fits its order."""
+def _paid(spark: SparkSession, orders: Sequence[Order]) -> DataFrame:
+    import pyarrow as pa
+
+    names, types = ("order_id", "paid_user", "paid_cents"), (pa.string(), pa.string(), pa.int64())
+    columns = list(zip(*orders, strict=True)) or [(), (), ()]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(names)))
+
+
+def _rows_of(name: str, table: DataFrame) -> DataFrame:
+    """A table in the form in which places are compared: an amount in units of so many cents, null where it has none."""
     from pyspark.sql import functions as f
 
-    rows = rows.persist()
-    try:
-        counted = rows.groupBy("order_id").agg(f.count("*").alias("times"))
-        joined = counted.join(paid, "order_id", "full").withColumn("known", f.col("paid_user").isNotNull())
-        broken = joined.where("times is null or times > 1 or not known").select("order_id", "times", "known").collect()
-        wrong = rows.join(paid, "order_id").where(~f.coalesce(right, f.lit(False))).select("order_id").distinct()
-        return Findings(
-            rows=rows.count(),
-            missing=sorted(row.order_id for row in broken if row.times is None),
-            doubled=sorted(row.order_id for row in broken if row.times is not None and row.times > 1),
-            phantom=sorted(str(row.order_id) for row in broken if not row.known),
-            wrong=sorted(row.order_id for row in wrong.collect()),
+    amount = f.col("points") if name == "points" else f.lit(None).cast("bigint")
+    return table.select(
+        f.lit(name).alias("where"), "order_id", "user_id", amount.alias("amount"), f.lit(CENTS_PER_POINT).alias("unit")
+    )
+
+
+def _findings(spark: SparkSession, paid: DataFrame, rows: DataFrame) -> dict[str, Findings]:
+    """Compare every place with the paid orders; one grouping finds what is wrong in all of them."""
+    from pyspark.sql import functions as f
+
+    fits = (f.col("user_id") == f.col("paid_user")) & f.coalesce(
+        f.col("amount") == f.expr("paid_cents div unit"), f.lit(True)
+    )
+    known = f.col("paid_user").isNotNull()
+    seen = (
+        rows.join(paid, "order_id", "left")
+        .groupBy("where", "order_id")
+        .agg(f.count("*").alias("times"), f.first(known).alias("known"), f.min(fits).alias("right"))
+        .persist()
+    )
+    broken = seen.where("times > 1 or not known or not coalesce(right, false)").collect()
+    places = spark.createDataFrame([(name,) for name in (TOPIC, *ORDER_TABLES)], "where string")
+    absent = paid.select("order_id").crossJoin(places).join(seen, ["where", "order_id"], "left_anti").collect()
+    counts = {row["where"]: row["rows"] for row in seen.groupBy("where").agg(f.sum("times").alias("rows")).collect()}
+    return {
+        name: Findings(
+            rows=counts.get(name, 0),
+            missing=sorted(row.order_id for row in absent if row["where"] == name),
+            doubled=sorted(row.order_id for row in broken if row["where"] == name and row.times > 1),
+            phantom=sorted(row.order_id for row in broken if row["where"] == name and not row.known),
+            wrong=sorted(row.order_id for row in broken if row["where"] == name and row.known and not row.right),
         )
-    finally:
-        rows.unpersist()
+        for name in (TOPIC, *ORDER_TABLES)
+    }
 
 
-def _different(lists: object) -> int:
-    return len({order for one in lists for order in one})  # type: ignore[attr-defined]
+def _different(lists: Iterable[list[str]]) -> int:
+    return len({order for one in lists for order in one})
 
 
 def _delivered(spark: SparkSession, job: ReconcileJob) -> DataFrame:
@@ -228,8 +257,11 @@ def _arguments(argv: Sequence[str] | None) -> ReconcileJob:
     parser.add_argument("--orders-table", default="orders")
     parser.add_argument("--paid-status", default="paid", help="orders with this status were paid, whatever its case")
     parser.add_argument("--strict", action="store_true", help="also fail when the topic holds an order twice")
+    parser.add_argument("--read-timeout", default="60s", help="how long to try again while brokers are away")
     parser.add_argument("--master", default="local[*]")
-    return ReconcileJob(**vars(parser.parse_args(argv)))
+    parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
+    given = vars(parser.parse_args(argv))
+    return ReconcileJob(**{**given, "conf": dict(given["conf"])})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,17 +1,15 @@
 """Tables of Parquet files to which a micro-batch is added exactly once.
 
-    <table>/data/<query>-<batch>/part-*.parquet     rows of one batch; nobody reads them until they are named below
-    <table>/_manifest/<batch>-<query>.json          names the files of a batch; its rename is the commit
+    <table>/data/<query>-<batch>.parquet       rows of one batch; nobody reads them until they are named below
+    <table>/_manifest/<batch>-<query>.json     names the files of a batch; its rename is the commit
 
 Spark runs a batch again after a crash, with the same number and the same rows. A batch whose manifest entry exists is
-done; the files of one without it are thrown away and written again. So a crash at any line leaves the table without the
+done; the file of one without it is written again. So a crash at any line leaves the table without the
 batch or with all of it, once. One writer at a time: the writer holds the lock of the tables' directory.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +20,7 @@ from gantrymq.errors import StoreFormatUnknown
 from gantrymq.runtime.disk import Disk, OsDisk, read_whole, write_durably
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -56,36 +55,24 @@ class Table:
         manifest = f"{self.path}/_manifest"
         return [self._read_entry(f"{manifest}/{name}") for name in self.disk.list(manifest) if name.endswith(".json")]
 
-    def add(self, query: str, batch: int, rows: int, write: Callable[[str], None]) -> BatchEntry:
-        """Publish a batch, unless it is already there; ``write`` puts its Parquet files into the directory it is given.
+    def add(self, query: str, batch: int, rows: pa.Table) -> BatchEntry:
+        """Publish the rows of a batch, unless the batch is already there.
 
         On return the batch is durable. After a crash inside, the table is as before.
         """
         done = self.entry(query, batch)
         if done is not None:
             return done
-        name = f"data/{query}-{batch:010d}"
-        directory = Path(self.path) / name
-        shutil.rmtree(directory, ignore_errors=True)
-        files: list[str] = []
-        if rows:
-            write(str(directory))
-            files = sorted(f"{name}/{part.name}" for part in directory.glob("*.parquet"))
-            self._make_durable(directory, files)
-        entry = BatchEntry(query=query, batch=batch, rows=rows, files=tuple(files))
+        files: tuple[str, ...] = ()
+        if len(rows):
+            name = f"data/{query}-{batch:010d}.parquet"
+            self.disk.make_dirs(f"{self.path}/data")
+            write_durably(self.disk, f"{self.path}/{name}", parquet(rows))
+            files = (name,)
+        entry = BatchEntry(query=query, batch=batch, rows=len(rows), files=files)
         self.disk.make_dirs(f"{self.path}/_manifest")
         write_durably(self.disk, self._entry_path(query, batch), msgspec.json.encode(entry))
         return entry
-
-    def _make_durable(self, directory: Path, files: list[str]) -> None:
-        for file in files:
-            opened = self.disk.open(f"{self.path}/{file}")
-            try:
-                opened.sync()
-            finally:
-                opened.close()
-        self.disk.sync_dir(str(directory))
-        self.disk.sync_dir(str(directory.parent))
 
     def _entry_path(self, query: str, batch: int) -> str:
         return f"{self.path}/_manifest/{batch:010d}-{query}.json"
@@ -107,6 +94,16 @@ class Table:
         if not files:
             return spark.createDataFrame([], schema=self.schema)
         return spark.read.schema(self.schema).parquet(*files)
+
+
+def parquet(rows: pa.Table) -> bytes:
+    """The rows as a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
 
 
 SCHEMAS = {

@@ -1,0 +1,171 @@
+"""The comparison is honest: it names exactly the orders that were dropped, doubled or invented."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gantrymq.errors import ConfigError
+from gantrymq.message.queues import MessageQueue
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.spark.pipelines.reconcile import ReconcileJob, Report, read_orders
+from gantrymq.spark.pipelines.tables import order_tables
+from tests.spark.fakes import FakeBroker
+from tests.spark.log_server import LogServer
+from tests.spark.pipelines.test_order_paid import TOPIC, deliver, event, process
+
+ORDERS = 60
+
+
+def write_orders(path: Path) -> None:
+    """Orders 0 to 59 are paid, 100 to 104 rolled back."""
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "CREATE TABLE orders (order_id TEXT PRIMARY KEY, user_id TEXT, amount_cents INTEGER, status TEXT)"
+        )
+        for number in [*range(ORDERS), *range(100, 105)]:
+            one, status = event(number), "PAID" if number < ORDERS else "CANCELLED"
+            database.execute(
+                "INSERT INTO orders VALUES (?, ?, ?, ?)", (one.order_id, one.user_id, one.amount_cents, status)
+            )
+
+
+def job_at(where: Path, address: str = "127.0.0.1:1", **changes: Any) -> ReconcileJob:
+    settings = {"orders_db": f"{where}/orders.sqlite", "tables": f"{where}/out", **changes}
+    return ReconcileJob(name_servers=address, topic=TOPIC, **settings)
+
+
+def test_orders_by_status(tmp_path: Path) -> None:
+    write_orders(tmp_path / "orders.sqlite")
+    statuses, paid = read_orders(job_at(tmp_path))
+    assert statuses == {"CANCELLED": 5, "PAID": 60}
+    assert len(paid) == 60
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"orders_db": "nowhere.sqlite"}, "there is no order database"),
+        ({"orders_table": "x; DROP"}, "is no table name"),
+        ({"orders_table": "purchases"}, "needs a table purchases with the columns order_id"),
+    ],
+)
+def test_a_database_that_cannot_be_read(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    write_orders(tmp_path / "orders.sqlite")
+    with pytest.raises(ConfigError, match=message):
+        read_orders(job_at(tmp_path, **changes))
+
+
+@pytest.fixture(scope="module")
+def world(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, LogServer]]:
+    """Everything processed and nothing wrong, except that producers repeated themselves."""
+    where = tmp_path_factory.mktemp("reconcile")
+    write_orders(where / "orders.sqlite")
+    with LogServer(FakeBroker(answers_at_most=5000)) as server:
+        for number in range(3):
+            server.broker.logs[MessageQueue(TOPIC, "broker-a", number)] = {}
+        deliver(server.broker, [*range(ORDERS), 3, 4])
+        process(spark, server, where)
+        yield where, server
+
+
+def reconciled(spark: Any, job: ReconcileJob) -> Report:
+    from gantrymq.spark.pipelines.reconcile import compare
+
+    return compare(spark, job, *read_orders(job))
+
+
+@pytest.mark.spark
+def test_all_agree(spark: Any, world: tuple[Path, LogServer]) -> None:
+    where, server = world
+    report = reconciled(spark, job_at(where, server.address))
+    assert report.ok
+    assert report.paid == 60
+    assert report.topic.rows == 62 and report.topic.doubled == ["o-0003", "o-0004"]
+    assert {name: found.rows for name, found in report.tables.items()} == {"shipping": 60, "points": 60, "cart": 60}
+    assert report.totals.delivered_twice == 2
+    assert not reconciled(spark, job_at(where, server.address, strict=True)).ok
+
+
+def tampered(where: Path, name: str, change: Any) -> Any:
+    """Rewrite the files of a table by ``change`` (rows in, rows out); returns what undoes it."""
+    table = order_tables(f"{where}/out", OsDisk())[name]
+    (path,) = [Path(table.path) / file for entry in table.entries() for file in entry.files]
+    before = path.read_bytes()
+    original = pq.read_table(path)
+    pq.write_table(pa.Table.from_pylist(change(original.to_pylist()), schema=original.schema), path)
+    return lambda: path.write_bytes(before)
+
+
+@pytest.mark.spark
+def test_what_was_dropped_doubled_and_invented_is_named(spark: Any, world: tuple[Path, LogServer]) -> None:
+    where, server = world
+
+    def shipping(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        kept = [row for row in rows if row["order_id"] != "o-0007"]
+        doubled = next(row for row in rows if row["order_id"] == "o-0011")
+        return [*kept, doubled, {**doubled, "order_id": "o-9999"}, {**doubled, "order_id": "o-0102"}]
+
+    def points(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**row, "points": row["points"] + (row["order_id"] == "o-0020")} for row in rows]
+
+    undo = [tampered(where, "shipping", shipping), tampered(where, "points", points)]
+    try:
+        report = reconciled(spark, job_at(where, server.address))
+    finally:
+        for step in undo:
+            step()
+    found = report.tables["shipping"]
+    assert not report.ok
+    assert (found.missing, found.doubled, found.phantom) == (["o-0007"], ["o-0011"], ["o-0102", "o-9999"])
+    assert report.tables["points"].wrong == ["o-0020"]
+    cart = report.tables["cart"]
+    assert (cart.missing, cart.doubled, cart.phantom, cart.wrong) == ([], [], [], [])
+    totals = report.totals
+    assert (totals.missing, totals.doubled, totals.phantom, totals.wrong) == (1, 1, 2, 1)
+
+
+@pytest.mark.spark
+def test_the_topic_is_compared_too(spark: Any, world: tuple[Path, LogServer]) -> None:
+    """A rolled-back order in the topic, an order that never arrived, and a message that is no event."""
+    where, server = world
+    queue = MessageQueue(TOPIC, "broker-a", 0)
+    with sqlite3.connect(where / "orders.sqlite") as database:
+        database.execute("INSERT INTO orders VALUES ('o-7777', 'u', 1, 'paid')")
+    log = dict(server.broker.logs[queue])
+    server.broker.append(queue, event(101).to_body())
+    server.broker.append(queue, b"junk")
+    try:
+        report = reconciled(spark, job_at(where, server.address))
+    finally:
+        server.broker.logs[queue] = log
+        with sqlite3.connect(where / "orders.sqlite") as database:
+            database.execute("DELETE FROM orders WHERE order_id = 'o-7777'")
+    assert (report.topic.missing, report.topic.phantom) == (["o-7777"], ["o-0101"])
+    assert report.unreadable == [f"{TOPIC}/broker-a/0/{len(log) + 1}"]
+    assert report.totals.missing == 1 and report.totals.phantom == 1
+
+
+@pytest.mark.spark
+def test_the_command(spark: Any, world: tuple[Path, LogServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program's exit status and its report, on the session that is already running."""
+    from gantrymq.spark.pipelines import reconcile
+
+    where, server = world
+    monkeypatch.setattr(type(spark), "stop", lambda self: None)
+    arguments = [
+        "--orders-db", f"{where}/orders.sqlite", "--tables", f"{where}/out", "--name-servers", server.address,
+        "--topic", TOPIC, "--json", f"{where}/report.json",
+    ]  # fmt: skip
+    assert reconcile.main(arguments) == 0
+    report = json.loads((where / "report.json").read_text())
+    assert report["ok"] is True and report["tables"]["points"]["missing"] == []
+    assert reconcile.main([*arguments, "--strict"]) == 1
+    assert reconcile.main([*arguments, "--orders-db", "nowhere"]) == 2

