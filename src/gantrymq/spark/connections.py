@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from enum import Enum
-from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from gantrymq.message.queues import MessageQueue
 
@@ -80,7 +79,10 @@ class ProcessConnections:
     def reader(self, name_servers: str) -> QueueReader:
         self._after_fork()
         if name_servers not in self._readers:
-            consumer = _client().PullConsumer(None, name_servers=name_servers)
+            # Imported when first used: a process that only looks up formats pays nothing for it.
+            from gantrymq.client.sync import PullConsumer
+
+            consumer = PullConsumer(name_servers=name_servers)
             consumer.start()
             self._readers[name_servers] = consumer
         return self._readers[name_servers]
@@ -88,16 +90,12 @@ class ProcessConnections:
     def lister(self, name_servers: str) -> TopicLister:
         self._after_fork()
         if name_servers not in self._listers:
-            self._listers[name_servers] = _client().Admin(name_servers)
+            from gantrymq.client.sync import Admin
+
+            admin = Admin(name_servers)
+            admin.start()
+            self._listers[name_servers] = admin
         return self._listers[name_servers]
-
-
-def _client() -> Any:
-    # Imported when first used: a process that only plans or looks up formats pays nothing for it.
-    try:
-        return import_module("gantrymq.client.sync")
-    except ImportError:
-        return import_module("gantrymq.spark.interim")
 
 
 OF_THIS_PROCESS: Final = ProcessConnections()
