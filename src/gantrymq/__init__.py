@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gantrymq.client.sync import Admin as Admin
     from gantrymq.client.sync import Producer as Producer
     from gantrymq.client.sync import PullConsumer as PullConsumer
+    from gantrymq.client.sync import PushConsumer as PushConsumer
     from gantrymq.client.sync import TransactionProducer as TransactionProducer
     from gantrymq.errors import GantryError as GantryError
     from gantrymq.message.message import Message as Message
@@ -42,6 +43,7 @@ _HOMES = {
     "PullConsumer": "client.sync",
     "PullResult": "client.results",
     "PullStatus": "client.results",
+    "PushConsumer": "client.sync",
     "QueueStats": "client.admin",
     "RawPull": "client.results",
     "SendResult": "client.results",

@@ -5,6 +5,7 @@ from gantrymq.client.config import ProducerConfig, PullConfig, PushConfig, Trans
 from gantrymq.client.listener import TransactionListener
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
+from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.results import (
     ConsumeStatus,
     PullResult,
@@ -35,6 +36,7 @@ __all__ = [
     "PullResult",
     "PullStatus",
     "PushConfig",
+    "PushConsumer",
     "QueueStats",
     "RawPull",
     "SendResult",

@@ -17,7 +17,7 @@ from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.route import BrokerData, QueueData, TopicRoute
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, encode_request, encode_response
-from gantrymq.protocol.headers.consumer import QueryConsumerOffset, UpdateConsumerOffset
+from gantrymq.protocol.headers.consumer import QueryConsumerOffset, UnregisterClient, UpdateConsumerOffset
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.pull import (
     GetMaxOffset,
@@ -70,12 +70,11 @@ class ScriptedBroker:
         self.requests: list[Command] = []
         self.sessions: list[Session] = []
         self.script: dict[int, list[Answer]] = {}
-        self.members: list[str] = []
-        self.language: str | None = "PYTHON"
+        self.members: dict[str, None] = {}
         self.position = 0
         own: dict[int, Answer] = {
             RequestCode.HEART_BEAT: self.heartbeat,
-            RequestCode.UNREGISTER_CLIENT: lambda session, command: encode_response(command, 0),
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
             RequestCode.SEND_MESSAGE_V2: self.send,
             RequestCode.SEND_BATCH_MESSAGE: self.send_batch,
             RequestCode.PULL_MESSAGE: self.pull,
@@ -116,7 +115,14 @@ class ScriptedBroker:
     # The usual answers.
 
     def heartbeat(self, session: Session, command: Command) -> bytes:
-        self.beats.append(HeartbeatData.decode(command.body))
+        beat = HeartbeatData.decode(command.body)
+        self.beats.append(beat)
+        if beat.consumer_data_set:
+            self.members[beat.client_id] = None
+        return encode_response(command, 0)
+
+    def unregister(self, session: Session, command: Command) -> bytes:
+        self.members.pop(command.header(UnregisterClient).client_id, None)
         return encode_response(command, 0)
 
     def _store(self, topic: str, queue_id: int, body: bytes, text: str, sys_flag: int, flag: int) -> tuple[str, int]:
@@ -210,8 +216,7 @@ class ScriptedBroker:
         return encode_response(command, 0)
 
     def list_members(self, session: Session, command: Command) -> bytes:
-        known = {beat.client_id for beat in self.beats if beat.consumer_data_set}
-        return encode_response(command, 0, body=ConsumerIdList(consumer_id_list=self.members or sorted(known)).encode())
+        return encode_response(command, 0, body=ConsumerIdList(consumer_id_list=list(self.members)).encode())
 
     def check(self, number: int, commit_log_offset: int | None = None) -> None:
         """Ask the newest connection about half ``number``, as if from the log offset given."""

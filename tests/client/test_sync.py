@@ -60,7 +60,7 @@ def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
     raise AssertionError(f"did not happen within {seconds} s")
 
 
-@pytest.mark.parametrize("name", ["Producer", "TransactionProducer", "PullConsumer", "Admin"])
+@pytest.mark.parametrize("name", ["Producer", "TransactionProducer", "PullConsumer", "PushConsumer", "Admin"])
 def test_signatures_equal_the_async_ones(name: str) -> None:
     blocking, other = getattr(sync, name), getattr(aio, name)
     steps = {"begin", "finish", "interrupted"}
@@ -100,6 +100,20 @@ def test_send_pull_and_batch() -> None:
         consumer.commit(queue, 3)
         assert consumer.committed(queue) == 3 and consumer.min_offset(queue) == 0
         assert producer.client_id and producer.group == "pg"
+
+
+def test_push_consumer_delivers_in_threads() -> None:
+    seen: list[bytes] = []
+    with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
+        peers.topics["%RETRY%cg"] = 1
+        consumer = gantrymq.PushConsumer(
+            "cg", name_servers=peers.address, listener=lambda messages: seen.extend(m.body for m in messages)
+        )
+        with consumer.subscribe("T", "A || B"):
+            assert len(consumer.assigned) == 5 and consumer.client_id
+            for number in range(10):
+                producer.send(Message("T", b"%d" % number, tags="A"))
+            until(lambda: len(seen) == 10)
 
 
 def test_send_async_gives_futures() -> None:

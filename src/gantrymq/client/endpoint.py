@@ -14,7 +14,7 @@ from gantrymq.client.config import ClientConfig
 from gantrymq.client.routes import NameServers, Routes
 from gantrymq.errors import Closed, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import Command, Header, encode_request
+from gantrymq.protocol.command import Command, Header, encode_request, encode_response
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.remoting.client import RemotingClient
@@ -223,6 +223,13 @@ class Endpoint:
                 return False
             await self.clock.sleep(0.005)
         return True
+
+
+def decline(channel: ClientChannel, command: Command) -> None:
+    """Answer a broker's question that this client does not understand, so that nobody waits for it."""
+    if not command.is_response and not command.is_one_way:
+        remark = f" request type {command.code} not supported"
+        channel.send(encode_response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
 
 
 def ignore_outcome(answer: asyncio.Future[Command]) -> None:

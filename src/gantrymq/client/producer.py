@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from gantrymq.client.config import ProducerConfig, settings_of
 from gantrymq.client.delivery import Delivery
-from gantrymq.client.endpoint import Doors, Endpoint
+from gantrymq.client.endpoint import Doors, Endpoint, decline
 from gantrymq.client.heartbeat import Heartbeats
 from gantrymq.client.results import SendResult
 from gantrymq.client.send_frame import SendFrames, properties_text
@@ -248,7 +248,7 @@ class Producer:
         self._heartbeats.greet(channel)
 
     def _pushed(self, channel: ClientChannel, command: Command) -> None:
-        """Brokers push nothing to a plain producer that it must answer."""
+        decline(channel, command)
 
 
 def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:

@@ -13,8 +13,9 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from gantrymq.client import admin, portal, producer, pull_consumer, transaction_producer
+from gantrymq.client import admin, portal, producer, pull_consumer, push_consumer, transaction_producer
 from gantrymq.client.admin import DEFAULT_QUEUES, QueueStats
+from gantrymq.client.consume_pool import MessageListener
 from gantrymq.client.endpoint import Doors
 from gantrymq.client.listener import Outcome, TransactionListener, call_blocking, is_async
 from gantrymq.client.pulling import DEFAULT_MAX_BYTES
@@ -23,6 +24,7 @@ from gantrymq.errors import Closed, UsedAfterFork
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 
 T = TypeVar("T")
@@ -257,6 +259,46 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the group's progress: everything below ``offset`` is done."""
         self._call(self._client.commit, queue, offset)
+
+
+class PushConsumer(Blocking["push_consumer.PushConsumer"]):
+    """Delivers messages to a listener, in threads; see ``gantrymq.aio.PushConsumer``.
+
+    ``start`` returns when the group is joined; the listener then runs until ``close``. An ``async def`` listener runs
+    on the client's own thread.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        name_servers: str | Iterable[str],
+        listener: MessageListener,
+        from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
+        doors: Doors | None = None,
+        **settings: Any,
+    ) -> None:
+        """``from_where``: where the group begins in queues it has never read. ``settings``: fields of PushConfig."""
+        super().__init__(
+            push_consumer.PushConsumer(
+                group, name_servers=name_servers, listener=listener, from_where=from_where, doors=doors, **settings
+            )
+        )
+
+    def subscribe(self, topic: str, tags: str = "*") -> Self:
+        """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``. Before ``start``."""
+        self._client.subscribe(topic, tags)
+        return self
+
+    @property
+    def client_id(self) -> str:
+        """How brokers name this client; empty before the first connection."""
+        return self._client.client_id
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """The queues this member reads now, retry topic included."""
+        return self._client.assigned
 
 
 class Admin(Blocking["admin.Admin"]):

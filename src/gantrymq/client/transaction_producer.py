@@ -238,6 +238,8 @@ class TransactionProducer(Producer):
     def _pushed(self, channel: ClientChannel, command: Command) -> None:
         if command.code == RequestCode.CHECK_TRANSACTION_STATE and self._checks is not None:
             self._checks.asked(channel, command)
+        else:
+            super()._pushed(channel, command)
 
 
 def _result(
