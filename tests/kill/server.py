@@ -1,0 +1,101 @@
+"""``gantry server`` as a process of its own, started, killed with SIGKILL and started again on the same store."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+START_SECONDS = 30.0
+PR_SET_PDEATHSIG = 1
+
+CONF = """\
+brokerName=broker-kill
+brokerIP1=127.0.0.1
+listenPort={broker_port}
+namesrvAddr=127.0.0.1:{name_server_port}
+storePathRootDir={store}
+flushDiskType={flush}
+mappedFileSizeCommitLog=8388608
+mappedFileSizeConsumeQueue=60000
+maxHashSlotNum=5000
+maxIndexNum=20000
+transactionTimeOut=1000
+transactionCheckInterval=1000
+transactionCheckMax=5
+"""
+"""Small files, so that kills also meet the moments when a file is full; short times, so that checks happen."""
+
+
+class Server:
+    """One store and the process that serves it."""
+
+    def __init__(self, root: Path, flush: str) -> None:
+        self.store = root / "store"
+        self.log = root / "server.log"
+        self._conf = root / "broker.conf"
+        self.name_server_port, self.broker_port = _free_ports(2)
+        self.name_servers = f"127.0.0.1:{self.name_server_port}"
+        root.mkdir(parents=True, exist_ok=True)
+        self._conf.write_text(
+            CONF.format(
+                broker_port=self.broker_port, name_server_port=self.name_server_port, store=self.store, flush=flush
+            )
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Start it and wait until it listens; returns the seconds that took."""
+        command = [sys.executable, "-m", "gantrymq.cli.main", "server", "-c", str(self._conf)]
+        command += ["--name-server-port", str(self.name_server_port)]
+        begin = time.monotonic()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+        while not (_listens(self.broker_port) and _listens(self.name_server_port)):
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the server ended with status {self._process.returncode}; see {self.log}")
+            if time.monotonic() - begin > START_SECONDS:
+                raise RuntimeError(f"the server did not listen within {START_SECONDS:.0f} s; see {self.log}")
+            time.sleep(0.02)
+        return time.monotonic() - begin
+
+    def kill(self) -> None:
+        """SIGKILL; harmless when it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """An orderly stop."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(timeout=START_SECONDS)
+            self._process = None
+
+
+def _die_with_parent() -> None:
+    """Ctrl-C, a crash or a kill of the test leaves no server behind."""
+    os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
