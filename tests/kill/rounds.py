@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from gantrymq.errors import GantryError
 from gantrymq.message import flags
 from gantrymq.protocol.stored_message import pack_host
 from gantrymq.runtime.clock import SystemClock
@@ -55,7 +54,6 @@ async def run(
     root: Path, rounds: int, seed: int, *, flush: str = "SYNC_FLUSH", say: Callable[[str], None] = lambda line: None
 ) -> Outcome:
     """``rounds`` kills at moments that ``seed`` decides; stops at the first round with a violation."""
-    chance = random.Random(seed)
     ledger = Ledger()
     server = Server(root, flush)
     outcome = Outcome(seed, rounds, flush)
@@ -65,30 +63,10 @@ async def run(
         outcome.slowest_start_seconds = server.start()
         await reader.start()
         await workload.start()
-        for number in range(1, rounds + 1):
-            await asyncio.sleep(chance.uniform(0.2, 2.0))
-            server.kill()
-            promised = ledger.confirmed()
-            started = await asyncio.to_thread(server.start)
-            outcome.slowest_start_seconds = max(outcome.slowest_start_seconds, started)
-            await reader.wait_until(lambda: all(entry.delivered for entry in promised), CATCH_UP_SECONDS)  # noqa: B023
-            lost = [entry.number for entry in promised if not entry.delivered]
-            outcome.violations = ledger.violations() + [f"acknowledged message {number} is lost" for number in lost]
-            say(
-                f"round {number}/{rounds}: {len(promised)} acknowledged, {reader.read} delivered, up in {started:.2f} s"
-            )
-            if outcome.violations:
-                break
-        await workload.stop_sending()
-        say("waiting for the check-backs of what was left open")
-        await reader.wait_until(lambda: not ledger.missing(), SETTLE_SECONDS)
-        await asyncio.sleep(QUIET_SECONDS)
-        await reader.catch_up()
-        outcome.violations = ledger.violations()
-        outcome.violations += [f"message {entry.number} ({entry.plan.value}) is lost" for entry in ledger.missing()]
-    except (GantryError, OSError) as error:
-        outcome.violations.append(f"the run broke off: {error}")
-        raise
+        await _kill_again_and_again(server, ledger, reader, outcome, say)
+        if not outcome.violations:
+            say("waiting for the check-backs of what was left open")
+            await _settle(workload, ledger, reader, outcome)
     finally:
         await workload.close()
         await reader.close()
@@ -98,6 +76,33 @@ async def run(
     outcome.delivered, outcome.checked = reader.read, workload.listener.checked
     outcome.plans = {plan.value: sum(entry.plan is plan for entry in ledger.entries) for plan in Plan}
     return outcome
+
+
+async def _kill_again_and_again(
+    server: Server, ledger: Ledger, reader: Reader, outcome: Outcome, say: Callable[[str], None]
+) -> None:
+    chance = random.Random(outcome.seed)
+    for number in range(1, outcome.rounds + 1):
+        await asyncio.sleep(chance.uniform(0.2, 2.0))
+        server.kill()
+        promised = ledger.confirmed()
+        started = await asyncio.to_thread(server.start)
+        outcome.slowest_start_seconds = max(outcome.slowest_start_seconds, started)
+        await reader.wait_until(lambda waited=promised: all(entry.delivered for entry in waited), CATCH_UP_SECONDS)
+        lost = [entry.number for entry in promised if not entry.delivered]
+        outcome.violations = ledger.violations() + [f"acknowledged message {number} is lost" for number in lost]
+        say(f"round {number}/{outcome.rounds}: {len(promised)} acknowledged, {reader.read} delivered, {started:.2f} s")
+        if outcome.violations:
+            return
+
+
+async def _settle(workload: Workload, ledger: Ledger, reader: Reader, outcome: Outcome) -> None:
+    await workload.stop_sending()
+    await reader.wait_until(lambda: not ledger.missing(), SETTLE_SECONDS)
+    await asyncio.sleep(QUIET_SECONDS)
+    await reader.catch_up()
+    outcome.violations = ledger.violations()
+    outcome.violations += [f"message {entry.number} ({entry.plan.value}) is lost" for entry in ledger.missing()]
 
 
 def doubled_finals(root: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -125,10 +126,8 @@ class Reader:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
-            try:
+            with contextlib.suppress(GantryError):  # the server may be just starting
                 await self.catch_up()
-            except GantryError:
-                pass  # the server is just starting
             if done():
                 return True
             if loop.time() > deadline:
