@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.transaction_checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN
+from gantrymq.broker.transaction_checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN, OUTSTANDING_PER_PRODUCER
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
@@ -288,6 +288,30 @@ def test_a_burst_is_spread_over_turns_of_the_loop(lab: Lab) -> None:
         lab.half()
     lab.clock.advance(6)
     assert len({header.tran_state_table_offset for header, _ in session.checks()}) == halves
+
+
+def test_x6_no_more_checks_are_outstanding_than_a_producer_can_keep_in_mind(lab: Lab) -> None:
+    """A client that is given more drops them or answers UNKNOWN, and its halves would be parked unasked."""
+    halves = {half.place[0]: half for half in (lab.half() for _ in range(2 * OUTSTANDING_PER_PRODUCER + 100))}
+    lab.clock.advance(3600)
+    session = lab.online()
+    lab.clock.advance(0.01)
+    assert len(session.checks()) == OUTSTANDING_PER_PRODUCER
+    for number, (header, _) in enumerate(session.checks()[:100]):
+        half = halves[header.tran_state_table_offset]
+        lab.end(session, half, [8, 12, 0][number % 3], check=True, one_way=True)
+    lab.clock.advance(0.01)
+    assert len(session.checks()) == OUTSTANDING_PER_PRODUCER + 100
+    lab.clock.advance(30.1)  # the deadline of the others has passed
+    assert len({header.tran_state_table_offset for header, _ in session.checks()}) > OUTSTANDING_PER_PRODUCER + 100
+    asked = 0
+    while session.checks()[asked:]:
+        for header, _ in session.checks()[asked:]:
+            asked += 1
+            lab.end(session, halves[header.tran_state_table_offset], 12, check=True, one_way=True)
+        lab.clock.advance(0.01)
+    lab.clock.advance(100)
+    assert len(lab.desk.table) == 0
 
 
 def test_g47_a_half_that_cannot_be_read_does_not_stop_the_others(lab: Lab) -> None:

@@ -32,7 +32,7 @@ def test_g8_a_commit_delivers_one_message_and_one_op(lab: Lab, session: LabSessi
     assert final.body == b"paid"
     assert flags.transaction_type(final.sys_flag) == flags.COMMITTED
     assert final.prepared_transaction_offset == half.place[1]
-    assert op.body == b"0,"
+    assert op.body == b"0"
     assert op.log_offset == final.log_offset + final.size
     assert len(lab.desk.table) == 0
 
@@ -50,7 +50,7 @@ def test_g10_a_rollback_delivers_nothing(lab: Lab, session: LabSession) -> None:
     ended = lab.roll_back(session, lab.half())
     assert (ended.code, ended.remark) == (ResponseCode.SUCCESS, "")
     assert lab.delivered() == []
-    assert [op.body for op in lab.ops()] == [b"0,"]
+    assert [op.body for op in lab.ops()] == [b"0"]
 
 
 def test_a_one_way_end_is_executed_and_not_answered(lab: Lab, session: LabSession) -> None:

@@ -11,18 +11,19 @@ COMBINATIONS = list(product(*FACTS.values()))
 
 
 @pytest.mark.parametrize("facts", COMBINATIONS)
-def test_exactly_one_row_matches(facts: tuple[State, bool, bool, bool, bool, bool, bool]) -> None:
+def test_exactly_one_row_matches(facts: tuple[State, bool, bool, bool, bool, bool, bool, bool]) -> None:
     assert POLICY.matching(facts) == [decide(*facts)]
 
 
 @pytest.mark.parametrize("facts", COMBINATIONS)
-def test_promises_hold(facts: tuple[State, bool, bool, bool, bool, bool, bool]) -> None:
-    state, immune, outstanding, exhausted, too_old, asked, online = facts
+def test_promises_hold(facts: tuple[State, bool, bool, bool, bool, bool, bool, bool]) -> None:
+    state, immune, outstanding, exhausted, too_old, asked, online, crowded = facts
     verdict = decide(*facts)
     if verdict is Verdict.CHECK:
         assert state is State.OPEN and online, "a check needs an open half and a live producer"
         assert not immune, "a check is never sent before the immunity ends"
         assert not outstanding, "one check at a time"
+        assert not crowded, "X6: no more checks than the producers can keep in mind"
     if verdict in (Verdict.PARK_OLD, Verdict.PARK_UNKNOWN):
         assert state is State.OPEN and not outstanding and not immune, "nobody loses a half that may still be decided"
         assert exhausted or too_old

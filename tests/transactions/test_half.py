@@ -61,9 +61,9 @@ def test_g50_a_final_message_equals_what_was_sent() -> None:
 
 
 @pytest.mark.parametrize("decision", [Decision.COMMITTED, Decision.ROLLED_BACK, Decision.PARKED])
-def test_an_op_names_every_copy_and_remembers_the_decision_in_its_flag(decision: Decision) -> None:
-    record = half.op_record([2, 8, 9], decision, 99, HOST)
-    assert (record.topic, record.queue_id, record.body) == (OP, 0, b"2,8,9,")
+def test_an_op_is_readable_by_every_apache_version_and_remembers_the_decision_in_its_flag(decision: Decision) -> None:
+    record = half.op_record(29, decision, 99, HOST)
+    assert (record.topic, record.queue_id, record.body) == (OP, 0, b"29")
     assert properties.decode(record.properties) == {"TAGS": "d", "WAIT": "true"}
     assert Decision.of_op(record.flag) is decision
     assert record.sys_flag == 0
@@ -74,9 +74,9 @@ def test_op_bodies_of_all_versions_are_read(body: bytes, offsets: list[int]) -> 
     assert half.parse_op(body) == offsets
 
 
-@given(st.lists(st.integers(0, 2**62), max_size=20))
-def test_op_bodies_round_trip(offsets: list[int]) -> None:
-    assert half.parse_op(half.op_record(offsets, Decision.COMMITTED, 0, HOST).body) == offsets
+@given(st.integers(0, 2**62))
+def test_op_bodies_round_trip(offset: int) -> None:
+    assert half.parse_op(half.op_record(offset, Decision.COMMITTED, 0, HOST).body) == [offset]
 
 
 @pytest.mark.parametrize("name", sorted(properties.DELAYS))

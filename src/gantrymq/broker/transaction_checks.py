@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import Final
 
 from gantrymq.broker.transaction_counts import TransactionCounts
@@ -34,6 +35,10 @@ MAX_BACKOFF_S: Final = 60.0
 BUSY_RETRY_S: Final = 0.5
 """Until the next try when the only producers online do not read what they were sent."""
 
+OUTSTANDING_PER_PRODUCER: Final = 1_000
+"""Checks that may wait for their answers, per live producer of a group. Clients keep 2,000 in mind; more than that they
+drop (Apache's) or answer UNKNOWN (ours), which would count as asked (X6)."""
+
 AGE_LIMIT_GRACE_S: Final = 600.0
 """After its start a broker parks nothing for its age: producers must have had time to connect and answer."""
 
@@ -64,6 +69,10 @@ class TransactionChecks:
         self._due = DueTimes(self._is_due_then)
         self._lonely: dict[str, set[int]] = {}
         """Halves that found nobody of their group online."""
+        self._outstanding: dict[str, int] = {}
+        """Checks sent and not answered, by group."""
+        self._crowded: dict[str, deque[int]] = {}
+        """Halves that wait for their turn, by group."""
         self._warned_at: dict[str, float] = {}
         self._started_at = clock.monotonic()
         self._timer: Timer | None = None
@@ -100,6 +109,33 @@ class TransactionChecks:
                     half.lonely = 0
                     self._schedule(half, now)
 
+    def answered(self, half: OpenHalf) -> None:
+        """The check of a half needs no answer any more: whoever waits longest has the turn now."""
+        half.answer_deadline = 0.0
+        if not half.has_turn:
+            return
+        half.has_turn = False
+        group = half.group
+        crowded = self._crowded.get(group)
+        while crowded:
+            following = self._table.get(crowded.popleft())
+            if following is not None:
+                following.has_turn = True
+                self._schedule(following, self._clock.monotonic())
+                return
+        self._crowded.pop(group, None)
+        left = self._outstanding[group] - 1
+        if left:
+            self._outstanding[group] = left
+        else:
+            del self._outstanding[group]
+
+    def _is_crowded(self, half: OpenHalf) -> bool:
+        outstanding = self._outstanding.get(half.group, 0)
+        if half.has_turn or outstanding < OUTSTANDING_PER_PRODUCER:
+            return False
+        return outstanding >= OUTSTANDING_PER_PRODUCER * len(self._producers.members(half.group))
+
     def _is_due_then(self, queue_offset: int, due: float) -> bool:
         half = self._table.get(queue_offset)
         return half is not None and half.due == due
@@ -132,6 +168,8 @@ class TransactionChecks:
         age_ms = self._clock.wall_ms() - half.stored_at
         immune = now < half.immune_until
         outstanding = now < half.answer_deadline
+        if half.answer_deadline and not outstanding:
+            self.answered(half)
         may_ask = half.state is State.OPEN and not immune and not outstanding
         session = self._producers.pick(half.group) if may_ask else None
         too_old = (
@@ -139,10 +177,16 @@ class TransactionChecks:
         )  # fmt: skip
         verdict = decide(
             half.state, immune, outstanding, half.unknown_answers >= self._config.check_max, too_old,
-            half.times_asked > 0, session is not None,
+            half.times_asked > 0, session is not None, self._is_crowded(half),
         )  # fmt: skip
         if verdict is Verdict.CHECK and session is not None:
             self._ask(half, session, now)
+            return
+        if not outstanding:
+            self.answered(half)
+        if verdict is Verdict.WAIT_TURN:
+            self._crowded.setdefault(half.group, deque()).append(half.queue_offset)
+            self._schedule(half, now + self._interval_s)
         elif verdict is Verdict.NOBODY_ONLINE:
             self._wait_for_producer(half, now)
         elif verdict is Verdict.PARK_UNKNOWN or verdict is Verdict.PARK_OLD:
@@ -163,12 +207,16 @@ class TransactionChecks:
             frame = self._check_request(half, session)
         except CorruptRecord as error:
             log.error("half message %d cannot be checked: %s", half.queue_offset, error)
+            self.answered(half)
             self._schedule(half, now + MAX_BACKOFF_S)
             return
         session.send(frame)
         half.times_asked += 1
         half.lonely = 0
         half.answer_deadline = now + self._interval_s
+        if not half.has_turn:
+            half.has_turn = True
+            self._outstanding[half.group] = self._outstanding.get(half.group, 0) + 1
         self._counts.checks_sent += 1
         self._schedule(half, half.answer_deadline)
 

@@ -76,7 +76,7 @@ class TransactionDesk:
             self._store, table, self._endings, self._producers, self._clock, self._config, self.counts
         )
         self._ends = EndTransactionProcessor(
-            self._store, table, self._endings, self._topics, self._may_speak_for, self.counts
+            self._store, table, self._endings, self._topics, self._may_speak_for, self.checks.answered, self.counts
         )
 
     def rebuild(self) -> None:
@@ -91,7 +91,11 @@ class TransactionDesk:
         if found.missing_ops:
             now_ms = self._clock.wall_ms()
             self._store.append(
-                [op_record(offsets, decision, now_ms, self._host) for offsets, decision in found.missing_ops]
+                [
+                    op_record(offset, decision, now_ms, self._host)
+                    for offsets, decision in found.missing_ops
+                    for offset in offsets
+                ]
             )
         for half in found.table:
             self.checks.watch(half)

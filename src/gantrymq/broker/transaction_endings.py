@@ -21,9 +21,9 @@ log = logging.getLogger("gantrymq.transactions")
 class TransactionEndings:
     """The one place that ends a transaction.
 
-    Whatever ends it, its records go to the log in one append: the op message alone, or the final or parked message
-    with the op message behind it. What a crash leaves of that is either nothing (the half is open) or a message
-    without its op, which the next start completes.
+    Whatever ends it, its records go to the log in one append: the op message alone (one per copy of the half), or the
+    final or parked message with the op message behind it. What a crash leaves of that is either nothing (the half is
+    open) or a message without its op, which the next start completes.
     """
 
     def __init__(
@@ -54,11 +54,15 @@ class TransactionEndings:
         self, half: OpenHalf, event: Event, decision: Decision, message: NewRecord | None, then: Waiting | None
     ) -> None:
         invariant(half.state is State.OPEN, "only an open half is decided")
-        op = op_record(half.queue_offsets(), decision, self._clock.wall_ms(), self._host)
-        placed = self._store.append((op,) if message is None else (message, op))
+        now_ms = self._clock.wall_ms()
+        records = [op_record(offset, decision, now_ms, self._host) for offset in half.queue_offsets()]
+        ops = len(records)
+        if message is not None:
+            records.insert(0, message)
+        placed = self._store.append(records)
         half.take(event)
         half.first_record_offset = placed[0].log_offset
-        half.first_op_queue_offset = placed[-1].queue_offset
+        half.first_op_queue_offset = placed[-ops].queue_offset
         half.waiting = None if then is None else [then]
         self._store.when_durable(placed[-1].end, partial(self._ended, half, decision))
 

@@ -22,11 +22,13 @@ class Verdict(enum.IntEnum):
     """A check is on its way; look again when its deadline has passed."""
     CHECK = 4
     """Ask a live producer of its group."""
-    NOBODY_ONLINE = 5
+    WAIT_TURN = 5
+    """The producers of its group have enough to answer; look again when they have answered some of it."""
+    NOBODY_ONLINE = 6
     """Nobody to ask: no attempt is consumed. Look again later, or when a producer of the group comes."""
-    PARK_UNKNOWN = 6
+    PARK_UNKNOWN = 7
     """Asked often enough: park it."""
-    PARK_OLD = 7
+    PARK_OLD = 8
     """Too old: park it."""
 
 
@@ -38,38 +40,43 @@ FACTS: Final = {
     "too old": (False, True),
     "was asked": (False, True),
     "producer online": (False, True),
+    "crowded": (False, True),
 }
 """*immune*: younger than its immunity. *check outstanding*: handed to a producer, its answer may still come. *answers
 exhausted*: transactionCheckMax checks were answered UNKNOWN. *too old*: over the age limit. *was asked*: at least one
-check was handed to a producer since the broker started."""
+check was handed to a producer since the broker started. *crowded*: as many checks as the group's producers can keep in
+mind are outstanding."""
 
 _WAITING: Final = ENDING | {State.STORING}
 
 POLICY: Final = DecisionTable(
     FACTS,
     [
-        # state      immune outstanding exhausted old    asked  online
-        ((TERMINAL, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.FORGET),
-        ((_WAITING, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.COME_BACK),
-        ((State.OPEN, True, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_IMMUNITY),
-        ((State.OPEN, False, True, ANY, ANY, ANY, ANY), Verdict.WAIT_ANSWER),
-        ((State.OPEN, False, False, True, ANY, ANY, ANY), Verdict.PARK_UNKNOWN),
-        ((State.OPEN, False, False, False, False, ANY, True), Verdict.CHECK),
-        ((State.OPEN, False, False, False, False, ANY, False), Verdict.NOBODY_ONLINE),
+        # state      immune outstanding exhausted old    asked  online crowded
+        ((TERMINAL, ANY, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.FORGET),
+        ((_WAITING, ANY, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.COME_BACK),
+        ((State.OPEN, True, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_IMMUNITY),
+        ((State.OPEN, False, True, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_ANSWER),
+        ((State.OPEN, False, False, True, ANY, ANY, ANY, ANY), Verdict.PARK_UNKNOWN),
+        ((State.OPEN, False, False, False, False, ANY, True, False), Verdict.CHECK),
+        ((State.OPEN, False, False, False, False, ANY, True, True), Verdict.WAIT_TURN),
+        ((State.OPEN, False, False, False, False, ANY, False, ANY), Verdict.NOBODY_ONLINE),
         # The age limit never takes a half that could be asked and was not: an immunity longer than the limit, or a
         # broker that was down for days, must not roll back silently what a producer is there to decide.
-        ((State.OPEN, False, False, False, True, False, True), Verdict.CHECK),
-        ((State.OPEN, False, False, False, True, True, ANY), Verdict.PARK_OLD),
-        ((State.OPEN, False, False, False, True, False, False), Verdict.PARK_OLD),
+        ((State.OPEN, False, False, False, True, False, True, False), Verdict.CHECK),
+        ((State.OPEN, False, False, False, True, False, True, True), Verdict.WAIT_TURN),
+        ((State.OPEN, False, False, False, True, True, ANY, ANY), Verdict.PARK_OLD),
+        ((State.OPEN, False, False, False, True, False, False, ANY), Verdict.PARK_OLD),
     ],
 )
 
 
 def decide(
-    state: State, immune: bool, outstanding: bool, exhausted: bool, too_old: bool, asked: bool, online: bool
-) -> Verdict:
+    state: State, immune: bool, outstanding: bool, exhausted: bool, too_old: bool, asked: bool, online: bool,
+    crowded: bool,
+) -> Verdict:  # fmt: skip
     """The verdict for these facts; see FACTS for their meaning."""
-    return POLICY[state, immune, outstanding, exhausted, too_old, asked, online]
+    return POLICY[state, immune, outstanding, exhausted, too_old, asked, online, crowded]
 
 
 def immunity_ms(text: str | None, timeout_ms: int) -> int:

@@ -4,7 +4,7 @@
 |--------|--------------|-----------------------|-----------------------------------------|-----------------------|
 | half   | HALF 0       | the sender's          | the sender's, REAL_TOPIC, REAL_QID      |                       |
 | final  | the user's   | the half's            | the half's without REAL_TOPIC, REAL_QID | prepared offset (log) |
-| op     | OP 0         | "offset," per copy    | TAGS=d, WAIT=true                       | body (half queue)     |
+| op     | OP 0         | the half's offset     | TAGS=d, WAIT=true                       | body (half queue)     |
 | parked | PARKED 0     | the half's            | the half's, TRANSACTION_CHECK_TIMES     | prepared offset (log) |
 
 Source: TransactionalMessageBridge, EndTransactionProcessor, DefaultTransactionalMessageCheckListener of 5.5.0;
@@ -13,7 +13,6 @@ transactions-and-store.md A3, A4, A5.2, A7, A9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -108,12 +107,15 @@ def final_properties(text: str) -> str:
     return properties.without(text, _REAL_PLACE)
 
 
-def op_record(half_queue_offsets: Iterable[int], decision: Decision, now_ms: int, broker_host: bytes) -> NewRecord:
-    """The record that settles these copies of one half, or of several; Apache's brokers read it as theirs."""
+def op_record(half_queue_offset: int, decision: Decision, now_ms: int, broker_host: bytes) -> NewRecord:
+    """The record that settles one copy of a half.
+
+    One number without a comma: 5.x brokers read it like their own lists, and 4.x brokers read nothing else.
+    """
     return NewRecord(
         topic=OP,
         queue_id=HALF_QUEUE_ID,
-        body="".join([f"{offset}," for offset in half_queue_offsets]).encode(),
+        body=b"%d" % half_queue_offset,
         properties=_OP_PROPERTIES,
         flag=int(decision),
         born_timestamp=now_ms,

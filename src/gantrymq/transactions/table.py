@@ -29,6 +29,7 @@ class OpenHalf:
         "first_op_queue_offset",
         "first_record_offset",
         "group",
+        "has_turn",
         "immune_until",
         "immunity_ms",
         "log_offset",
@@ -76,6 +77,8 @@ class OpenHalf:
         self.unknown_answers = 0
         self.answer_deadline = 0.0
         """Monotonic seconds until which the answer to the last check is waited for; 0: no check outstanding."""
+        self.has_turn = False
+        """Whether it counts among the checks that its group has to answer."""
         self.lonely = 0
         """Times in a row that nobody of the group was online."""
         self.first_record_offset = -1

@@ -41,7 +41,11 @@ _REMARKS: Final = {
 
 
 class EndTransactionProcessor:
-    """Executes requests 37. ``is_member``: whether a session may speak for a producer group."""
+    """Executes requests 37.
+
+    ``is_member``: whether a session may speak for a producer group. ``answered``: told about every half whose check was
+    answered.
+    """
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class EndTransactionProcessor:
         endings: TransactionEndings,
         topics: TopicLookup,
         is_member: Callable[[str, ProducerSession], bool],
+        answered: Callable[[OpenHalf], None],
         counts: TransactionCounts,
     ) -> None:
         self._store = store
@@ -57,6 +62,7 @@ class EndTransactionProcessor:
         self._endings = endings
         self._topics = topics
         self._is_member = is_member
+        self._answered = answered
         self._counts = counts
 
     def handle(self, session: ProducerSession, command: Command) -> bytes | None:
@@ -115,6 +121,8 @@ class EndTransactionProcessor:
             self._counts.failed += 1
             log.warning("half message %d stays open: %s", half.queue_offset, error)
             raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, str(error)) from error
+        if half.has_turn:
+            self._answered(half)
         if header.from_transaction_check:
             self._counts.decided_by_check += 1
 
@@ -135,8 +143,8 @@ class EndTransactionProcessor:
         self._counts.unknowns += 1
         # Only an answer to a check that was really asked counts, and each check counts once.
         if half is not None and header.from_transaction_check and half.answer_deadline:
-            half.answer_deadline = 0.0
             half.unknown_answers += 1
+            self._answered(half)
         return encode_response(command, ResponseCode.SUCCESS)
 
     def _standing_of_ended(self, header: EndTransaction) -> tuple[Standing, bool]:
