@@ -273,6 +273,7 @@ def main():
         "gantry": ["-m", "gantrymq.cli.main"],
         "test": [os.path.join(ROOT, "tools", "checks.py")],
     }
+    os.environ["GANTRY_CALLED_AS"] = "python3 %s gantry" % os.path.relpath(__file__)
     return os.execv(python, [python, *programs[command], *rest])
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+import typer
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from gantrymq.broker.config import FIELDS
+from gantrymq.cli.main import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "gantrymq"
@@ -152,3 +159,71 @@ def test_every_locked_package_has_hashes_and_no_address() -> None:
     for entry in entries:
         assert "--hash=sha256:" in entry, entry.splitlines()[0]
         assert "://" not in entry and "--index" not in entry and "--find-links" not in entry, entry.splitlines()[0]
+
+
+def code_lines(text: str) -> list[str]:
+    """The lines of all code blocks, without comments."""
+    blocks = re.findall(r"(?ms)^```\w*\n(.*?)^```", text)
+    return [line.split("#")[0].strip() for block in blocks for line in block.splitlines() if line.split("#")[0].strip()]
+
+
+def gantry_commands() -> dict[str, click.Command]:
+    """Every command of ``gantry``, those of groups as ``group command``."""
+    found: dict[str, Any] = {}
+
+    def walk(prefix: str, group: Any) -> None:
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            if hasattr(command, "list_commands"):
+                walk(f"{prefix}{name} ", command)
+            else:
+                found[f"{prefix}{name}"] = command
+
+    walk("", typer.main.get_command(app))
+    return found
+
+
+def documents() -> dict[str, str]:
+    return {path.name: path.read_text() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]}
+
+
+def test_every_command_of_gantry_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    missing = [name for name in gantry_commands() if f"`gantry {name}`" not in readme]
+    assert not missing, f"describe them in README.md: {missing}"
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_the_commands_of_a_document_exist(name: str) -> None:
+    known = gantry_commands()
+    for line in code_lines(documents()[name]):
+        if match := re.match(r"python3 run\.py (\w+)", line):
+            assert match.group(1) in ("demo", "test", "gantry", "lock"), line
+        if match := re.match(r"(?:python3 run\.py )?gantry (.+)", line):
+            words = match.group(1).split()
+            command = known.get(words[0]) or known.get(" ".join(words[:2]))
+            assert command is not None, line
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in words if word.startswith("-")} <= options, line
+        if match := re.search(r"-m (gantrymq[\w.]*)", line):
+            assert importlib.util.find_spec(match.group(1)) is not None, line
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_the_files_a_document_names_exist(name: str) -> None:
+    for path in re.findall(r"`((?:src|tests|tools|examples|benchmarks|docs|\.ci)/[\w./-]+)`", documents()[name]):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_setting_of_the_broker_is_documented_with_its_default() -> None:
+    text = "\n".join(documents().values())
+    missing = [
+        key for key, field in FIELDS.items() if not re.search(rf"(?m)^\| `{key}` \| .*{re.escape(shown(field))}", text)
+    ]
+    assert not missing, f"a row each in the table of settings (key, default, meaning): {missing}"
+
+
+def shown(field: Any) -> str:
+    """A default as a ``broker.conf`` would have it."""
+    return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)

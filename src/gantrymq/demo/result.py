@@ -77,7 +77,7 @@ def next_commands(layout: Layout, name_servers: str, gantry: str, python: str) -
     database = shlex.quote(str(layout.orders_db))
     query = "SELECT status, count(*) FROM orders GROUP BY status"
     code = f"import sqlite3; print(sqlite3.connect({str(layout.orders_db)!r}).execute({query!r}).fetchall())"
-    reconcile = f"{python} -m gantrymq.spark.pipelines.reconcile --orders-db {database}"
+    reconcile = f"{gantry} pipeline reconcile --orders-db {database}"
     return [
         ("orders by status", f"{python} -c {shlex.quote(code)}"),
         ("start the server on this store again", f"{gantry} server -c {shlex.quote(str(layout.broker_conf))}"),

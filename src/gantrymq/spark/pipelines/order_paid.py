@@ -26,6 +26,7 @@ from gantrymq.spark.options import Edge, Settings
 from gantrymq.spark.pipelines.events import CENTS_PER_POINT
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.tables import ORDER_TABLES, Table, order_tables
+from gantrymq.spark.session import JAVA_CONF
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,7 +104,7 @@ def process_topic(spark: SparkSession, job: OrderPaidJob, progress: Progress, di
     else:
         stream = stream.trigger(processingTime=f"{job.interval_ms} milliseconds")
     query = stream.start()
-    progress.say("started", query=str(query.id), topic=job.topic)
+    progress.say("started", query=str(query.id), topic=job.topic, java=spark.conf.get(JAVA_CONF))
     try:
         _wait_for_end(query, job, progress, disk)
     finally:

@@ -1,0 +1,275 @@
+"""The demo from beginning to end: one thread that starts processes, looks at them ten times a second, and kills some.
+
+Stages: server, orders (paid while Spark reads along, producers and the broker being killed), check_back (what was left
+open is decided), tables (Spark catches up), reconcile. Nothing is left running when ``Story.run`` returns or raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gantrymq import PullConsumer
+from gantrymq.demo import verify
+from gantrymq.demo.layout import TOPIC, TRANSACTION_CHECK_INTERVAL_MS, TRANSACTION_TIME_OUT_MS, Layout
+from gantrymq.demo.order_database import Counts, OrderDatabase
+from gantrymq.demo.orders import make_order
+from gantrymq.demo.plan import make_plan
+from gantrymq.demo.processes import DemoFailed, Watchdog, free_port
+from gantrymq.demo.result import Result, Rows, Verdict
+from gantrymq.demo.server import Server
+from gantrymq.demo.shop import Shop
+from gantrymq.demo.spark_job import DRAIN_SECONDS, RECONCILE_SECONDS, START_SECONDS, Reconcile, SparkJob, require_spark
+from gantrymq.runtime.clock import SystemClock
+
+STEP_SECONDS = 0.1
+BROKER_DOWN_SECONDS = 1.5
+"""Between the kill and the restart: long enough for sends to fail."""
+SLOWEST_PACE = 25.0
+"""Orders a second; 500 orders then take 20 s, in which Spark starts and reads along."""
+LONGEST_PAYING_SECONDS = 60.0
+"""Larger runs go faster, as fast as this time asks for and the machine allows."""
+QUIET_SECONDS = 1.5 * (TRANSACTION_TIME_OUT_MS + TRANSACTION_CHECK_INTERVAL_MS) / 1000
+"""Without any change for so long, no half message is left that the broker would still ask about."""
+PATIENT_SECONDS = 60.0
+"""The same when messages are still missing: the broker may have had to wait for a live producer."""
+STALL_SECONDS = 180.0
+"""Without any change for so long, something is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a person asked for."""
+
+    orders: int
+    seed: int
+    directory: Path
+    spark: bool = True
+    name_server_port: int | None = None
+    broker_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Where things stand, for the progress bars."""
+
+    counts: Counts
+    delivered: int
+    rows: Rows | None
+
+
+class Show(Protocol):
+    """Who tells the person: progress bars on a terminal, lines elsewhere."""
+
+    def stage(self, name: str, text: str) -> None: ...
+
+    def event(self, text: str) -> None: ...
+
+    def progress(self, snapshot: Snapshot) -> None: ...
+
+
+class Story:
+    """One run."""
+
+    def __init__(self, settings: Settings, show: Show) -> None:
+        self._settings = settings
+        self._show = show
+        self._clock = SystemClock()
+        self._plan = make_plan(settings.orders, settings.seed)
+        self.layout = Layout(settings.directory)
+        self._seconds: dict[str, float] = {}
+        self._delivered = 0
+        self._last_counts = Counts(0, 0, 0, 0)
+        self._last_change = 0.0
+
+    def run(self) -> Result:
+        """Raises DemoFailed (or another GantryError) when the story cannot be told to its end."""
+        if self._settings.spark:
+            require_spark()
+        began = self._clock.monotonic()
+        with ExitStack() as stack:
+            watchdog = Watchdog()
+            stack.callback(watchdog.close)
+            self._prepare(watchdog)
+            stack.callback(self._database.close)
+            with self._stage("server", "starting the server and creating the topic"):
+                stack.callback(self._end, self._server)
+                self._server.start()
+                self._server.wait_until_ready()
+                self._server.create_topic()
+            with self._stage("orders", f"paying {self._settings.orders} orders"):
+                self._start_others(stack)
+                self._pay_orders()
+            with self._stage("check_back", "waiting until the broker has asked about every open transaction"):
+                self._settle()
+            with self._stage("tables", "waiting for Spark to bring the tables up to date"):
+                self._drain_spark()
+            with self._stage("reconcile", "comparing the order database, the topic and the tables"):
+                verdict = self._reconcile(watchdog)
+            self._shop.check_kills()
+            self._seconds["total"] = self._clock.monotonic() - began
+            return self._result(verdict)
+
+    def _prepare(self, watchdog: Watchdog) -> None:
+        settings = self._settings
+        name_server_port = settings.name_server_port or free_port()
+        broker_port = settings.broker_port or free_port()
+        self.layout.make(name_server_port, broker_port)
+        self._database = OrderDatabase(self.layout.orders_db)
+        self._database.create(make_order(number, settings.orders, settings.seed) for number in range(settings.orders))
+        self._server = Server(self.layout, name_server_port, broker_port, watchdog)
+        self._shop = Shop(self.layout, self._plan, settings.seed, self._server.name_servers, watchdog)
+        self._spark = SparkJob(self.layout, self._server.name_servers, watchdog) if settings.spark else None
+
+    @contextmanager
+    def _stage(self, name: str, text: str) -> Iterator[None]:
+        self._show.stage(name, text)
+        started = self._last_change = self._clock.monotonic()
+        yield
+        self._seconds[name] = self._clock.monotonic() - started
+
+    @staticmethod
+    def _end(part: Server | Shop | SparkJob) -> None:
+        part.end()
+
+    def _start_others(self, stack: ExitStack) -> None:
+        if self._spark is not None:
+            self._spark.start()
+            stack.callback(self._end, self._spark)
+        stack.callback(self._end, self._shop)
+        self._shop.start()
+
+    def _look(self) -> Counts:
+        """Follow every process, refresh the numbers and tell the person."""
+        self._clock.block(STEP_SECONDS)
+        for order in self._shop.step():
+            self._show.event(f"killed the producer of {order} between its local commit and the end of its transaction")
+        if self._spark is not None:
+            self._spark.step()
+        counts = self._database.counts()
+        now = self._clock.monotonic()
+        if counts != self._last_counts:
+            self._last_counts, self._last_change = counts, now
+        rows = self._spark.rows if self._spark is not None else None
+        self._show.progress(Snapshot(counts, self._delivered, rows))
+        if now - self._last_change > STALL_SECONDS:
+            raise DemoFailed(f"nothing has changed for {STALL_SECONDS:.0f} s; look into {self.layout.logs}")
+        return counts
+
+    def _pay_orders(self) -> None:
+        """Raise the limit at an even pace; half-way wait for Spark; kill the broker once and bring it back."""
+        plan, orders = self._plan, self._settings.orders
+        pace = max(SLOWEST_PACE, orders / LONGEST_PAYING_SECONDS)
+        began = last = self._clock.monotonic()
+        paying = 0.0
+        told = False
+        restart_at: float | None = None
+        while not self._shop.finished:
+            counts = self._look()
+            now = self._clock.monotonic()
+            held = self._spark is not None and self._spark.batches == 0 and paying * pace >= plan.half_way
+            if held and now - began > START_SECONDS:
+                raise DemoFailed(f"Spark wrote no batch within {START_SECONDS} s; look into {self.layout.logs}")
+            if held and not told:
+                told = True
+                self._show.event("half of the orders are paid; Spark must be there before the rest follows")
+            if not held:
+                paying += now - last
+            last = now
+            limit = int(paying * pace)
+            self._shop.raise_limit(min(orders, plan.half_way if held else limit))
+            if restart_at is None and self._server.kills == 0 and counts.decided >= plan.broker_kill_at:
+                self._server.kill()
+                self._show.event(f"killed the broker after {counts.decided} orders")
+                restart_at = now + BROKER_DOWN_SECONDS
+            elif restart_at is not None and now >= restart_at:
+                self._server.start()
+                self._show.event("started the broker again on the same store")
+                restart_at = None
+            elif restart_at is None:
+                self._server.child.check_alive()
+        if self._database.counts().decided != orders:
+            raise DemoFailed(f"the order service ended with undecided orders; look into {self.layout.logs}")
+        self._server.wait_until_ready()
+
+    def _settle(self) -> None:
+        """Until every transaction is decided: all that was paid is in the topic, and the broker asks nothing more."""
+        while True:
+            counts = self._look()
+            self._server.child.check_alive()
+            delivered = self._count_delivered()
+            if delivered != self._delivered:
+                self._delivered, self._last_change = delivered, self._clock.monotonic()
+            quiet = self._clock.monotonic() - self._last_change
+            # A transaction without a confirmation may be decided all the same: its producer was killed in between.
+            if quiet > QUIET_SECONDS and delivered >= counts.paid:
+                return
+            if quiet > PATIENT_SECONDS:
+                self._show.event(f"only {delivered} of {counts.paid} paid orders were delivered; going on to name them")
+                return
+
+    def _count_delivered(self) -> int:
+        """Messages in the topic."""
+        with PullConsumer(None, name_servers=self._server.name_servers) as consumer:
+            return sum(consumer.max_offset(queue) - consumer.min_offset(queue) for queue in consumer.queues(TOPIC))
+
+    def _drain_spark(self) -> None:
+        if self._spark is None:
+            return
+        self._spark.ask_to_stop()
+        deadline = self._clock.monotonic() + DRAIN_SECONDS
+        while not self._spark.stopped:
+            self._last_change = self._clock.monotonic()
+            self._look()
+            if self._clock.monotonic() > deadline:
+                raise self._spark.child.failure(f"did not reach the end of the topic within {DRAIN_SECONDS} s")
+
+    def _reconcile(self, watchdog: Watchdog) -> Verdict:
+        if self._spark is None:
+            return verify.compare(
+                self._database.paid_orders(), verify.delivered_orders(self._server.name_servers, TOPIC)
+            )
+        self._spark.end()
+        step = Reconcile(self.layout, self._server.name_servers, watchdog)
+        try:
+            deadline = self._clock.monotonic() + RECONCILE_SECONDS
+            while step.child.exit_status is None:
+                self._last_change = self._clock.monotonic()
+                self._look()
+                if self._clock.monotonic() > deadline:
+                    raise step.child.failure(f"did not end within {RECONCILE_SECONDS} s")
+            return step.verdict()
+        finally:
+            step.child.kill()
+
+    def _result(self, verdict: Verdict) -> Result:
+        counts = self._database.counts()
+        found = verdict.missing + verdict.doubled + verdict.phantom + verdict.wrong
+        rows = self._spark.rows if self._spark is not None else None
+        return Result(
+            ok=found == 0,
+            orders=self._settings.orders,
+            seed=self._settings.seed,
+            paid=counts.paid,
+            rolled_back=counts.rolled_back,
+            decided_by_check_back=counts.checked,
+            delivered=self._delivered,
+            rows=rows,
+            missing=verdict.missing,
+            doubled=verdict.doubled,
+            phantom=verdict.phantom,
+            wrong=verdict.wrong,
+            delivered_twice=verdict.delivered_twice,
+            compared_by=verdict.by,
+            named=verdict.named,
+            failed_sends=self._shop.failed_sends,
+            broker_kills=self._server.kills,
+            producer_kills=len(self._shop.kills),
+            stages_seconds={name: round(seconds, 2) for name, seconds in self._seconds.items()},
+            java=self._spark.java if self._spark is not None else None,
+            dir=str(self._settings.directory),
+            name_servers=self._server.name_servers,
+        )
