@@ -8,7 +8,8 @@ from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delay import DelayedDelivery
-from gantrymq.broker.housekeeping import EXPIRY_SECONDS, Housekeeping
+from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
+from gantrymq.broker.long_polling import HeldPulls
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
 from gantrymq.broker.processors.pull import PullProcessor
@@ -176,8 +177,10 @@ class Broker:
         self.desk.start()
         self.delay.start()
         every = self._housekeeping.every
+        retention = Retention(config, self.store, self._clock, self._disk, self.desk.oldest_open_log_offset)
         every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.offsets.save_later)
         every(config.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
+        every(RETENTION_SECONDS, "deleting old log files", retention.run)
         every(EXPIRY_SECONDS, "taking out silent clients", self._membership.expire)
 
     async def close(self) -> None:
@@ -205,6 +208,11 @@ class Broker:
         self._pull.held.session_closed(session)
         self._membership.session_closed(session)
         self.desk.session_closed(session)
+
+    @property
+    def held_pulls(self) -> HeldPulls:
+        """Pulls that wait for messages."""
+        return self._pull.held
 
     @property
     def handlers(self) -> Mapping[int, Handler]:

@@ -37,6 +37,7 @@ def request_table(
         RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
         RequestCode.PULL_MESSAGE: pull.pull,
         RequestCode.LITE_PULL_MESSAGE: pull.pull,
+        RequestCode.QUERY_MESSAGE: query.query,
         RequestCode.VIEW_MESSAGE_BY_ID: query.view,
         # Positions.
         RequestCode.QUERY_CONSUMER_OFFSET: positions.query_offset,
