@@ -1,0 +1,112 @@
+"""Loads: what is done how often, by how many at a time. Each returns its rate and latencies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gantrymq.aio import (
+    ConsumeStatus,
+    LocalTransactionState,
+    Message,
+    MessageView,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    TransactionProducer,
+)
+
+WARM_UP = 0.1
+"""Share of the operations that is done first and not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Operations per second, and latencies in milliseconds (0 where single operations have none)."""
+
+    per_second: float
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    operations: int = 0
+
+
+async def _in_flight(total: int, width: int, operation: Callable[[int], Awaitable[object]]) -> Rate:
+    """Run ``operation`` ``total`` times with ``width`` at a time."""
+    clock = time.perf_counter
+    for share in (int(total * WARM_UP), total):
+        numbers = iter(range(share))
+        latencies: list[float] = []
+
+        async def worker(numbers: object = numbers, latencies: list[float] = latencies) -> None:
+            for number in numbers:  # type: ignore[attr-defined]
+                begun = clock()
+                await operation(number)
+                latencies.append(clock() - begun)
+
+        started = clock()
+        await asyncio.gather(*(worker() for _ in range(width)))
+        elapsed = clock() - started
+    latencies.sort()
+    middle, tail = latencies[len(latencies) // 2], latencies[int(len(latencies) * 0.99)]
+    return Rate(total / elapsed, middle * 1000, tail * 1000, total)
+
+
+async def plain_send(name_server: str, topic: str, body_bytes: int, width: int, total: int) -> Rate:
+    body = b"x" * body_bytes
+    async with Producer("bench-producer", name_servers=name_server) as producer:
+        await producer.send(Message(topic, body))
+        return await _in_flight(total, width, lambda _: producer.send(Message(topic, body)))
+
+
+class _Commit:
+    """Commits everything; the local transaction is free, so that only messaging is measured."""
+
+    async def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT
+
+    async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT
+
+
+async def transaction(name_server: str, topic: str, body_bytes: int, width: int, total: int) -> Rate:
+    body = b"x" * body_bytes
+    async with TransactionProducer("bench-tx", name_servers=name_server, listener=_Commit()) as producer:
+        await producer.send_in_transaction(Message(topic, body))
+        return await _in_flight(total, width, lambda _: producer.send_in_transaction(Message(topic, body)))
+
+
+async def pull(name_server: str, topic: str) -> Rate:
+    """Everything a topic holds, one queue after the other, decoded to messages."""
+    async with PullConsumer("bench-pull", name_servers=name_server) as consumer:
+        started, count = time.perf_counter(), 0
+        for queue in await consumer.queues(topic):
+            offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+            while offset < end:
+                result = await consumer.pull(queue, offset, 1000)
+                count += len(result.messages)
+                offset = result.next_offset
+        return Rate(count / (time.perf_counter() - started), operations=count)
+
+
+async def push(name_server: str, topic: str, expected: int, limit_s: float = 60.0) -> Rate:
+    """Everything a topic holds, by a push consumer with a listener that only counts."""
+    seen, first, done = 0, 0.0, asyncio.Event()
+
+    async def listener(messages: list[MessageView]) -> ConsumeStatus:
+        nonlocal seen, first
+        first = first or time.perf_counter()
+        seen += len(messages)
+        if seen >= expected:
+            done.set()
+        return ConsumeStatus.SUCCESS
+
+    consumer = PushConsumer(
+        f"bench-push-{topic}", name_servers=name_server, listener=listener, from_where="first", consume_batch_size=32
+    )
+    consumer.subscribe(topic)
+    async with consumer:
+        async with asyncio.timeout(limit_s):
+            await done.wait()
+        return Rate(seen / (time.perf_counter() - first), operations=seen)

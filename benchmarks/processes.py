@@ -1,0 +1,89 @@
+"""Programs under measurement, each in a process of its own, and what the operating system says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+START_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A started program: where it listens, how long it took to answer there, its process id."""
+
+    name_server: str
+    pid: int
+    start_s: float
+
+    def rss_mb(self) -> float:
+        """Resident memory now, in MiB."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def cpu_s(self) -> float:
+        """Processor seconds used so far by all its threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def server(store: Path, flush: str, log: Path) -> Iterator[Running]:
+    """``gantry server`` on free ports with its store in ``store``."""
+    name_port, broker_port = free_port(), free_port()
+    command = [
+        *(sys.executable, "-m", "gantrymq.cli.main", "server", "--store", str(store), "--flush", flush),
+        *("--namesrv-port", str(name_port), "--listen-port", str(broker_port)),
+    ]
+    with _process(command, name_port, broker_port, log) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def bare_peer(log: Path) -> Iterator[Running]:
+    """A process that answers every send at once and stores nothing: what the client and the wire alone can do."""
+    port = free_port()
+    with _process([sys.executable, "-m", "benchmarks.bare_peer", str(port)], port, port, log) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def _process(command: list[str], name_port: int, broker_port: int, log: Path) -> Iterator[Running]:
+    started = time.monotonic()
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    try:
+        for port in (name_port, broker_port):
+            _wait_for(port, process, started, log)
+        yield Running(f"127.0.0.1:{name_port}", process.pid, time.monotonic() - started)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], started: float, log: Path) -> None:
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if process.poll() is not None or time.monotonic() - started > START_LIMIT_S:
+            raise SystemExit(f"the program under measurement did not start; its output:\n{log.read_text()[-2000:]}")
+        time.sleep(0.005)
