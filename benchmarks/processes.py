@@ -13,6 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gantrymq.message.system_topics import AUTO_CREATE
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import encode_request
+from gantrymq.protocol.headers.nameserver import GetRoute
+
 START_LIMIT_S = 30.0
 
 
@@ -69,6 +74,7 @@ def _process(command: list[str], name_port: int, broker_port: int, log: Path) ->
     try:
         for port in (name_port, broker_port):
             _wait_for(port, process, started, log)
+        _wait_for_route(name_port, process, started, log)
         yield Running(f"127.0.0.1:{name_port}", process.pid, time.monotonic() - started)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -84,6 +90,21 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], started: float, log: 
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
-        if process.poll() is not None or time.monotonic() - started > START_LIMIT_S:
-            raise SystemExit(f"the program under measurement did not start; its output:\n{log.read_text()[-2000:]}")
-        time.sleep(0.005)
+        _pause(process, started, log)
+
+
+def _wait_for_route(port: int, process: subprocess.Popen[bytes], started: float, log: Path) -> None:
+    """Until the name server knows the broker: only then can a client send."""
+    question = encode_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, 1, GetRoute(topic=AUTO_CREATE))
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as peer:
+            peer.sendall(question)
+            if b'"code":0' in peer.recv(65536):
+                return
+        _pause(process, started, log)
+
+
+def _pause(process: subprocess.Popen[bytes], started: float, log: Path) -> None:
+    if process.poll() is not None or time.monotonic() - started > START_LIMIT_S:
+        raise SystemExit(f"the program under measurement did not start; its output:\n{log.read_text()[-2000:]}")
+    time.sleep(0.005)
