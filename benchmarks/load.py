@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gantrymq.aio import (
+    ConsumeFromWhere,
     ConsumeStatus,
     LocalTransactionState,
     Message,
@@ -100,10 +101,14 @@ async def push(name_server: str, topic: str, expected: int, limit_s: float = 60.
         seen += len(messages)
         if seen >= expected:
             done.set()
-        return ConsumeStatus.SUCCESS
+        return ConsumeStatus.CONSUME_SUCCESS
 
     consumer = PushConsumer(
-        f"bench-push-{topic}", name_servers=name_server, listener=listener, from_where="first", consume_batch_size=32
+        f"bench-push-{topic}",
+        name_servers=name_server,
+        listener=listener,
+        from_where=ConsumeFromWhere.FIRST_OFFSET,
+        consume_batch_size=32,
     )
     consumer.subscribe(topic)
     async with consumer:
