@@ -87,6 +87,18 @@ def parse(data: bytes | memoryview, at: int, position: int) -> Parsed:
     )
 
 
+def looks_torn(text: str) -> bool:
+    """Whether a write that was cut off left zeros in a record's properties, which no checksum covers.
+
+    A write reaches the disk page by page, so the zeros stand at an end of the text or fill a sector of it.
+    """
+    return "\0" in text and (text[-1] == "\0" or text[0] == "\0" or _ZERO_SECTOR in text)
+
+
+_ZERO_SECTOR: Final = "\0" * 256
+"""Half of the smallest sector: the zeros of a lost one, whatever lies around them."""
+
+
 def is_good(data: memoryview, at: int, position: int, size: int) -> bool:
     """Whether the ``size`` bytes at ``data[at:]`` are an intact record of log offset ``position``; a quick check."""
     if at + size > len(data) or size < SMALLEST_RECORD_BYTES:

@@ -16,7 +16,7 @@ from gantrymq.store.checkpoint import HEAD_BYTES, Checkpoint, Mark
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.dispatch import queue_tags_code
 from gantrymq.store.queue_table import QueueTable
-from gantrymq.store.records import CHUNK_BYTES, LogWalk, has_queue_entry, parse
+from gantrymq.store.records import CHUNK_BYTES, LogWalk, has_queue_entry, looks_torn, parse
 from gantrymq.store.segment import Segment
 from gantrymq.store.segmented_file import SegmentedFile
 
@@ -212,6 +212,9 @@ class Recovery:
         make = self.queues.make
         for place, parsed, _data, _at in walk:
             size, topic, queue_id, queue_offset, sys_flag, stored, text = parsed
+            if place >= self.flushed and not self.clean and looks_torn(text):
+                walk.bad, walk.position = CorruptRecord(place, "its properties are cut off"), place
+                return
             found.records += 1
             found.last_store_timestamp = stored
             found.last_record = place
