@@ -25,6 +25,17 @@ from gantrymq.runtime.tasks import TaskGroupOwner
 
 log = logging.getLogger("gantrymq.client")
 
+_process = os.getpid()
+"""This process, kept because asking costs a system call and every send wants to know."""
+
+
+def _in_child() -> None:
+    global _process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
 RETRY_PAUSE_S: Final = 0.1
 """Between two attempts of a question that could not be sent."""
 
@@ -86,7 +97,7 @@ class Endpoint:
                 if self._stopped
                 else f"this {self.owner} is not started; call start() or use it in a `with` block"
             )
-        if os.getpid() != self._pid:
+        if self._pid != _process:
             raise UsedAfterFork(f"this {self.owner} belongs to the parent process; create a new one after the fork")
 
     async def close(self) -> None:

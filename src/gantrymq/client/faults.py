@@ -38,6 +38,8 @@ class FaultTable:
 
     def answered(self, broker_name: str, latency_ms: float, now: float) -> None:
         """Note an answer; a quick one ends the broker's penalty."""
+        if latency_ms < PENALTIES_MS[-1][0] and not self._until:
+            return
         penalty = penalty_ms(latency_ms)
         if penalty:
             self._until[broker_name] = now + penalty / 1000

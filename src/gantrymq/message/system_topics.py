@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from gantrymq.errors import MessageIllegal
@@ -47,6 +48,7 @@ def dead_letter_topic(group: str) -> str:
     return DEAD_LETTER_PREFIX + group
 
 
+@lru_cache(maxsize=4096)
 def check_topic(topic: str) -> None:
     """Raise MessageIllegal saying what is wrong with a topic name. Source: TopicValidator.validateTopic."""
     _check_name("topic", topic, TOPIC_MAX_LENGTH)
