@@ -23,22 +23,19 @@ class Bank:
 
     def __init__(self, path: Path, balance: int) -> None:
         self.path = path
-        with self.open() as database:
+        with sqlite3.connect(self.path) as database:
             database.execute("CREATE TABLE account (balance INTEGER CHECK (balance >= 0))")
             database.execute("CREATE TABLE transfer (id TEXT PRIMARY KEY, amount INTEGER)")
             database.execute("INSERT INTO account VALUES (?)", (balance,))
 
-    def open(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path)
-
     def book(self, transfer_id: str, amount: int) -> None:
         """Change the balance once for each transfer: a second booking of the same id fails with IntegrityError."""
-        with self.open() as database:
+        with sqlite3.connect(self.path) as database:
             database.execute("INSERT INTO transfer VALUES (?, ?)", (transfer_id, amount))
             database.execute("UPDATE account SET balance = balance + ?", (amount,))
 
     def balance(self) -> int:
-        with self.open() as database:
+        with sqlite3.connect(self.path) as database:
             return int(database.execute("SELECT balance FROM account").fetchone()[0])
 
 
@@ -47,6 +44,7 @@ class Sender:
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
+        self.asked = 0
 
     def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
         if arg == "crash":
@@ -59,9 +57,10 @@ class Sender:
 
     def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         # What is not booked must never be booked later, or message and database would differ: so its place is taken.
-        with self.bank.open() as database:
+        with sqlite3.connect(self.bank.path) as database:
             database.execute("INSERT OR IGNORE INTO transfer VALUES (?, 0)", (message.transaction_id,))
             row = database.execute("SELECT amount FROM transfer WHERE id = ?", (message.transaction_id,)).fetchone()
+        self.asked += 1
         answer = COMMIT if row[0] else ROLLBACK
         print(f"  broker asks: what became of the transfer of {message.body.decode()}?  database says: {answer.name}")
         return answer
@@ -79,22 +78,19 @@ def main() -> None:
                 except sqlite3.IntegrityError:
                     print("  Bob's bank has seen this transfer before and ignores it")
 
+        listener = Sender(alice)
         receiver = PushConsumer("bob-bank", name_servers=address, listener=credit).subscribe(TOPIC)
-        with receiver, TransactionProducer("alice-bank", name_servers=address, listener=Sender(alice)) as sender:
+        with receiver, TransactionProducer("alice-bank", name_servers=address, listener=listener) as sender:
             for amount, arg in ((100, None), (5000, None), (50, "crash")):
                 result = sender.send_in_transaction(Message(TOPIC, str(amount)), arg)
                 print(
                     f"Alice sends {amount}: {result.state.name}, {'decided' if result.decided else 'not decided yet'}"
                 )
             deadline = time.monotonic() + 30
-            with alice.open() as database:
-                while database.execute("SELECT count(*) FROM transfer").fetchone()[0] < 2 or not bob.balance():
-                    if time.monotonic() > deadline:
-                        raise SystemExit("the check-back did not come within 30 s")
-                    time.sleep(0.05)
-        ends = (alice.balance(), bob.balance())
-        print(f"\nAlice has {ends[0]}, Bob has {ends[1]}, together {sum(ends)}.")
-        if ends != (900, 100):
+            while (listener.asked < 2 or not bob.balance()) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        print(f"\nAlice has {alice.balance()}, Bob has {bob.balance()}, together {alice.balance() + bob.balance()}.")
+        if (alice.balance(), bob.balance()) != (900, 100):
             raise SystemExit("money was lost or made")
 
 
