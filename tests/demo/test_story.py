@@ -78,8 +78,36 @@ def processes_naming(directory: Path) -> list[str]:
     return [line for line in lines if not line.startswith("Z")]
 
 
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_until(holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)
+
+
+@pytest.mark.spark
+def test_an_interrupt_ends_sparks_processes_too(tmp_path: Path) -> None:
+    command = [word for word in demo_command(tmp_path, 500) if word != "--no-spark"]
+    demo = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: "java" in programs_of(sessions_naming(tmp_path)), 150)
+        sessions = sessions_naming(tmp_path)
+        os.kill(demo.pid, signal.SIGINT)
+        assert demo.wait(PATIENCE_SECONDS) == 130
+        wait_until(lambda: not programs_of(sessions))
+    finally:
+        kill_group(demo.pid)
+        demo.wait()
+
+
+def sessions_naming(directory: Path) -> set[str]:
+    """Sessions with a process whose command line mentions the directory; each process of the demo leads one."""
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "sess=,command="], capture_output=True, text=True, check=True)
+    return {line.split()[0] for line in listed.stdout.splitlines() if str(directory) in line}
+
+
+def programs_of(sessions: set[str]) -> set[str]:
+    """Names of the living programs of sessions; Spark's workers are in process groups of their own, but in these."""
+    listed = subprocess.run(["ps", "-A", "-o", "sess=,stat=,comm="], capture_output=True, text=True, check=True)
+    rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
+    return {Path(row[2]).name for row in rows if row[0] in sessions and not row[1].startswith("Z")}
