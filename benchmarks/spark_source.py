@@ -1,0 +1,164 @@
+"""Rows per second of the Spark source, beside what plain Python can pull from the same broker in the same run.
+
+    python -m benchmarks.spark_source [--messages 2000000] [--body-bytes 200] [--json FILE]
+
+Everything (broker, Spark, its Python workers) shares this machine. The ratio to the bare pull is what to watch: the
+absolute figures are the machine's. The floor of the first release is 250,000 rows a second of 200-byte bodies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gantrymq import aio
+from gantrymq.client.sync import PullConsumer
+from gantrymq.errors import GantryError
+
+TOPIC = "SparkBench"
+BATCH = 400
+"""Messages a send; the topic is filled with batches because filling is not what is measured."""
+FLOOR_ROWS = 250_000
+PLAIN = "topic,queue_id,queue_offset,body,born_timestamp"
+ALL = "topic,queue_id,queue_offset,body,tags,keys,message_id,born_timestamp"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server(directory: Path) -> Iterator[str]:
+    """``gantry server`` as a process of its own; gives the address of its name server."""
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "gantrymq.cli.main", "server", "--store", str(directory / "store")),
+        *("--name-server-port", str(port), "--listen-port", str(free_port()), "--flush", "async"),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+async def fill(name_servers: str, messages: int, body_bytes: int) -> float:
+    """Send the messages; returns the seconds it took."""
+    body = b"x" * body_bytes
+    left = iter(range(0, messages, BATCH))
+    async with aio.Producer("bench", name_servers=name_servers, send_timeout_ms=20_000) as producer:
+        await first_send(producer)
+        begin = time.perf_counter()
+
+        async def sender() -> None:
+            for start in left:
+                count = min(BATCH, messages - start)
+                keys = [f"order-{start + number}" for number in range(count)]
+                await producer.send_batch([aio.Message(TOPIC, body, tags="vip", keys=key) for key in keys])
+
+        await asyncio.gather(*(sender() for _ in range(8)))
+        return time.perf_counter() - begin
+
+
+async def first_send(producer: aio.Producer) -> None:
+    """Wait for the server, then make the topic known."""
+    for attempt in range(100):
+        try:
+            await producer.send(aio.Message(TOPIC, b"x", tags="vip", keys="k"))
+            return
+        except GantryError:
+            if attempt == 99:
+                raise
+            await asyncio.sleep(0.1)
+
+
+def pulled(name_servers: str, use: Callable[[bytes], int]) -> tuple[int, float]:
+    """(rows, seconds) of one Python process that pulls the topic and gives every answer to ``use``."""
+    rows = 0
+    with PullConsumer(name_servers=name_servers) as consumer:
+        queues = [(queue, consumer.max_offset(queue)) for queue in consumer.queues(TOPIC)]
+        begin = time.perf_counter()
+        for queue, end in queues:
+            position = 0
+            while position < end:
+                answer = consumer.pull_raw(queue, position, 10_000, 4 * 1024 * 1024)
+                rows += use(answer.data) or answer.next_offset - position
+                position = answer.next_offset
+        return rows, time.perf_counter() - begin
+
+
+def decode(columns: str) -> Callable[[bytes], int]:
+    from gantrymq.spark.decode import Records
+
+    names = columns.split(",")
+    return lambda data: int(Records.scan(data).batch(names, TOPIC, "b").num_rows)
+
+
+def spark_rows(spark: Any, name_servers: str, columns: str) -> tuple[int, float]:
+    """(rows, seconds) of a batch that reads the topic and throws the rows away."""
+    options = {"nameServers": name_servers, "subscribe": TOPIC, "columns": columns}
+    frame = spark.read.format("rocketmq").options(**options).load()
+    begin = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    seconds = time.perf_counter() - begin
+    return 0, seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=2_000_000)
+    parser.add_argument("--body-bytes", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3, help="the best round counts")
+    parser.add_argument("--json", type=Path, help="file for the result")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory, server(Path(directory)) as name_servers:
+        rows = measure(name_servers, arguments.messages, arguments.body_bytes, arguments.rounds)
+    best = rows["spark, body and place"]["rows_per_second"]
+    result = {"body_bytes": arguments.body_bytes, "messages": arguments.messages, "floor": FLOOR_ROWS, "rows": rows}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"floor {FLOOR_ROWS:,} rows/s: {'reached' if best >= FLOOR_ROWS else 'NOT reached'}")
+    return 0 if best >= FLOOR_ROWS or arguments.body_bytes != 200 else 1
+
+
+def measure(name_servers: str, messages: int, body_bytes: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Every way to read the topic, best of ``rounds``, with its ratio to the bare pull."""
+    from gantrymq.spark import spark_session
+
+    seconds = asyncio.run(fill(name_servers, messages, body_bytes))
+    print(f"filled with {messages:,} messages in {seconds:.1f} s ({messages / seconds:,.0f}/s)")
+    spark = spark_session("spark_source benchmark")
+    ways: dict[str, Callable[[], tuple[int, float]]] = {
+        "bare pull": lambda: pulled(name_servers, lambda data: 0),
+        "pull and decode, body and place": lambda: pulled(name_servers, decode(PLAIN)),
+        "pull and decode, tags, keys and id too": lambda: pulled(name_servers, decode(ALL)),
+        "spark, body and place": lambda: spark_rows(spark, name_servers, PLAIN),
+        "spark, tags, keys and id too": lambda: spark_rows(spark, name_servers, ALL),
+    }
+    found: dict[str, dict[str, float]] = {}
+    try:
+        for name, way in ways.items():
+            rate = (messages + 1) / min(way()[1] for _ in range(rounds))
+            found[name] = {"rows_per_second": round(rate)}
+            found[name]["of_bare_pull"] = round(rate / found["bare pull"]["rows_per_second"], 3)
+            print(f"{name:40} {rate:>12,.0f} rows/s   {found[name]['of_bare_pull']:.2f} of the bare pull")
+    finally:
+        spark.stop()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
