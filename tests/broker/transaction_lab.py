@@ -227,6 +227,23 @@ class Lab:
         """The process is killed: what was written stays, what was only in memory is gone."""
         self.store._lock.release()
 
+    def power_cut(self, kept: float, *, whole_records: bool = False) -> None:
+        """The machine dies: of what was written since the last sync, the share ``kept`` (0 to 1) made it."""
+        flushed, written = self.store.flushed, self.store.written
+        end = flushed + round((written - flushed) * kept)
+        if whole_records:
+            borders = [flushed]
+            while borders[-1] < end:
+                borders.append(borders[-1] + int.from_bytes(self.store._log.read(borders[-1], 4), "big"))
+            end = borders[-1]
+        self.crash()
+        for log in sorted((self.root / "commitlog").glob("0*")):
+            base = int(log.name)
+            if base + log.stat().st_size > end:
+                data = log.read_bytes()
+                keep = max(end - base, 0)
+                log.write_bytes(data[:keep] + bytes(len(data) - keep))
+
     def online(self, group: str = GROUP) -> LabSession:
         """A producer of the group connects and sends its heartbeat."""
         session = LabSession()
