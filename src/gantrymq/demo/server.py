@@ -14,6 +14,8 @@ START_SECONDS = 30
 END_SECONDS = 15
 LOOK_SECONDS = 0.05
 TOPIC_QUEUES = 4
+DOWN_SECONDS = 1.5
+"""Between the kill and the restart of the broker: long enough for sends to fail."""
 
 
 class Server:
@@ -70,3 +72,36 @@ class Server:
 
     def end(self) -> None:
         self.child.end(END_SECONDS)
+
+
+class Outage:
+    """The one time the broker is killed and comes back."""
+
+    def __init__(self, server: Server, at: int) -> None:
+        self._server = server
+        self._at = at
+        self._back_at: float | None = None
+
+    def step(self, now: float, decided: int) -> str | None:
+        """Do what is due after ``decided`` orders at ``now`` (monotonic seconds); what it was.
+
+        Raises DemoFailed when the server is gone although it should be there.
+        """
+        if self._back_at is not None:
+            return self._restart() if now >= self._back_at else None
+        if self._server.kills == 0 and decided >= self._at:
+            self._server.kill()
+            self._back_at = now + DOWN_SECONDS
+            return f"killed the broker after {decided} orders"
+        self._server.child.check_alive()
+        return None
+
+    def finish(self) -> None:
+        """Bring the server back if it is still down."""
+        if self._back_at is not None:
+            self._restart()
+
+    def _restart(self) -> str:
+        self._back_at = None
+        self._server.start()
+        return "started the broker again on the same store"

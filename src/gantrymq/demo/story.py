@@ -17,21 +17,16 @@ from gantrymq.demo import verify
 from gantrymq.demo.layout import TOPIC, TRANSACTION_CHECK_INTERVAL_MS, TRANSACTION_TIME_OUT_MS, Layout
 from gantrymq.demo.order_database import Counts, OrderDatabase
 from gantrymq.demo.orders import make_order
+from gantrymq.demo.pace import Pace
 from gantrymq.demo.plan import make_plan
 from gantrymq.demo.processes import DemoFailed, Watchdog, free_port
 from gantrymq.demo.result import Result, Rows, Verdict
-from gantrymq.demo.server import Server
+from gantrymq.demo.server import Outage, Server
 from gantrymq.demo.shop import Shop
 from gantrymq.demo.spark_job import DRAIN_SECONDS, RECONCILE_SECONDS, START_SECONDS, Reconcile, SparkJob, require_spark
 from gantrymq.runtime.clock import SystemClock
 
 STEP_SECONDS = 0.1
-BROKER_DOWN_SECONDS = 1.5
-"""Between the kill and the restart: long enough for sends to fail."""
-SLOWEST_PACE = 25.0
-"""Orders a second; 500 orders then take 20 s, in which Spark starts and reads along."""
-LONGEST_PAYING_SECONDS = 60.0
-"""Larger runs go faster, as fast as this time asks for and the machine allows."""
 QUIET_SECONDS = 1.5 * (TRANSACTION_TIME_OUT_MS + TRANSACTION_CHECK_INTERVAL_MS) / 1000
 """Without any change for so long, no half message is left that the broker would still ask about."""
 PATIENT_SECONDS = 60.0
@@ -160,39 +155,26 @@ class Story:
         return counts
 
     def _pay_orders(self) -> None:
-        """Raise the limit at an even pace; half-way wait for Spark; kill the broker once and bring it back."""
-        plan, orders = self._plan, self._settings.orders
-        pace = max(SLOWEST_PACE, orders / LONGEST_PAYING_SECONDS)
-        began = last = self._clock.monotonic()
-        paying = 0.0
-        told = False
-        restart_at: float | None = None
+        """Let the order service pay at an even pace, and the broker die once on the way."""
+        orders, spark = self._settings.orders, self._spark
+        began = self._clock.monotonic()
+        pace = Pace(orders, self._plan.half_way, began)
+        outage = Outage(self._server, self._plan.broker_kill_at)
+        waited = False
         while not self._shop.finished:
             counts = self._look()
             now = self._clock.monotonic()
-            held = self._spark is not None and self._spark.batches == 0 and paying * pace >= plan.half_way
-            if held and now - began > START_SECONDS:
-                raise DemoFailed(f"Spark wrote no batch within {START_SECONDS} s; look into {self.layout.logs}")
-            if held and not told:
-                told = True
+            self._shop.raise_limit(pace.limit(now, beyond_half=spark is None or spark.batches > 0))
+            if pace.waits and not waited:
+                waited = True
                 self._show.event("half of the orders are paid; Spark must be there before the rest follows")
-            if not held:
-                paying += now - last
-            last = now
-            limit = int(paying * pace)
-            self._shop.raise_limit(min(orders, plan.half_way if held else limit))
-            if restart_at is None and self._server.kills == 0 and counts.decided >= plan.broker_kill_at:
-                self._server.kill()
-                self._show.event(f"killed the broker after {counts.decided} orders")
-                restart_at = now + BROKER_DOWN_SECONDS
-            elif restart_at is not None and now >= restart_at:
-                self._server.start()
-                self._show.event("started the broker again on the same store")
-                restart_at = None
-            elif restart_at is None:
-                self._server.child.check_alive()
+            if pace.waits and now - began > START_SECONDS:
+                raise DemoFailed(f"Spark wrote no batch within {START_SECONDS} s; look into {self.layout.logs}")
+            if news := outage.step(now, counts.decided):
+                self._show.event(news)
         if self._database.counts().decided != orders:
             raise DemoFailed(f"the order service ended with undecided orders; look into {self.layout.logs}")
+        outage.finish()
         self._server.wait_until_ready()
 
     def _settle(self) -> None:
