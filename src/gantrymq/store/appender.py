@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailable, invariant
+from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailable
 from gantrymq.message import properties
 from gantrymq.message.tags import tags_code as hash_tags
 from gantrymq.protocol.stored_message import encode_record, record_size
@@ -207,6 +207,8 @@ class Appender:
         if not isinstance(error, DiskFull):
             self.stop(StoreUnavailable(f"{error}; check the disk, then start the broker again"))
         self._take_back(self._log.written, error)
+        if self.final is None:
+            self._flusher.start()  # the zeros over its beginning
 
     def _take_back(self, position: int, error: StoreError) -> None:
         self._dispatch.take_back(position)
@@ -278,7 +280,6 @@ class Appender:
         elif self.final is not None:
             done(self.final)
         else:
-            invariant(commit_log.flushed < commit_log.written, "what is dirty is not durable")
             self._synced.add(commit_log.written, done)
             self._flusher.start()
 

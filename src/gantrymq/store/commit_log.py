@@ -50,8 +50,8 @@ class CommitLog:
 
     @property
     def dirty(self) -> bool:
-        """Whether something is written that is not durable."""
-        return self.flushed < self.written
+        """Whether something is written that is not durable: records, or zeros over what a failed write left."""
+        return self.flushed < self.written or bool(self._unsynced)
 
     def place(self, size: int) -> int:
         """Where ``size`` bytes go that must not be split over two files; begins the next file when they do not fit.

@@ -59,17 +59,19 @@ class ConsumeQueue:
         if queue_offset != self.max_offset:
             if queue_offset < self.max_offset:
                 return
-            self._fill_to(queue_offset)
+            self._fill_to(queue_offset, log_offset)
         self._tail += ENTRY.pack(log_offset, size, tags_code)
         self.max_offset = queue_offset + 1
         if self.next_offset < self.max_offset:
             self.next_offset = self.max_offset
 
-    def _fill_to(self, queue_offset: int) -> None:
+    def _fill_to(self, queue_offset: int, log_offset: int) -> None:
         if self.max_offset == 0 and not self._files.segments:  # a queue whose beginning was deleted
             base = queue_offset * ENTRY_BYTES // self._files.segment_size * self._files.segment_size
             self.start_offset = self._tail_start = self.max_offset = base // ENTRY_BYTES
-        self._tail += BLANK * (queue_offset - self.max_offset)
+            self._tail += BLANK * (queue_offset - self.max_offset)
+        else:  # with the place of the next record, so that log offsets never fall
+            self._tail += ENTRY.pack(log_offset, BLANK_SIZE, 0) * (queue_offset - self.max_offset)
         self.max_offset = queue_offset
 
     @property
@@ -119,7 +121,7 @@ class ConsumeQueue:
         while low < high:
             middle = (low + high) // 2
             where, size, _tags = ENTRY.unpack(self.raw(middle, 1))
-            if size != BLANK_SIZE and where >= log_offset:
+            if where >= log_offset and (size != BLANK_SIZE or where > 0):
                 high = middle
             else:
                 low = middle + 1

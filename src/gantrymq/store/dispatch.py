@@ -62,8 +62,8 @@ class Dispatch:
         """Log offset of the newest visible record; -1 when not known."""
         self.arrivals: list[Arrival] = []
         self._index = index
-        self.changed: set[ConsumeQueue] = set()
-        """Queues with entries that are only in memory."""
+        self.changed: dict[ConsumeQueue, None] = {}
+        """Queues (an ordered set) with entries that are only in memory."""
 
     def advance(self, position: int) -> None:
         """Make everything before ``position`` visible, then tell the listeners."""
@@ -77,7 +77,7 @@ class Dispatch:
             if queue is not None:
                 invariant(item.queue_offset == queue.max_offset, "queue offsets become visible without a gap")
                 queue.add(item.queue_offset, item.log_offset, item.size, item.tags_code)
-                self.changed.add(queue)
+                self.changed[queue] = None
             if self._index is not None:
                 self._index(item)
             if queue is not None:

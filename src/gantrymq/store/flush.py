@@ -55,7 +55,7 @@ class Flusher:
     def start(self) -> None:
         """Begin a sync unless one is running, has failed, or nothing is there to sync."""
         log = self._log
-        if self.running or self.failed or log.flushed == log.written:
+        if self.running or self.failed or not log.dirty:
             return
         target = log.written
         self.running = True

@@ -152,12 +152,11 @@ class Housekeeping:
     def write_out(self) -> None:
         """Put the visible entries of changed queues into their files."""
         changed = self._dispatch.changed
-        while changed:
-            queue = changed.pop()
+        for queue in list(changed):
             try:
                 self._write_queue(queue)
+                del changed[queue]
             except StoreError as error:
-                changed.add(queue)
                 log.warning("entries of a queue stay in memory for now: %s", error)
                 return
 
@@ -272,7 +271,7 @@ class Housekeeping:
                 if recovered.case is not Case.CLEAN:
                     queue.drop_stale()
             except StoreError as error:
-                self._dispatch.changed.add(queue)
+                self._dispatch.changed[queue] = None
                 log.warning("entries of a queue stay in memory for now: %s", error)
         if recovered.records or self._dispatch.changed or self._index_behind:
             self.arm()

@@ -83,8 +83,8 @@ class Index:
         """The newest of these records; what lies before them is read from the log."""
         self._work: Iterator[None] | None = None
         """A longer piece of work that is done step by step."""
-        self.touched: set[str] = set()
-        """Paths of files written to since somebody emptied the set; to be synced."""
+        self.touched: dict[str, None] = {}
+        """Paths (an ordered set) of files written to since somebody emptied it; to be synced."""
 
     # ---- start
 
@@ -110,25 +110,36 @@ class Index:
             self._work = self._verify(log_end, known_position, safe_until_ms)
 
     def _verify(self, log_end: int, known_position: int, safe_until_ms: int) -> Iterator[None]:
-        """Check what a crash may have damaged; a bad file goes, with those behind it, and is built again."""
+        """Check what a crash may have damaged. A bad file is cut where it is bad, and those behind it go.
+
+        What is durable is never cut, so that ``known_position`` stays true when this is interrupted and repeated.
+        """
         for number, file in enumerate(self.files):
             header = file.header
             durable = header.end_offset < known_position or header.end_time <= safe_until_ms
             if durable and file is not self.files[-1]:
                 continue
-            good = True
+            whole = True
             for verdict in file.verify(log_end):
-                good = verdict
+                whole = verdict
                 yield
-            if not good:
-                log.warning("%s is damaged; it is built again from the log", file.path)
-                for bad in self.files[number:]:
-                    bad.remove()
-                del self.files[number:]
-                self.position = max(self._log.start, self.files[-1].header.end_offset if self.files else 0)
-                return
             self._flush_file(file)
+            following = self.files[number + 1].header if file is not self.files[-1] else None
+            if not whole or (following and (not file.is_full or following.begin_offset < header.end_offset)):
+                log.warning(
+                    "%s is damaged; what is missing from offset %d on is built again", file.path, header.end_offset
+                )
+                self._drop_behind(number)
+                return
             file.close()
+
+    def _drop_behind(self, number: int) -> None:
+        damaged = self.files[number + 1 :]
+        del self.files[number + 1 :]
+        for file in damaged:
+            file.remove()
+        self.position = max(self._log.start, self.files[-1].header.end_offset)
+        self.touched[self.files[-1].path] = None  # its directory is synced with it
 
     # ---- following the log
 
@@ -234,7 +245,7 @@ class Index:
 
     def _flush_file(self, file: IndexFile) -> None:
         if file.flush():
-            self.touched.add(file.path)
+            self.touched[file.path] = None
 
     @property
     def last_time(self) -> int:

@@ -55,6 +55,7 @@ class IndexFile:
         self._dirty: set[int] = set()
         self._new = bytearray()
         self._flushed_count = 1
+        self._header_changed = False
 
     @property
     def bytes(self) -> int:
@@ -67,7 +68,7 @@ class IndexFile:
 
     @property
     def changed(self) -> bool:
-        return bool(self._new or self._dirty)
+        return bool(self._new or self._dirty or self._header_changed)
 
     @property
     def file(self) -> File:
@@ -149,6 +150,7 @@ class IndexFile:
         )
         self._flushed_count = header.count
         self._new = bytearray()
+        self._header_changed = False
         self._dirty.clear()
         self._pages.clear()
         return True
@@ -183,35 +185,51 @@ class IndexFile:
     # ---- after a crash
 
     def verify(self, log_end: int) -> Iterator[bool]:
-        """Check the entries and make the slots fit to them, in steps; the last value says whether the file is good.
+        """Keep the entries up to the first bad one and make the slots fit to them, in steps.
 
-        After a power cut any page may be missing. Entries are good when offsets do not fall and every chain leads to
-        the entry of the same slot before it; the slots are then written anew where they differ.
+        After a power cut any page may be missing. Entries are good while offsets do not fall and every chain leads to
+        the entry of the same slot before it. The values say whether all was good so far.
         """
         newest = array("i", bytes(4 * self._slots))
-        last_offset = self.header.begin_offset
-        number = 1
-        while number < self.header.count:
-            size = min(VERIFY_ENTRIES, self.header.count - number)
-            data = self.file.read(size * ENTRY_BYTES, self._entry_place(number))
-            for key_hash, log_offset, _seconds, previous in ENTRY.iter_unpack(data):
+        whole = True
+        good = 1
+        offset, seconds = self.header.begin_offset, 0
+        while good < self.header.count:
+            size = min(VERIFY_ENTRIES, self.header.count - good)
+            data = self.file.read(size * ENTRY_BYTES, self._entry_place(good))
+            for key_hash, found, since, previous in ENTRY.iter_unpack(data):
                 slot = key_hash % self._slots
-                if key_hash < 0 or not last_offset <= log_offset < log_end or previous != newest[slot]:
-                    yield False
-                    return
-                newest[slot] = number
-                last_offset = log_offset
-                number += 1
-            yield True
-        self.header.end_offset = last_offset
-        self.header.used_slots = sum(1 for value in newest if value)
+                if key_hash < 0 or not offset <= found < log_end or previous != newest[slot]:
+                    self._cut(good, offset, seconds)
+                    whole = False
+                    break
+                newest[slot] = good
+                offset, seconds = found, since
+                good += 1
+            yield whole
+        self._set_slots(newest)
+
+    def _cut(self, count: int, end_offset: int, seconds: int) -> None:
+        """Forget the entries from number ``count`` on."""
+        header = self.header
+        if count == 1:
+            self.header = Header()
+        else:
+            header.count, header.end_offset = count, end_offset
+            header.end_time = min(header.end_time, header.begin_time + seconds * 1000 + 999)
+        self._flushed_count = count
+        self._header_changed = True
+
+    def _set_slots(self, newest: array[int]) -> None:
+        used = sum(1 for value in newest if value)
+        self._header_changed |= used != self.header.used_slots
+        self.header.used_slots = used
         for start in range(0, self._slots, PAGE_SLOTS):
             page = self._page(start // PAGE_SLOTS)
             wanted = newest[start : start + PAGE_SLOTS]
             if page != wanted:
                 page[:] = wanted
                 self._dirty.add(start // PAGE_SLOTS)
-        yield True
 
     def close(self) -> None:
         if self._file is not None:

@@ -263,11 +263,13 @@ class Recovery:
         """First intact record at or behind ``position`` in one file, found by its magic and its own offset."""
         at: int | None = segment.next_nonzero(position)
         while at is not None and at < segment.end:
+            at = max(position, at - 3)  # a size field begins with zeros
             data = segment.read(at, CHUNK_BYTES + HEAD_BYTES)
             for place in _magic_places(data):
                 if place >= 4 and self._is_record(at + place - 4):
                     return at + place - 4
-            at = segment.next_nonzero(at + CHUNK_BYTES) if at + CHUNK_BYTES < segment.end else None
+            position = at + CHUNK_BYTES
+            at = segment.next_nonzero(position) if position < segment.end else None
         return None
 
     def _is_record(self, position: int) -> bool:

@@ -108,17 +108,18 @@ class Segment:
         return None
 
     def zero(self, start: int, end: int | None = None) -> int:
-        """Put zeros over every page of ``[start, end)`` that has other bytes; the number of bytes written.
+        """Put zeros over everything in ``[start, end)`` that is not zero; the number of bytes written.
 
-        Pages that are zero already are left alone: they may be holes, and a full disk could not take them.
+        Nothing else is written: zeros may be holes, and a full disk could not take them.
         """
         limit = self.end if end is None else end
         done = 0
         at = self.next_nonzero(start)
         while at is not None and at < limit:
             stop = min(limit, at - (at - self.base) % PAGE_BYTES + PAGE_BYTES)
-            self.write(at, bytes(stop - at))
-            done += stop - at
+            length = len(self.read(at, stop - at).rstrip(b"\0"))
+            self.write(at, bytes(length))
+            done += length
             at = self.next_nonzero(stop) if stop < limit else None
         return done
 

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import itertools
+import logging
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from gantrymq.errors import InvariantViolated
+from gantrymq.protocol.stored_message import scan
+from gantrymq.store.message_store import MessageStore
+from gantrymq.store.recovery import CASES, Case, Facts, decide
+from gantrymq.store.values import GetStatus, Placement
+from tests.support.places import durable, open_store, record, run, small
+
+NAMES = ("has_log", "has_queues", "clean", "has_mark", "has_checkpoint")
+
+
+def test_exactly_one_row_holds_for_any_facts() -> None:
+    seen = set()
+    for values in itertools.product([False, True], repeat=len(NAMES)):
+        facts = Facts(*values)
+        rows = [case for row, case in CASES if all(getattr(facts, name) == value for name, value in row.items())]
+        assert rows == [decide(facts)]
+        seen.add(rows[0])
+    assert seen == set(Case)
+
+
+def test_facts_without_a_case_stop_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gantrymq.store.recovery.CASES", CASES[:1])
+    with pytest.raises(InvariantViolated, match="0 recovery cases"):
+        decide(Facts(True, True, True, True, True))
+
+
+async def fill(root: Path, count: int = 60, *, die: bool = False) -> list[Placement]:
+    """A store with some records in two queues; with ``die`` it looks as if the process was killed."""
+    store = open_store(small(root))
+    placed = []
+    for number in range(count):
+        placed += store.append([record("Orders", number % 2, b"%03d" % number * 40)])
+    assert await durable(store, placed) is None
+    await store.close()
+    if die:
+        (root / "abort").touch()
+    return placed
+
+
+def case_of(root: Path) -> tuple[Case, int]:
+    """Case and number of records read at a start."""
+
+    async def story() -> tuple[Case, int]:
+        store = open_store(small(root))
+        check(store)
+        found = store.recovered.case, store.recovered.records
+        await store.close()
+        return found
+
+    return run(story())
+
+
+def check(store: MessageStore, count: int = 60) -> None:
+    """All records and both queues are there."""
+    assert len(list(store.scan(0))) == count
+    for queue in (0, 1):
+        answer = store.get("Orders", queue, 0, 1000, 1 << 20)
+        assert [m.queue_offset for m in scan(answer.data)] == list(range(count // 2))
+
+
+def test_every_case_ends_with_the_same_store(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+
+    async def empty() -> Case:
+        store = open_store(small(root))
+        await store.close()
+        return store.recovered.case
+
+    assert run(empty()) is Case.NEW
+    assert run(empty()) is Case.NEW
+    run(fill(root))
+    assert case_of(root) == (Case.CLEAN, 0)
+    (root / "abort").touch()
+    assert case_of(root) == (Case.MARKED, 0)
+    (root / "abort").touch()
+    (root / "gantry/mark").unlink()
+    assert case_of(root)[0] is Case.APACHE_DIED
+    for name in ("abort", "gantry/mark", "checkpoint"):
+        (root / name).unlink(missing_ok=True)
+    (root / "abort").touch()
+    assert case_of(root) == (Case.UNKNOWN, 60)
+    for path in (root / "consumequeue").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    assert case_of(root) == (Case.UNKNOWN, 60)
+
+
+def test_queues_without_a_log_are_emptied(tmp_path: Path) -> None:
+    run(fill(tmp_path))
+    for path in (tmp_path / "commitlog").iterdir():
+        path.unlink()
+
+    async def story() -> None:
+        store = open_store(small(tmp_path))
+        assert store.recovered.case is Case.NO_LOG
+        assert store.queue_range("Orders", 0) == (0, 0) and store.queues() == []
+        placed = store.append([record("Orders", 0)])
+        assert placed[0].queue_offset == 0 and await durable(store, placed) is None
+        await store.close()
+
+    run(story())
+
+
+def test_the_mark_of_another_log_is_not_believed(tmp_path: Path) -> None:
+    run(fill(tmp_path / "one", 60, die=True))
+    run(fill(tmp_path / "other", 10))
+    (tmp_path / "other/gantry/mark").replace(tmp_path / "one/gantry/mark")
+    (tmp_path / "one/commitlog/00000000000000000000").write_bytes(
+        (tmp_path / "one/commitlog/00000000000000000000").read_bytes()
+    )
+    case, _records = case_of(tmp_path / "one")
+    assert case is not Case.MARKED
+
+
+def damage(root: Path, position: int, data: bytes) -> None:
+    path = root / f"commitlog/{position // 16384 * 16384:020d}"
+    with path.open("r+b") as file:
+        file.seek(position % 16384)
+        file.write(data)
+
+
+def test_a_torn_tail_is_cut_zeroed_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    placed = run(fill(tmp_path, 60, die=True))
+    damage(tmp_path, placed[-1].log_offset + 100, b"torn")
+    (tmp_path / "gantry/mark").unlink()
+    (tmp_path / "checkpoint").unlink()
+
+    async def story() -> None:
+        with caplog.at_level(logging.WARNING):
+            store = open_store(small(tmp_path))
+        assert f"record at log offset {placed[-1].log_offset} is corrupt" in caplog.text and "cut" in caplog.text
+        assert store.recovered.cut_bytes > 0 and store.recovered.end == placed[-1].log_offset
+        assert store.queue_range("Orders", 1) == (0, 29) and store.next_offset("Orders", 1) == 29
+        again = store.append([record("Orders", 1)])
+        assert again[0].log_offset == placed[-1].log_offset and again[0].queue_offset == 29
+        await store.close()
+
+    run(story())
+    last = (tmp_path / f"commitlog/{placed[-1].log_offset // 16384 * 16384:020d}").read_bytes()
+    assert b"torn" not in last
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("what", ["body", "size", "magic", "zeros", "place"])
+def test_damage_before_good_records_is_quarantined_not_cut(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, killed: bool, what: str
+) -> None:
+    """What was acknowledged behind a bad record is kept; the bad one is named and never served."""
+    placed = run(fill(tmp_path, 60, die=killed))
+    victim = placed[30]
+    at = victim.log_offset
+    position, data = {
+        "body": (at + 120, b"\xff\xff"),
+        "size": (at, struct.pack(">i", 7_000_000)),
+        "magic": (at + 4, b"nope"),
+        "zeros": (at, bytes(victim.size)),
+        "place": (at + 28, bytes(8)),
+    }[what]
+    damage(tmp_path, position, data)
+    (tmp_path / "checkpoint").unlink()
+    shutil.rmtree(tmp_path / "consumequeue")  # so that everything is read again
+    if killed:
+        with (tmp_path / "gantry/mark").open("r+b") as file:  # only the durable end is known
+            file.truncate(4096)
+
+    async def story() -> None:
+        with caplog.at_level(logging.ERROR):
+            store = open_store(small(tmp_path))
+        if what == "zeros" and not killed:
+            return  # after an orderly end zeros are the end
+        assert store.recovered.quarantined == {at: victim.end}
+        assert f"record at log offset {at} is corrupt" in caplog.text
+        assert [m.log_offset for m in store.scan(0)] == [p.log_offset for p in placed if p is not victim]
+        assert store.read(at) is None
+        answer = store.get("Orders", 0, 0, 1000, 1 << 20)
+        assert [m.queue_offset for m in scan(answer.data)] == [n for n in range(30) if n != 15]
+        assert answer.next_offset == 30 and store.next_offset("Orders", 0) == 30
+        alone = store.get("Orders", 0, 15, 1, 1 << 20)
+        assert (alone.status, alone.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 16)
+        await store.close()
+
+    run(story())
+
+
+def test_damage_that_no_start_reads_is_found_when_it_is_asked_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    placed = run(fill(tmp_path))
+    victim = placed[10]
+    damage(tmp_path, victim.log_offset + 120, b"\xff\xff")
+
+    async def story() -> None:
+        store = open_store(small(tmp_path))
+        assert store.recovered.records == 0
+        answer = store.get("Orders", 0, 0, 1000, 1 << 20)
+        assert [m.queue_offset for m in scan(answer.data)] == [n for n in range(30) if n != 5]
+        assert f"record at log offset {victim.log_offset} is corrupt" in caplog.text
+        alone = store.get("Orders", 0, 5, 1, 1 << 20)
+        assert (alone.status, alone.next_offset, alone.data) == (GetStatus.MESSAGE_WAS_REMOVING, 6, b"")
+        assert store.read(victim.log_offset) is None
+        assert [m.log_offset for m in store.scan(0)] == [p.log_offset for p in placed if p is not victim]
+        assert store.query("Orders", "order-1", 64)
+        await store.close()
+
+    run(story())
+
+
+def test_unsynced_leftovers_behind_a_gap_are_not_taken_for_messages(tmp_path: Path) -> None:
+    """A power cut may keep the later half of a write without the first: neither was acknowledged."""
+    placed = run(fill(tmp_path, 60, die=True))
+    first_lost = placed[40]
+    damage(tmp_path, first_lost.log_offset, bytes(first_lost.size))
+    with (tmp_path / "gantry/mark").open("r+b") as file:  # as it was when record 40 was not yet durable
+        file.write(bytes(8192))
+    (tmp_path / "checkpoint").unlink()
+
+    async def story() -> None:
+        store = open_store(small(tmp_path))
+        assert [m.log_offset for m in store.scan(0)] == [p.log_offset for p in placed[:40]]
+        assert store.queue_range("Orders", 0) == (0, 20)
+        await store.close()
+        again = open_store(small(tmp_path))
+        assert len(list(again.scan(0))) == 40
+        await again.close()
+
+    run(story())
+
+
+def test_a_queue_whose_beginning_was_deleted_starts_with_blank_entries(tmp_path: Path) -> None:
+    run(fill(tmp_path, 200))
+    (tmp_path / "commitlog/00000000000000000000").unlink()
+    shutil.rmtree(tmp_path / "consumequeue")
+
+    async def story() -> None:
+        store = open_store(small(tmp_path))
+        least, most = store.queue_range("Orders", 0)
+        assert most == 100 and 20 < least < 90 and store.min_log_offset == 16384
+        assert store.get("Orders", 0, least, 1, 1000).count == 1
+        assert store.get("Orders", 0, least - 1, 1, 1000).status is GetStatus.OFFSET_TOO_SMALL
+        assert store.entry("Orders", 0, least - 1) is None
+        await store.close()
+        first = min((tmp_path / "consumequeue/Orders/0").iterdir())
+        base = int(first.name) // 20
+        assert base <= least and struct.unpack_from(">qiq", first.read_bytes()) == (
+            (0, 0x7FFFFFFF, 0) if base < least else struct.unpack_from(">qiq", first.read_bytes())
+        )
+
+    run(story())
