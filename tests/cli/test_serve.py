@@ -1,0 +1,238 @@
+"""The programs as a person starts them: real processes, real signals."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gantrymq import Admin, Message, Producer, PullConsumer
+
+DEADLINE_S = 30.0
+READY = re.compile(r"is ready: (.*)\. Stop with Ctrl-C\.")
+
+
+class Program:
+    """A running ``gantry`` command."""
+
+    def __init__(self, *arguments: str, cwd: Path | None = None, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gantrymq.cli.main", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
+            env={**os.environ, "COLUMNS": "200", **environment},
+        )  # fmt: skip
+
+    def ready(self) -> str:
+        """Wait for the ready line and return what it says."""
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            assert selector.select(DEADLINE_S), "no ready line"
+        line = self.process.stdout.readline()
+        found = READY.search(line)
+        assert found, line + self.ended()[2]
+        return found.group(1)
+
+    def ended(self) -> tuple[int, str, str]:
+        """Exit status and output, once it is over."""
+        out, err = self.process.communicate(timeout=DEADLINE_S)
+        return self.process.returncode, out, err
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+@contextmanager
+def program(*arguments: str, cwd: Path | None = None, **environment: str) -> Iterator[Program]:
+    running = Program(*arguments, cwd=cwd, **environment)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+def address(ready: str, what: str) -> str:
+    found = re.search(rf"{what} (?:\S+ )?(\d+\.\d+\.\d+\.\d+:\d+)", ready)
+    assert found, ready
+    return found.group(1)
+
+
+def server(store: Path, *more: str) -> tuple[str, ...]:
+    return ("server", "--store", str(store), "--listen-port", "0", "--name-server-port", "0", *more)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_starts_serves_stops_and_keeps_what_it_was_sent(tmp_path: Path, number: signal.Signals) -> None:
+    with program(*server(tmp_path / "store")) as first:
+        name_server = address(first.ready(), "name server")
+        with Admin(name_server) as admin:
+            admin.create_topic("T", queues=1)
+        with Producer("PG", name_servers=name_server) as producer:
+            producer.send(Message("T", b"kept"))
+        first.process.send_signal(number)
+        assert first.ended()[::2] == (0, "")
+    assert not (tmp_path / "store" / "abort").exists()
+    with program(*server(tmp_path / "store")) as second:
+        name_server = address(second.ready(), "name server")
+        with PullConsumer(name_servers=name_server) as consumer:
+            (queue,) = consumer.queues("T")
+            assert [message.body for message in consumer.pull(queue, 0, 32).messages] == [b"kept"]
+
+
+def test_name_server_and_broker_apart(tmp_path: Path) -> None:
+    with program("nameserver", "--listen-port", "0", "--host", "127.0.0.1") as names:
+        name_server = address(names.ready(), "name server")
+        conf = tmp_path / "broker.conf"
+        conf.write_text(
+            f"brokerName = broker-x\nstorePathRootDir={tmp_path}/store\nlistenPort=0\nbrokerIP1=127.0.0.1\n"
+            f"namesrvAddr={name_server}\nflushDiskType=ASYNC_FLUSH\nsendMessageThreadPoolNums=4\nbogus=1\n"
+        )
+        with program("broker", "-c", str(conf), "--host", "127.0.0.1") as broker:
+            ready = broker.ready()
+            assert "broker-x" in ready and "ASYNC_FLUSH" in ready
+            with Producer("PG", name_servers=name_server) as producer:
+                assert producer.send(Message("T", b"x")).queue.broker_name == "broker-x"
+            broker.process.terminate()
+            status, _, err = broker.ended()
+            assert status == 0
+            assert "sendMessageThreadPoolNums, bogus" in err, "unknown keys are named"
+
+
+def test_a_broker_serves_without_its_name_server_and_finds_it_when_it_comes(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    arguments = ("--store", str(tmp_path), "--listen-port", "0", "--host", "127.0.0.1", "-n", f"127.0.0.1:{port}")
+    with program("broker", *arguments) as broker:
+        assert "127.0.0.1:" in broker.ready()
+        with program("nameserver", "--listen-port", str(port), "--host", "127.0.0.1") as names:
+            names.ready()
+            deadline = time.monotonic() + DEADLINE_S
+            while True:
+                with Admin(f"127.0.0.1:{port}") as admin:
+                    if "TBW102" in admin.topics():
+                        break
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            broker.process.terminate()
+            status, _, err = broker.ended()
+        assert status == 0
+        assert f"127.0.0.1:{port}" in err and "Trying again" in err
+
+
+def fails(*arguments: str, cwd: Path | None = None) -> str:
+    """Run a command that cannot start; one sentence and exit status 1."""
+    with program(*arguments, cwd=cwd) as running:
+        status, out, err = running.ended()
+    assert (status, out) == (1, ""), err
+    assert "Traceback" not in err
+    (sentence,) = err.strip().splitlines()
+    return sentence
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        common = ("--store", str(tmp_path / "store"))
+        for arguments in (
+            ("server", *common, "--listen-port", port, "--name-server-port", "0"),
+            ("server", *common, "--listen-port", "0", "--name-server-port", port),
+            ("broker", *common, "--listen-port", port, "--host", "127.0.0.1"),
+            ("nameserver", "--listen-port", port, "--host", "127.0.0.1"),
+        ):
+            sentence = fails(*arguments)
+            assert f":{port}" in sentence and "another server" in sentence
+
+
+def test_a_store_in_use(tmp_path: Path) -> None:
+    with program(*server(tmp_path / "store")) as first:
+        first.ready()
+        sentence = fails(*server(tmp_path / "store"))
+        assert str(tmp_path / "store") in sentence
+        assert "another process" in sentence
+
+
+def test_a_directory_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    strange = tmp_path / "store" / "commitlog"
+    strange.mkdir(parents=True)
+    (strange / "photos.zip").write_bytes(b"not a log")
+    sentence = fails(*server(tmp_path / "store"))
+    assert "commitlog" in sentence
+    assert sorted(path.name for path in (tmp_path / "store").rglob("*")) == ["commitlog", "photos.zip"]
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("listenPort=many", "listenPort"),
+        ("flushDiskType=SOMETIMES", "flushDiskType"),
+        ("brokerRole=SLAVE", "brokerRole"),
+        ("transactionCheckMax=0", "transactionCheckMax"),
+        ("messageDelayLevel=1s soon", "messageDelayLevel"),
+        ("brokerIP1=my-host", "brokerIP1"),
+        ("namesrvAddr=nowhere", "namesrvAddr"),
+    ],
+)
+def test_settings_that_cannot_be(tmp_path: Path, line: str, named: str) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"listenPort=0\n{line}\n")
+    sentence = fails("server", "-c", str(conf), "--store", str(tmp_path / "store"))
+    assert named in sentence
+
+
+def test_files_and_name_servers_that_are_not_there(tmp_path: Path) -> None:
+    assert "missing.conf" in fails("server", "-c", str(tmp_path / "missing.conf"))
+    sentence = fails("broker", "--store", str(tmp_path), "--listen-port", "0", "-n", "no-such-host.invalid:9876")
+    assert "no-such-host.invalid:9876" in sentence and "--namesrv-addr" in sentence
+
+
+def test_a_file_where_the_store_should_be(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file")
+    assert "store" in fails(*server(tmp_path / "store"))
+
+
+def test_the_configuration_alone_starts_the_same_server_again(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"listenPort=0\nnamesrvAddr=127.0.0.1:{port}\nstorePathRootDir={tmp_path}/store\n")
+    with program("server", "-c", str(conf), cwd=tmp_path) as running:
+        assert address(running.ready(), "name server") == f"127.0.0.1:{port}"
+
+
+def test_topics_from_the_command_line(tmp_path: Path) -> None:
+    with program(*server(tmp_path / "store")) as running:
+        name_server = address(running.ready(), "name server")
+
+        def topic(*arguments: str) -> tuple[int, str, str]:
+            with program("topic", *arguments, "-n", name_server) as command:
+                return command.ended()
+
+        assert topic("create", "Orders", "--queues", "2", "--type", "TRANSACTION")[0] == 0
+        assert "Orders" in topic("list")[1].splitlines()
+        assert topic("create", "bad name")[0] == 1
+        assert topic("delete", "Orders")[0] == 0
+        assert "Orders" not in topic("list")[1].splitlines()
+
+
+def test_help_and_version() -> None:
+    for arguments in (("--help",), ("server", "--help"), ("--version",)):
+        with program(*arguments) as running:
+            status, out, _ = running.ended()
+        assert status == 0
+        assert "gantry" in out.lower()
