@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,11 +133,31 @@ def test_a_failed_background_sync_is_reported(place: tuple[Disk, str]) -> None:
     assert isinstance(asyncio.run(story()), OSError)
 
 
-def test_two_holders_of_one_lock() -> None:
-    disk = SimDisk()
-    disk.lock("/lock")
+def test_two_holders_of_one_lock(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    held = disk.lock(f"{root}/lock")
     with pytest.raises(StoreLocked, match="another process"):
-        disk.lock("/lock")
+        disk.lock(f"{root}/lock")
+    held.release()
+    disk.lock(f"{root}/lock").release()
+
+
+def test_a_record_lock_of_another_process_is_respected(tmp_path: Path) -> None:
+    """The kind of lock that Java takes."""
+    path = tmp_path / "lock"
+    path.touch()
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); "
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"held\n"
+        with pytest.raises(StoreLocked):
+            OsDisk().lock(str(path))
+        other.communicate()
+    OsDisk().lock(str(path)).release()
 
 
 # What only the simulation can show

@@ -26,7 +26,7 @@ from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.request_table import request_table
 from gantrymq.broker.transaction_desk import TransactionDesk
-from gantrymq.errors import ConfigError, LocalProtocolError, RequestRejected
+from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import pack_host
@@ -194,11 +194,17 @@ class Broker:
         # First nothing new, then the answers that wait for the disk, then the connections.
         for code in self._handlers:
             self._handlers[code] = _stopping
-        await self.store.flush_everything()
+        try:
+            await self.store.flush_everything()
+        except StoreError as error:
+            log.error("what waits for the disk is not acknowledged: %s", error)
         await self._server.close()
-        self.delay.close()
-        self.desk.close()
-        self.offsets.save()
+        for work in (self.delay.close, self.desk.close, self.offsets.save):
+            try:
+                work()
+            except (GantryError, OSError) as error:
+                # Each is derived or repeatable; the next start recovers.
+                log.error("stopping: %s", error)
         await self.store.close()
         await self._client.close()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
 from typing import Protocol
 
 from gantrymq.errors import DiskFull, StoreError, StoreLocked
@@ -196,6 +197,24 @@ class OsFile:
             self._fd = -1
 
 
+def _lock_whole_file(fd: int) -> None:
+    """Take the exclusive record lock of a file, or raise OSError at once.
+
+    Java's FileChannel.lock is a POSIX record lock on the whole file; a lock of the same kind (and not flock) is what
+    makes an Apache broker and this one exclude each other. Where the system has it, the lock belongs to the open file
+    and not to the process: then two stores in one process exclude each other, too.
+    """
+    of_open_file = getattr(fcntl, "F_OFD_SETLK", None)
+    if of_open_file is None:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else:
+        fcntl.fcntl(fd, of_open_file, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+
+
+_FLOCK = Struct("@hhqqi0q")
+"""struct flock: type, whence, start, length (0: to the end), process (0)."""
+
+
 class OsLock:
     __slots__ = ("_fd",)
 
@@ -276,10 +295,8 @@ class OsDisk:
 
     def lock(self, path: str) -> Lock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        # Java's FileChannel.lock is a POSIX record lock on the whole file; taking the same kind (and not flock)
-        # is what makes an Apache broker and this one exclude each other.
         try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_whole_file(fd)
         except OSError as error:
             os.close(fd)
             raise StoreLocked(

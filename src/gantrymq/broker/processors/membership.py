@@ -12,7 +12,7 @@ from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerG
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import MessageIllegal, RequestRejected
+from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, ConsumerIdList, HeartbeatData, MessageModel
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
@@ -80,11 +80,18 @@ class MembershipProcessor:
             )
             return False
         if data.message_model is not MessageModel.BROADCASTING:
-            self._topics.ensure(system_topics.retry_topic(data.group_name), max(settings.retry_queue_nums, 1))
+            self._ensure_retry_topic(data.group_name, settings.retry_queue_nums)
         changed = self._consumers.register(data, member, keep_subscriptions=keep)
         if changed:
             self._notify(data.group_name)
         return changed
+
+    def _ensure_retry_topic(self, group_name: str, queues: int) -> None:
+        try:
+            self._topics.ensure(system_topics.retry_topic(group_name), max(queues, 1))
+        except StoreError as error:
+            # A full disk must not end the membership of a group; the next heartbeat tries again.
+            log.warning("the retry topic of group %s could not be made: %s", group_name, error)
 
     def _notify(self, group_name: str) -> None:
         """Tell every member that the queues must be shared anew."""

@@ -5,19 +5,22 @@ Source: SubscriptionGroupManager, SubscriptionGroupConfig; transactions-and-stor
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import msgspec
 from msgspec import field
 
 from gantrymq.broker.registries.json_file import read_json, write_json
-from gantrymq.errors import ConfigError, MessageIllegal
+from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.body import Body
 from gantrymq.protocol.bodies.topics import DataVersion
 from gantrymq.protocol.numbers import Int, Long
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
+
+log = logging.getLogger("gantrymq.broker")
 
 SYSTEM_GROUPS: Final = (
     system_topics.TOOLS_CONSUMER,
@@ -96,7 +99,13 @@ class Groups:
         except MessageIllegal:
             return None
         group = Group(group_name=name)
-        self._put({name: group})
+        try:
+            self._put({name: group})
+        except StoreError as error:
+            # Nobody chose anything for this group, so nothing is lost: consumers go on reading while the disk is full.
+            log.warning("consumer group %s is not on the disk yet: %s", name, error)
+            table = self._content.subscription_group_table | {name: group}
+            self._content = msgspec.structs.replace(self._content, subscription_group_table=table)
         return group
 
     def table(self) -> GroupTable:

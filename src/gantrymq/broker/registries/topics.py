@@ -204,7 +204,7 @@ def apply_attributes(current: dict[str, str], text: str | None) -> dict[str, str
         if not part:
             continue
         sign, (name, equals, value) = part[0], part[1:].partition("=")
-        if sign == "+" and equals and value:
+        if sign == "+" and name and equals and value:
             if name == MESSAGE_TYPE and value not in MESSAGE_TYPES:
                 raise ConfigError(f"message.type is {value!r}; write one of {', '.join(MESSAGE_TYPES)}")
             attributes[name] = value

@@ -1,0 +1,115 @@
+"""Live producers, consumers and locks, without a network."""
+
+from __future__ import annotations
+
+from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
+from gantrymq.broker.registries.queue_locks import LOCK_SECONDS, QueueLocks
+from gantrymq.message.queues import MessageQueue
+from gantrymq.message.tags import java_hash
+from gantrymq.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
+from gantrymq.remoting.server import RemotingServer, Session
+from gantrymq.runtime.network import TcpNetwork
+from tests.support.sim_clock import SimClock
+
+SERVER = RemotingServer(TcpNetwork(), SimClock(), {})
+
+
+def member(number: int, heard_at: float = 0.0) -> Member:
+    session = Session(SERVER, number)
+    session.alive = True
+    return Member(session, f"client-{number}", "JAVA", 513, heard_at)
+
+
+def consumer(*topics: str, expression: str = "*", version: int = 1) -> ConsumerData:
+    return ConsumerData(
+        group_name="G",
+        subscription_data_set=[SubscriptionData.of_tags(topic, expression, version) for topic in topics],
+    )
+
+
+def test_producers_are_picked_in_turn_and_only_those_that_can_be_reached() -> None:
+    groups = ProducerGroups()
+    members = [member(number) for number in range(3)]
+    for each in members:
+        groups.register("G", each)
+    assert [groups.pick("G") for _ in range(4)] == [members[i].session for i in (0, 1, 2, 0)]
+    members[0].session.alive = False
+    members[1].session.writable = False
+    assert {groups.pick("G") for _ in range(4)} == {members[2].session}
+    members[2].session.alive = False
+    assert groups.pick("G") is None
+    assert groups.pick("H") is None
+    assert len(groups.members("G")) == 3
+
+
+def test_producers_leave_in_order_by_hanging_up_and_by_silence() -> None:
+    groups = ProducerGroups()
+    one, two, three = member(1), member(2), member(3, heard_at=50)
+    for each in (one, two, three):
+        groups.register("G", each)
+    groups.register("H", one)
+    groups.unregister("G", one.session)
+    assert groups.session_closed(two.session) == ["G"]
+    groups.expire(before=50)
+    assert [each.client_id for each in groups.members("G")] == ["client-3"]
+    assert groups.groups() == ["G"]
+    groups.expire(before=51)
+    assert groups.groups() == []
+
+
+def test_a_group_changes_with_members_and_topics_but_not_with_versions() -> None:
+    groups = ConsumerGroups()
+    one, two = member(1), member(2)
+    assert groups.register(consumer("T"), one)
+    assert not groups.register(consumer("T"), one)
+    assert not groups.register(consumer("T", version=2), one)
+    assert groups.register(consumer("T"), two)
+    assert groups.register(consumer("T", "U"), one)
+    assert groups.register(consumer("T"), one), "a topic was given up"
+    assert groups.client_ids("G") == ["client-1", "client-2"]
+    assert groups.groups_reading("T") == ["G"]
+
+
+def test_the_newest_subscription_counts() -> None:
+    groups = ConsumerGroups()
+    groups.register(consumer("T", expression="A", version=5), member(1))
+    groups.register(consumer("T", expression="B", version=4), member(2))
+    group = groups.get("G")
+    assert group is not None
+    assert group.subscriptions["T"].tag_codes == frozenset({java_hash("A")})
+    groups.register(consumer("T", version=6), member(2))
+    assert group.subscriptions["T"].tag_codes is None
+
+
+def test_one_client_on_two_connections_is_one_client() -> None:
+    groups = ConsumerGroups()
+    first, second = member(1), member(2)
+    second.client_id = first.client_id
+    groups.register(consumer("T"), first)
+    groups.register(consumer("T"), second)
+    assert groups.client_ids("G") == ["client-1"]
+    groups.session_closed(first.session)
+    assert groups.client_ids("G") == ["client-1"]
+
+
+def test_silent_consumers_are_taken_out() -> None:
+    groups = ConsumerGroups()
+    groups.register(consumer("T"), member(1, heard_at=0))
+    groups.register(consumer("T"), member(2, heard_at=100))
+    assert groups.expire(before=50) == ["G"]
+    assert groups.client_ids("G") == ["client-2"]
+    assert groups.expire(before=50) == []
+    assert not groups.unregister("nobody", member(9).session)
+
+
+def test_locks_end_with_their_time() -> None:
+    locks = QueueLocks()
+    queues = [MessageQueue("T", "b", number) for number in range(2)]
+    assert locks.lock("G", "one", queues, 0.0) == queues
+    assert locks.lock("G", "two", queues, LOCK_SECONDS - 1) == []
+    assert locks.lock("H", "two", queues, 1.0) == queues, "another group has its own locks"
+    locks.unlock("G", "two", queues)
+    assert locks.lock("G", "one", queues[:1], 30.0) == queues[:1]
+    assert locks.lock("G", "two", queues, LOCK_SECONDS) == queues[1:]
+    locks.expire(1000.0)
+    assert locks.lock("G", "three", queues, 1000.0) == queues

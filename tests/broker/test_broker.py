@@ -1,0 +1,251 @@
+"""The whole broker: bad input, full disks, failed syncs, restarts, registration."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from pathlib import Path
+
+import pytest
+
+from gantrymq.broker.broker import Broker
+from gantrymq.errors import ConfigError, StoreFormatUnknown, StoreLocked, Unreachable
+from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.nameserver.nameserver import NameServer
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import encode_request
+from gantrymq.protocol.headers.nameserver import GetRoute
+from gantrymq.protocol.stored_message import scan
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.runtime.rng import SystemRng
+from tests.support.brokers import TIMEOUT_MS, Cluster, broker_config, cluster, new_client, send_header, story, until
+from tests.support.places import run
+from tests.support.sim_disk import SimDisk
+
+
+def new_broker(root: Path | str, **settings: object) -> Broker:
+    return Broker(broker_config(root, **settings), TcpNetwork(), SystemClock(), SystemRng(), OsDisk())
+
+
+async def answered(c: Cluster, data: bytes) -> bytes:
+    """What comes back for raw bytes until the other side closes or is silent."""
+    reader, writer = await asyncio.open_connection(*split_address(c.broker.address))
+    writer.write(data)
+    try:
+        async with asyncio.timeout(1):
+            return await reader.read()
+    except TimeoutError:
+        return b"silence"
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x00" * 64,
+        b"\xff" * 64,
+        struct.pack(">II", 17 * 1024 * 1024, 20) + b"x" * 20,
+        struct.pack(">II", 24, 20) + b"{not json, is it?}  ",
+        struct.pack(">II", 24, 7 << 24 | 20) + b"x" * 20,
+    ],
+)
+def test_garbage_ends_its_connection_and_nothing_else(tmp_path: Path, data: bytes) -> None:
+    async def work(c: Cluster) -> None:
+        assert await answered(c, data) == b""
+        assert (await c.send("T")).code == ResponseCode.SUCCESS
+
+    story(work, tmp_path)
+
+
+def test_unknown_codes_and_missing_fields_are_answered(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        unknown = await c.ask(31337)
+        assert (unknown.code, "31337" in (unknown.remark or "")) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, True)
+        incomplete = await c.ask(RequestCode.SEND_MESSAGE_V2, body=b"x")
+        assert incomplete.code == ResponseCode.SYSTEM_ERROR
+        assert incomplete.remark
+
+    story(work, tmp_path)
+
+
+def test_a_port_in_use_a_locked_store_and_a_strange_one(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        port = split_address(c.broker.address)[1]
+        with pytest.raises(Unreachable, match=str(port)):
+            await new_broker(tmp_path / "other", listen_port=port).start()
+        with pytest.raises(StoreLocked):
+            await new_broker(tmp_path / "store").start()
+        (tmp_path / "strange" / "commitlog").mkdir(parents=True)
+        (tmp_path / "strange" / "commitlog" / "00000000000000000000").write_bytes(b"no log")
+        with pytest.raises(StoreFormatUnknown):
+            await new_broker(tmp_path / "strange").start()
+        assert (await c.send("T")).code == ResponseCode.SUCCESS
+
+    story(work, tmp_path / "store")
+
+
+def test_a_start_that_failed_leaves_port_and_store_free(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with cluster(tmp_path) as c:
+            port = split_address(c.broker.address)[1]
+        topics = tmp_path / "config" / "topics.json"
+        content = topics.read_text()
+        topics.write_text("{broken")
+        with pytest.raises(ConfigError, match=r"topics\.json"):
+            await new_broker(tmp_path, listen_port=port).start()
+        assert topics.read_text() == "{broken"
+        topics.write_text(content)
+        async with cluster(tmp_path, listen_port=port) as c:
+            assert (await c.send("T")).code == ResponseCode.SUCCESS
+
+    run(work())
+
+
+def test_a_full_disk_refuses_sends_says_so_and_goes_on_when_there_is_room() -> None:
+    disk = SimDisk()
+
+    async def work(c: Cluster) -> None:
+        before = await c.sent("T", b"before")
+        disk.free_bytes = 0
+        refused = await c.send("T", b"x" * 5000)
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "space" in (refused.remark or "")
+        assert [message.body for message in scan((await c.pull("T")).body)] == [b"before"], "reading goes on"
+        disk.free_bytes = None
+
+        async def taken() -> bool:
+            return (await c.send("T", b"after")).code == ResponseCode.SUCCESS
+
+        await until(taken)
+        found = list(scan((await c.pull("T")).body))
+        assert [message.body for message in found] == [b"before", b"after"], "nothing of the refused one is there"
+        assert found[0].queue_offset == before.queue_offset == 0
+
+    story(work, "/store", disk=disk)
+
+
+def test_a_full_disk_refuses_half_messages_too() -> None:
+    disk = SimDisk()
+
+    async def work(c: Cluster) -> None:
+        await c.create_topic("T")
+        disk.free_bytes = 0
+        refused = await c.send("T", b"x" * 5000, "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01K\x02")
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        new_topic = await c.create_topic("U")
+        assert new_topic.code != ResponseCode.SUCCESS
+        assert not c.broker.topics.exists("U")
+        disk.free_bytes = None
+
+    story(work, "/store", disk=disk)
+
+
+def test_after_a_failed_sync_nothing_is_acknowledged_any_more() -> None:
+    disk = SimDisk()
+
+    async def work(c: Cluster) -> None:
+        await c.sent("T", b"safe")
+        disk.fail_next_sync("commitlog")
+        for _ in range(2):
+            refused = await c.send("T", b"lost")
+            assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert "sync" in (refused.remark or "")
+        assert [message.body for message in scan((await c.pull("T")).body)] == [b"safe"]
+
+    story(work, "/store", disk=disk)
+
+
+def test_what_waits_for_the_disk_is_answered_before_the_broker_closes() -> None:
+    async def work() -> None:
+        disk = SimDisk()
+        client = new_client()
+        async with cluster("/store", disk=disk) as c:
+            await c.create_topic("T")
+            disk.hold_syncs = True
+            address = c.broker.address
+            waiting = [
+                asyncio.ensure_future(
+                    client.call(address, RequestCode.SEND_MESSAGE_V2, send_header("T"), b"x", timeout_ms=TIMEOUT_MS)
+                )
+                for _ in range(5)
+            ]
+            await until(lambda: disk.held > 0)
+            asyncio.get_running_loop().call_later(0.05, _release, disk)
+        assert {answer.code for answer in await asyncio.gather(*waiting)} == {ResponseCode.SUCCESS}
+        await client.close()
+
+    def _release(disk: SimDisk) -> None:
+        disk.hold_syncs = False
+        while disk.held:
+            disk.release_sync()
+
+    run(work())
+
+
+async def known(name_server: NameServer, topic: str = "TBW102") -> bool:
+    client = new_client()
+    answer = await client.call(
+        name_server.address, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic), timeout_ms=TIMEOUT_MS
+    )
+    await client.close()
+    return answer.code == ResponseCode.SUCCESS
+
+
+async def name_server_on(port: int) -> NameServer:
+    server = NameServer(
+        NameServerConfig(listen_host="127.0.0.1", listen_port=port), TcpNetwork(), SystemClock(), OsDisk()
+    )
+    await server.start()
+    return server
+
+
+def test_a_broker_registers_before_it_is_ready_again_after_the_name_server_was_away_and_says_goodbye(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        async with asyncio.timeout(30):
+            first = await name_server_on(0)
+            port = split_address(first.address)[1]
+            async with cluster(tmp_path, namesrv_addr=first.address) as c:
+                assert await known(first)
+                await first.close()
+                second = await name_server_on(port)
+                await until(lambda: known(second))
+                await c.sent("New")
+                await until(lambda: known(second, "New"))
+            assert not await known(second)
+            await second.close()
+
+    run(work())
+
+
+def test_a_broker_serves_while_its_name_server_is_down(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with asyncio.timeout(30):
+            away = await name_server_on(0)
+            await away.close()
+            async with cluster(tmp_path, namesrv_addr=away.address) as c:
+                await c.sent("T")
+                assert (await c.create_topic("U")).code == ResponseCode.SUCCESS, "told when it can be, not refused"
+
+    run(work())
+
+
+def test_one_client_cannot_fill_the_memory_by_not_reading(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        await c.sent("T", bytes(1 << 20))
+        _reader, writer = await asyncio.open_connection(*split_address(c.broker.address), limit=1)
+        from tests.support.brokers import pull_header
+
+        frame = encode_request(RequestCode.PULL_MESSAGE, 1, pull_header("T"))
+        writer.write(frame * 200)
+        await asyncio.sleep(0)
+        for _ in range(20):
+            assert (await c.pull("T")).code == ResponseCode.SUCCESS
+        writer.close()
+
+    story(work, tmp_path)
