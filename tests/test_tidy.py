@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -227,3 +228,12 @@ def test_every_setting_of_the_broker_is_documented_with_its_default() -> None:
 def shown(field: Any) -> str:
     """A default as a ``broker.conf`` would have it."""
     return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_the_python_in_a_document_parses_and_imports_what_exists(name: str) -> None:
+    for block in re.findall(r"(?ms)^```python\n(.*?)^```", documents()[name]):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gantrymq"):
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
