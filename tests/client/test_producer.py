@@ -21,7 +21,7 @@ from gantrymq.message import properties
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_response
 from gantrymq.protocol.headers.send import SendMessage
-from tests.client.peer import cluster, run, until
+from tests.client.peer import ScriptedBroker, cluster, run, until
 
 SEND = RequestCode.SEND_MESSAGE_V2
 
@@ -318,5 +318,61 @@ def test_close_gives_up_on_sends_that_take_too_long() -> None:
             await producer.close()
             with pytest.raises(Closed):
                 await sending
+
+    run(test)
+
+
+def test_a_send_waits_for_a_broker_that_restarts() -> None:
+    async def test() -> None:
+        async with cluster() as peers, Producer("pg", name_servers=peers.address, send_timeout_ms=20_000) as producer:
+            await producer.send(Message("T", b"warm"))
+            await peers.broker.server.close()
+            sending = asyncio.create_task(producer.send(Message("T", b"x")))
+            refused = ScriptedBroker("broker-a")
+            await asyncio.sleep(0)
+            refused.address = await refused.server.start("127.0.0.1", 0)
+            peers.brokers[0] = refused
+            assert (await sending).status is SendStatus.SEND_OK
+            await refused.server.close()
+
+    run(test)
+
+
+def test_a_broker_that_stays_away_is_unreachable_when_time_is_over() -> None:
+    async def test() -> None:
+        async with cluster() as peers, Producer("pg", name_servers=peers.address, send_timeout_ms=300) as producer:
+            await producer.send(Message("T", b"warm"))
+            await peers.broker.server.close()
+            with pytest.raises(Unreachable, match=peers.broker.address):
+                await producer.send(Message("T", b"x"))
+
+    run(test)
+
+
+def test_a_known_route_outlives_a_name_server_that_forgot_it() -> None:
+    async def test() -> None:
+        async with (
+            cluster() as peers,
+            Producer("pg", name_servers=peers.address, route_refresh_ms=20) as producer,
+        ):
+            await producer.send(Message("T", b"warm"))
+            peers.topics.clear()
+            asked = len(peers.asked)
+            await until(lambda: len(peers.asked) > asked + 2)
+            assert (await producer.send(Message("T", b"x"))).status is SendStatus.SEND_OK
+
+    run(test)
+
+
+def test_topics_given_at_the_start_are_looked_up_until_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gantrymq.client.producer.LOOK_UP_INTERVAL_MS", 10)
+
+    async def test() -> None:
+        async with (
+            cluster(topics={"other": 1}) as peers,
+            Producer("pg", name_servers=peers.address, topics=["T"]),
+        ):
+            peers.topics["T"] = 1
+            await until(lambda: peers.broker.beats)
 
     run(test)

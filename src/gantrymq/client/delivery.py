@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.client.config import ProducerConfig
-from gantrymq.client.endpoint import Endpoint
+from gantrymq.client.endpoint import RETRY_PAUSE_S, Endpoint
 from gantrymq.client.faults import FaultTable
 from gantrymq.client.publish import PublishQueues
 from gantrymq.client.results import SendResult, SendStatus
@@ -72,23 +72,29 @@ class Delivery:
         stay: bool = False,
     ) -> SendResult:
         """Make the attempts. ``stay``: after an attempt with unknown outcome, the same broker is asked once more."""
-        endpoint = self._endpoint
-        clock = endpoint.clock
+        clock = self._endpoint.clock
         error: GantryError | None = None
         avoid: str | None = None
         same: str | None = None
-        last = 0 if queue is not None else self._config.retries
-        for attempt in range(last + 1):
+        left = 1 if queue is not None else 1 + self._config.retries
+        while left:
             started = clock.monotonic()
             remaining_ms = int((deadline - started) * 1000)
             if remaining_ms <= 0:
                 break
-            target = queue or self._choose(await self.queues(topic, deadline), same, avoid, started)
+            publish = self._known_queues(topic) or await self.queues(topic, deadline)
+            target = queue or self._choose(publish, same, avoid, started)
+            channel = self._ready(target)
+            if channel is None:
+                # Nothing is sent here, so this costs time but no attempt: a broker that restarts is waited for.
+                patient = avoid == target.broker_name or queue is not None
+                reached = await self._reach(target, remaining_ms, patient)
+                if isinstance(reached, Unreachable):
+                    error, same, avoid = reached, None, target.broker_name
+                    continue
+                channel = reached
+            left -= 1
             try:
-                address = endpoint.routes.master(target.broker_name)
-                channel = endpoint.ready(address) if address is not None else None
-                if channel is None:
-                    channel = await self.channel_to(target, remaining_ms)
                 opaque = channel.next_opaque()
                 answer = await channel.request(opaque, make_frame(target, opaque), remaining_ms)
             except (Unreachable, TimedOut) as failure:
@@ -98,7 +104,7 @@ class Delivery:
             else:
                 self._answered(target.broker_name, started)
                 result = send_result(answer, target, message_id)
-                if result is not None and self._settles(result, attempt == last):
+                if result is not None and (not left or self._settles(result)):
                     self._look_up_soon(topic)
                     return result
                 error, same = refusal(answer, target, channel.address), None
@@ -112,10 +118,24 @@ class Delivery:
             return queue
         return publish.choose(avoid, self._faults, now)
 
-    def _settles(self, result: SendResult, last: bool) -> bool:
-        return last or result.status is SendStatus.SEND_OK or not self._config.retry_when_not_stored_ok
+    def _settles(self, result: SendResult) -> bool:
+        return result.status is SendStatus.SEND_OK or not self._config.retry_when_not_stored_ok
 
     # Brokers.
+
+    def _ready(self, queue: MessageQueue) -> ClientChannel | None:
+        address = self._endpoint.routes.master(queue.broker_name)
+        return self._endpoint.ready(address) if address is not None else None
+
+    async def _reach(self, queue: MessageQueue, timeout_ms: int, patient: bool) -> ClientChannel | Unreachable:
+        """Connect to the broker of a queue, or say why not; ``patient``: after a pause, for there is nobody else."""
+        try:
+            return await self.channel_to(queue, timeout_ms)
+        except Unreachable as failure:
+            self._failed(queue)
+            if patient:
+                await self._endpoint.clock.sleep(RETRY_PAUSE_S)
+            return failure
 
     async def channel_to(self, queue: MessageQueue, timeout_ms: int) -> ClientChannel:
         """The channel to the master that holds ``queue``; raises Unreachable."""
@@ -143,10 +163,9 @@ class Delivery:
 
     async def queues(self, topic: str, deadline: float | None = None) -> PublishQueues:
         """The queues of a topic that may be written; those it will have when it does not exist yet."""
-        known = self._endpoint.routes.known(topic)
+        known = self._known_queues(topic)
         if known is not None:
-            entry = self._publish.get(topic)
-            return entry[1] if entry is not None and entry[0] is known else self._publish_of(topic, known)
+            return known
         if deadline is None:
             return self._publish_of(topic, await self.route(topic))
         try:
@@ -154,6 +173,13 @@ class Delivery:
                 return self._publish_of(topic, await self.route(topic))
         except TimeoutError as error:
             raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error
+
+    def _known_queues(self, topic: str) -> PublishQueues | None:
+        route = self._endpoint.routes.known(topic)
+        if route is None:
+            return None
+        entry = self._publish.get(topic)
+        return entry[1] if entry is not None and entry[0] is route else self._publish_of(topic, route)
 
     def _publish_of(self, topic: str, route: TopicRoute) -> PublishQueues:
         queues = publish_queues(topic, route)

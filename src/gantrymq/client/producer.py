@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from gantrymq.client.config import ProducerConfig, settings_of
 from gantrymq.client.delivery import Delivery
-from gantrymq.client.endpoint import Doors, Endpoint, decline
+from gantrymq.client.endpoint import Doors, Endpoint, decline, every
 from gantrymq.client.heartbeat import Heartbeats
 from gantrymq.client.results import SendResult
 from gantrymq.client.send_frame import SendFrames, properties_text
@@ -27,6 +27,9 @@ from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
+
+LOOK_UP_INTERVAL_MS: Final = 2_000
+"""How often topics given at the start are looked up until they are known."""
 
 
 class Producer:
@@ -58,13 +61,12 @@ class Producer:
         if self._endpoint.running:
             return
         self._endpoint.start()
-        for topic in self._config.topics:
-            try:
-                await self._delivery.route(topic)
-            except GantryError as error:
-                log.warning("topic %s is not known yet: %s", topic, error)
+        await self._find_topics()
         await self._heartbeats.send()
         self._heartbeats.start()
+        if self._config.topics:
+            looking = every(self._endpoint.clock, LOOK_UP_INTERVAL_MS, self._find_topics, "topics")
+            self._endpoint.tasks.start("topics", looking)
 
     async def close(self) -> None:
         """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
@@ -238,6 +240,15 @@ class Producer:
         return frames
 
     # Membership.
+
+    async def _find_topics(self) -> None:
+        """Look up those of ``topics`` that no name server could tell yet."""
+        for topic in self._config.topics:
+            if self._endpoint.routes.known(topic) is None:
+                try:
+                    await self._delivery.route(topic)
+                except GantryError as error:
+                    log.warning("topic %s is not known yet: %s", topic, error)
 
     def _beat(self) -> HeartbeatData:
         return HeartbeatData(

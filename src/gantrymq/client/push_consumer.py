@@ -188,15 +188,15 @@ class PushConsumer:
             route = await self._endpoint.routes.get(topic)
             queues = subscribe_queues(topic, route)
             members = await self._members({data.broker_name for data in route.queue_datas})
-            mine = assign_averagely(self.client_id, members, queues)
-            complete = self.client_id in members
-            await self._take(topic, set(mine))
+            if self.client_id not in members:
+                return False  # our heartbeat is still under way; what we read so far stays ours
+            await self._take(topic, set(assign_averagely(self.client_id, members, queues)))
         except GantryError as error:
             if isinstance(error, Closed):
                 raise
             log.info("sharing out %s: %s", topic, error)
             return False
-        return complete
+        return True
 
     async def _members(self, broker_names: Iterable[str]) -> list[str]:
         """The client ids of the group's members, from any broker of the topic."""

@@ -105,7 +105,7 @@ class Routes:
             RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic, accept_standard_json_only=True)
         )
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            self._topics.pop(topic, None)
+            # A route that is known stays: name servers that were just restarted know nothing for a while.
             raise RouteNotFound(
                 topic, "no name server knows it; create it (`gantry topic create`), or start the broker that holds it"
             )
