@@ -35,8 +35,8 @@ log = logging.getLogger("gantrymq.transactions")
 
 OFFSETS_INTERVAL_S: Final = 5.0
 """Between two updates of the CID_RMQ_SYS_TRANS offsets, which an Apache broker would start from."""
-DECISIONS_INTERVAL_S: Final = 60.0
-"""Between two writes of the decisions file; a start after a crash reads at most the ops of that time."""
+DECISIONS_INTERVAL_S: Final = 5.0
+"""Between two writes of the decisions file, per MiB it has; a start after a crash reads the ops of that time."""
 
 
 class TransactionDesk:
@@ -66,6 +66,7 @@ class TransactionDesk:
         """Session id to the producer groups it sent a half message for: old clients send their first END_TRANSACTION
         before their first heartbeat."""
         self._timers: list[Timer] = []
+        self._decisions_due = 0.0
         self.counts: Final = TransactionCounts()
         self._take(TransactionTable(DecisionLog(store.queue_range(HALF, HALF_QUEUE_ID)[0])))
 
@@ -108,7 +109,7 @@ class TransactionDesk:
         """Begin to check, and to keep the derived files up to date."""
         self.checks.start()
         self._every(OFFSETS_INTERVAL_S, self._commit_offsets)
-        self._every(DECISIONS_INTERVAL_S, lambda: self._file.save_later(self.table))
+        self._every(DECISIONS_INTERVAL_S, self._save_decisions)
 
     def close(self) -> None:
         """Stop the timers and save what makes the next start quick. The store must still be open."""
@@ -206,6 +207,12 @@ class TransactionDesk:
             work()
 
         self._timers.append(self._clock.call_later(seconds, again))
+
+    def _save_decisions(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._decisions_due:
+            self._decisions_due = now + DECISIONS_INTERVAL_S * (self.table.decisions.size >> 20)
+            self._file.save_later(self.table)
 
     def _commit_offsets(self) -> None:
         """Say how far an Apache broker may skip: to the oldest open half, and to the first op behind it."""

@@ -74,6 +74,11 @@ class DecisionLog:
         """Offsets below were removed by retention and are unknown."""
         return self._base
 
+    @property
+    def size(self) -> int:
+        """Bytes of memory, and about as many in the file."""
+        return len(self._bytes)
+
     def __getitem__(self, queue_offset: int) -> Decision:
         index = queue_offset - self._base
         if 0 <= index < len(self._bytes):

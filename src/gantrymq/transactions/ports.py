@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
-from gantrymq.store.values import NewRecord, Placement
+from gantrymq.store.values import GetResult, NewRecord, Placement
 
 
 class Entry(Protocol):
@@ -33,6 +33,16 @@ class HalfStore(Protocol):
     def read(self, log_offset: int) -> StoredMessage | None: ...
 
     def scan(self, from_offset: int, to_offset: int | None = None) -> Iterator[StoredMessage]: ...
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: frozenset[int] | None = None,
+    ) -> GetResult: ...
 
     def entry(self, topic: str, queue_id: int, queue_offset: int) -> Entry | None: ...
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
-from gantrymq.errors import CorruptRecord, GantryError
+from gantrymq.errors import CorruptRecord, GantryError, invariant
 from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP, PARKED
+from gantrymq.protocol.stored_message import scan
 from gantrymq.transactions.check_policy import immunity_ms
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.decisions import Coverage, Decision, DecisionLog
@@ -133,16 +135,33 @@ def _records(store: HalfStore, topic: str, queue_offsets: Iterable[int]) -> Iter
 
 
 def _apply_ops(store: HalfStore, decisions: DecisionLog, from_op: int, halves: tuple[int, int]) -> None:
-    op_min, op_max = store.queue_range(OP, 0)
     half_min, half_max = halves
-    for queue_offset, op in _records(store, OP, range(max(from_op, op_min), op_max)):
-        if op is None:
-            log.error("op message %d cannot be read: the halves it settled will be checked again", queue_offset)
-            continue
+    for op in _ops(store, from_op):
         for half in parse_op(op.body):
             # The first decision wins, and an op that names what is not there (any more) changes nothing.
             if half_min <= half < half_max and decisions[half] is Decision.NONE:
                 decisions[half] = Decision.of_op(op.flag)
+
+
+def _ops(store: HalfStore, from_op: int) -> Iterator[StoredMessage]:
+    """All op messages from one on, many with one read of the log."""
+    first, end = store.queue_range(OP, 0)
+    offset = max(from_op, first)
+    while offset < end:
+        found = store.get(OP, 0, offset, OPS_PER_READ, OPS_PER_READ_BYTES)
+        unreadable = found.next_offset - offset - found.count
+        if unreadable:
+            log.error(
+                "%d op message(s) between %d and %d cannot be read: the halves they settled will be checked again",
+                unreadable, offset, found.next_offset,
+            )  # fmt: skip
+        yield from scan(found.data, check=False)
+        invariant(found.next_offset > offset, "reading a queue makes progress")
+        offset = found.next_offset
+
+
+OPS_PER_READ: Final = 4096
+OPS_PER_READ_BYTES: Final = 1 << 20
 
 
 def _read_halves(store: HalfStore, queue_offsets: Iterable[int], result: Rebuilt) -> Iterator[HalfCopy]:
