@@ -300,11 +300,11 @@ class Lab:
         self.clock.run()
         return ended
 
-    def commit(self, session: LabSession, half: Half, **more: bool) -> Ended:
-        return self.end(session, half, Resolution.COMMIT, **more)
+    def commit(self, session: LabSession, half: Half, *, check: bool = False, one_way: bool = False) -> Ended:
+        return self.end(session, half, Resolution.COMMIT, check=check, one_way=one_way)
 
-    def roll_back(self, session: LabSession, half: Half, **more: bool) -> Ended:
-        return self.end(session, half, Resolution.ROLLBACK, **more)
+    def roll_back(self, session: LabSession, half: Half) -> Ended:
+        return self.end(session, half, Resolution.ROLLBACK)
 
     def delivered(self, topic: str = TOPIC, queue_id: int = 1) -> list[StoredMessage]:
         """What consumers of the topic get."""

@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gantrymq.message import flags
@@ -20,7 +21,7 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
-from tests.kill.ledger import Ledger, Plan
+from tests.kill.ledger import Entry, Ledger, Plan
 from tests.kill.server import Server
 from tests.kill.workload import Reader, Workload
 
@@ -88,12 +89,16 @@ async def _kill_again_and_again(
         promised = ledger.confirmed()
         started = await asyncio.to_thread(server.start)
         outcome.slowest_start_seconds = max(outcome.slowest_start_seconds, started)
-        await reader.wait_until(lambda waited=promised: all(entry.delivered for entry in waited), CATCH_UP_SECONDS)
+        await reader.wait_until(partial(_all_delivered, promised), CATCH_UP_SECONDS)
         lost = [entry.number for entry in promised if not entry.delivered]
         outcome.violations = ledger.violations() + [f"acknowledged message {number} is lost" for number in lost]
         say(f"round {number}/{outcome.rounds}: {len(promised)} acknowledged, {reader.read} delivered, {started:.2f} s")
         if outcome.violations:
             return
+
+
+def _all_delivered(entries: list[Entry]) -> bool:
+    return all(entry.delivered for entry in entries)
 
 
 async def _settle(workload: Workload, ledger: Ledger, reader: Reader, outcome: Outcome) -> None:

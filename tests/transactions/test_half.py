@@ -1,5 +1,8 @@
 """The records of a transaction, against those of Apache's brokers."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +24,8 @@ SENT = {
 }  # fmt: skip
 
 
-def sent(text: str | None = None, **fields: object) -> NewRecord:
-    values: dict[str, object] = {
+def sent(text: str | None = None, **fields: Any) -> NewRecord:
+    values: dict[str, Any] = {
         "topic": "Orders", "queue_id": 3, "body": b"paid", "flag": 777, "sys_flag": flags.PREPARED | flags.COMPRESSED,
         "born_timestamp": 1234, "born_host": HOST, "reconsume_times": 2,
     }  # fmt: skip
@@ -150,9 +153,7 @@ def test_a_record_without_group_or_real_place_is_no_half(missing: str) -> None:
     decoded = properties.decode(half.half_record(sent(), "Orders", 3, "C0A8").properties)
     del decoded[missing]
     message = stored(half.half_record(sent(), "Orders", 3, "C0A8"))
-    damaged = StoredMessage(
-        *[getattr(message, name) for name in StoredMessage.__slots__][:-1], properties.encode(decoded)
-    )
+    damaged = replace(message, properties_text=properties.encode(decoded))
     with pytest.raises(CorruptRecord, match="no half message"):
         half.read_half(damaged)
 
