@@ -1,11 +1,11 @@
 """The records of a transaction, against those of Apache's brokers."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gantrymq.errors import CorruptRecord, MessageIllegal
 from gantrymq.message import flags, properties

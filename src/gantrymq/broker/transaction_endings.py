@@ -55,14 +55,12 @@ class TransactionEndings:
     ) -> None:
         invariant(half.state is State.OPEN, "only an open half is decided")
         now_ms = self._clock.wall_ms()
-        records = [op_record(offset, decision, now_ms, self._host) for offset in half.queue_offsets()]
-        ops = len(records)
-        if message is not None:
-            records.insert(0, message)
-        placed = self._store.append(records)
+        ops = [op_record(half.queue_offset, decision, now_ms, self._host)]
+        ops += [op_record(offset, decision, now_ms, self._host) for offset, _ in half.copies]
+        placed = self._store.append(ops if message is None else [message, *ops])
         half.take(event)
         half.first_record_offset = placed[0].log_offset
-        half.first_op_queue_offset = placed[-ops].queue_offset
+        half.first_op_queue_offset = placed[-len(ops)].queue_offset
         half.waiting = None if then is None else [then]
         self._store.when_durable(placed[-1].end, partial(self._ended, half, decision))
 

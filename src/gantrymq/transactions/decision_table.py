@@ -33,9 +33,8 @@ class DecisionTable(Generic[V]):
     def __init__(self, domains: Mapping[str, Iterable[Hashable]], rows: Sequence[Row[V]]) -> None:
         self.domains: Final = {name: tuple(values) for name, values in domains.items()}
         self.rows: Final = tuple(rows)
-        self._verdicts: Final[dict[tuple[Any, ...], V]] = {
-            facts: self._only_row(facts) for facts in self.combinations()
-        }
+        self.verdicts: Final[dict[tuple[Any, ...], V]] = {facts: self._only_row(facts) for facts in self.combinations()}
+        """Every combination of facts, compiled."""
 
     def combinations(self) -> Iterable[tuple[Any, ...]]:
         """Every combination of facts."""
@@ -53,7 +52,7 @@ class DecisionTable(Generic[V]):
         return verdicts[0]
 
     def __getitem__(self, facts: tuple[Any, ...]) -> V:
-        return self._verdicts[facts]
+        return self.verdicts[facts]
 
 
 def _fits(wanted: Any, value: Any) -> bool:

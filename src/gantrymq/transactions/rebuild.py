@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from gantrymq.errors import CorruptRecord, GantryError, invariant
 from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
@@ -243,11 +245,7 @@ def _find_parked(store: HalfStore, chains: list[Chain], result: Rebuilt) -> None
 
 
 def _under_half_topic(record: StoredMessage) -> StoredMessage:
-    return StoredMessage(
-        HALF, record.queue_id, record.queue_offset, record.log_offset, record.size, record.flag, record.sys_flag,
-        record.born_timestamp, record.born_host, record.store_timestamp, record.store_host, record.reconsume_times,
-        record.prepared_transaction_offset, record.body_crc, record.body, record.properties_text,
-    )  # fmt: skip
+    return replace(record, topic=HALF)
 
 
 def _find_final_messages(store: HalfStore, chains: list[Chain], log_position: int, result: Rebuilt) -> None:

@@ -153,7 +153,8 @@ class TransactionTable:
 
     def end(self, half: OpenHalf, decision: Decision) -> None:
         """The decision is durable: the half leaves the table, its byte stays."""
-        for queue_offset in half.queue_offsets():
+        self.decisions[half.queue_offset] = decision
+        for queue_offset, _ in half.copies:
             self.decisions[queue_offset] = decision
         self.remove(half)
 

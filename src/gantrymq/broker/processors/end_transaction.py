@@ -21,6 +21,7 @@ from gantrymq.transactions.table import STANDING_OF_DECISION, OpenHalf, Transact
 
 log = logging.getLogger("gantrymq.transactions")
 
+_VERDICTS: Final = RULES.verdicts
 _RESOLUTIONS: Final = {int(resolution): resolution for resolution in Resolution}
 _WHEN_SEARCH_MAX: Final = 2_000
 """Op messages looked through to tell when something was decided; only the remark of a refusal needs it."""
@@ -84,7 +85,7 @@ class EndTransactionProcessor:
         else:
             standing, right_group = self._standing_of_ended(header)
             topic_exists = True
-        verdict = RULES[standing, right_group, self._is_member(group, session), resolution, topic_exists]
+        verdict = _VERDICTS[standing, right_group, self._is_member(group, session), resolution, topic_exists]
         if half is not None and verdict <= Verdict.ROLL_BACK:
             self._end(session, command, header, half, verdict)
             return None
