@@ -22,6 +22,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     conn: int
     sender: str = msgspec.field(name="from")
+    receiver: str = msgspec.field(name="to")
     kind: str
     code: int
     opaque: int

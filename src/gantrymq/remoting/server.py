@@ -18,6 +18,8 @@ log = logging.getLogger("gantrymq.remoting")
 IDLE_SECONDS: Final = 120.0
 """A connection without traffic for this long is closed, as in every RocketMQ server."""
 _SWEEP_SECONDS: Final = 10.0
+LARGE_ANSWER_BYTES: Final = 64 * 1024
+"""An answer above this is written at once; joining it with others would only copy it."""
 
 Handler = Callable[["Session", Command], bytes | None]
 """Executes one request and returns its answer as a frame; None when the answer comes later by ``Session.send``, or
@@ -67,6 +69,9 @@ class Session:
                 answer = self._server.execute(self, command)
                 if answer is not None:
                     self._out.append(answer)
+                    if len(answer) > LARGE_ANSWER_BYTES:
+                        # Now, and not behind the rest: so the next command already sees whether the peer reads.
+                        self._write_out()
         except RemoteProtocolError as error:
             log.warning("closing %s: %s", self.peer, error)
             self._write_out()

@@ -85,6 +85,9 @@ class PullProcessor:
         store.arrivals.append(self.held.arrived)
 
     def pull(self, session: Session, command: Command) -> bytes | None:
+        if not session.writable:
+            # Many pulls at once from a client that does not read would fill our memory with answers.
+            raise RequestRejected(ResponseCode.FLOW_CONTROL, "read the answers to earlier pulls first, then ask again")
         header = command.header(PullMessage)
         self._check_group_and_topic(header)
         tag_codes = self._tag_codes(header)
