@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailable
-from gantrymq.message import properties
-from gantrymq.message.tags import tags_code as hash_tags
 from gantrymq.protocol.stored_message import encode_record, record_size
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
@@ -15,10 +13,10 @@ from gantrymq.store.checkpoint import MarkFile
 from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.consume_queue import ConsumeQueue
-from gantrymq.store.dispatch import Dispatch, Pending
+from gantrymq.store.dispatch import Dispatch, tags_code_of
 from gantrymq.store.flush import Done, Flusher, Waiters
 from gantrymq.store.queue_table import QueueTable
-from gantrymq.store.records import has_queue_entry
+from gantrymq.store.records import NO_QUEUE_ENTRY
 from gantrymq.store.values import NewRecord, Placement
 
 log = logging.getLogger("gantrymq.store")
@@ -88,14 +86,13 @@ class Appender:
 
     def _append_one(self, record: NewRecord, now: int) -> Placement:
         queue = self._queues.get((record.topic, record.queue_id)) or self._queues.make(record.topic, record.queue_id)
-        in_queue = has_queue_entry(record.sys_flag)
+        in_queue = not record.sys_flag & NO_QUEUE_ENTRY
         queue_offset = queue.next_offset if in_queue else 0
         commit_log = self._log
-        where = commit_log.appended
-        data = self._encode(record, queue, queue_offset, where, now)
-        size = len(data)
-        place = commit_log.place(size)
-        if place != where:
+        place = commit_log.appended
+        data = self._encode(record, queue, queue_offset, place, now)
+        if commit_log.place(len(data)) != place:
+            place = commit_log.appended
             data = self._encode(record, queue, queue_offset, place, now)
         if in_queue:
             queue.next_offset = queue_offset + 1
@@ -109,7 +106,7 @@ class Appender:
         items: list[tuple[NewRecord, ConsumeQueue | None, int, int, bytes]] = []
         try:
             for record, queue in zip(records, queues, strict=True):
-                in_queue = has_queue_entry(record.sys_flag)
+                in_queue = not record.sys_flag & NO_QUEUE_ENTRY
                 queue_offset = queue.next_offset if in_queue else 0
                 data = self._encode(record, queue, queue_offset, place, now)
                 items.append((record, queue if in_queue else None, queue_offset, place, data))
@@ -142,8 +139,8 @@ class Appender:
         tags = record.tags_code
         text = record.properties
         if tags is None:
-            tags = hash_tags(properties.find(text, "TAGS")) if "TAGS\x01" in text else 0
-        self._dispatch.add(Pending(place + size, queue, queue_offset, place, size, tags, text, now, record.topic))
+            tags = tags_code_of(text)
+        self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, record.topic))
         return Placement(place, size, queue_offset, now)
 
     # ---- refusal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantrymq.errors import DiskFull, MessageIllegal, invariant
+from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, invariant
 from gantrymq.protocol.stored_message import encode_blank
 from gantrymq.runtime.disk import File
 from gantrymq.store.records import END_MARK_BYTES
@@ -91,7 +91,8 @@ class CommitLog:
             self._add_run(self.appended, [])
         self._parts.append(data)
         self.appended += len(data)
-        invariant(self.appended <= self._limit, "a record never reaches into the room of the end mark")
+        if self.appended > self._limit:
+            raise InvariantViolated("a record never reaches into the room of the end mark")
 
     def write_out(self) -> None:
         """Write everything appended: one positional write per file touched.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from gantrymq.errors import invariant
+from gantrymq.errors import InvariantViolated
 from gantrymq.message import properties
 from gantrymq.message.system_topics import SCHEDULE
 from gantrymq.message.tags import tags_code
@@ -16,23 +16,26 @@ Arrival: TypeAlias = Callable[[str, int, int, int], None]
 """Called with (topic, queue id, queue offset, tags code)."""
 
 
-class Pending(NamedTuple):
-    """A record that is appended and not visible yet."""
+Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str]
+"""A record that is appended and not visible yet; a plain tuple, as one is made for every message:
 
-    end: int
-    """Log offset behind the record."""
-    queue: ConsumeQueue | None
-    """None when the record takes no place in a queue."""
-    queue_offset: int
-    log_offset: int
-    size: int
-    tags_code: int
-    properties_text: str
-    store_timestamp: int
-    topic: str
-
+log offset behind the record, queue (None when the record takes no place in one), queue offset, log offset, size,
+tags code, properties text, store timestamp (ms), topic.
+"""
 
 Visible: TypeAlias = Callable[[Pending], None]
+
+
+def tags_code_of(properties_text: str) -> int:
+    """Hash of TAGS; 0 when there is none. Called for every message, so the usual text is taken apart here."""
+    start = properties_text.find("TAGS\x01")
+    if start < 0:
+        return 0
+    end = properties_text.find("\x02", start)
+    alone = start == 0 or properties_text[start - 1] == "\x02"
+    if alone and end > start + 5 and properties_text.find("TAGS\x01", end) < 0:
+        return tags_code(properties_text[start + 5 : end])
+    return tags_code(properties.find(properties_text, properties.TAGS))
 
 
 def queue_tags_code(topic: str, properties_text: str, store_timestamp: int, delays_ms: tuple[int, ...]) -> int:
@@ -44,7 +47,7 @@ def queue_tags_code(topic: str, properties_text: str, store_timestamp: int, dela
         level = properties.find(properties_text, properties.DELAY)
         if level is not None and level.isdigit() and int(level) > 0:
             return store_timestamp + delays_ms[min(int(level), len(delays_ms)) - 1]
-    return tags_code(properties.find(properties_text, properties.TAGS)) if "TAGS\x01" in properties_text else 0
+    return tags_code_of(properties_text)
 
 
 class Dispatch:
@@ -68,28 +71,28 @@ class Dispatch:
     def advance(self, position: int) -> None:
         """Make everything before ``position`` visible, then tell the listeners."""
         pending = self._pending
-        while pending and pending[0].end <= position:
+        while pending and pending[0][0] <= position:
             item = pending.popleft()
-            self.position = item.end
-            self.last_record = item.log_offset
-            self.last_store_timestamp = item.store_timestamp
-            queue = item.queue
-            if queue is not None:
-                invariant(item.queue_offset == queue.max_offset, "queue offsets become visible without a gap")
-                queue.add(item.queue_offset, item.log_offset, item.size, item.tags_code)
-                self.changed[queue] = None
+            end, queue, queue_offset, log_offset, size, tags, _text, stored, topic = item
+            self.position = end
+            self.last_record = log_offset
+            self.last_store_timestamp = stored
             if self._index is not None:
                 self._index(item)
             if queue is not None:
+                if queue_offset != queue.max_offset:
+                    raise InvariantViolated("queue offsets become visible without a gap")
+                queue.add(queue_offset, log_offset, size, tags)
+                self.changed[queue] = None
                 for listen in self.arrivals:
-                    listen(item.topic, queue.queue_id, item.queue_offset, item.tags_code)
+                    listen(topic, queue.queue_id, queue_offset, tags)
         if not pending:
             self.position = max(self.position, position)
 
     def take_back(self, position: int) -> None:
         """Forget the records from log offset ``position`` on, and give their queue offsets free again."""
         pending = self._pending
-        while pending and pending[-1].end > position:
-            item = pending.pop()
-            if item.queue is not None:
-                item.queue.next_offset = item.queue_offset
+        while pending and pending[-1][0] > position:
+            _end, queue, queue_offset, *_rest = pending.pop()
+            if queue is not None:
+                queue.next_offset = queue_offset

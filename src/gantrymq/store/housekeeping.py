@@ -243,6 +243,8 @@ class Housekeeping:
             self._mark(place, indexed)
         except StoreError as failure:
             log.warning("no mark could be made; recovery would read more: %s", failure)
+        else:
+            self._sync_next(self._take_unsynced(), lambda _error: None)  # late is harmless: an older mark is true, too
 
     def _mark(self, place: _Place, indexed: int) -> None:
         """All files are durable up to ``place``: say so in checkpoint and mark."""
@@ -250,6 +252,8 @@ class Housekeeping:
         digest = crc32(self._log.read(place.last_record, HEAD_BYTES))
         self._mark_file.write(Mark(place.position, indexed, place.last_record, digest))
         self._marked = place.position
+        self._unsynced[self._layout.mark] = False
+        self._unsynced[os.path.dirname(self._layout.mark)] = True
 
     def _write_checkpoint(self, stored: int) -> None:
         index_time = self._index.last_time if self._index is not None and not self._index.behind else 0

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import islice
+from typing import TypeAlias
 
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
@@ -31,14 +35,67 @@ PENDING_LIMIT = 100_000
 """Records remembered for indexing; when more come they are read from the log instead."""
 QUERY_LIMIT = 64
 """Most messages of one answer. Source: maxMsgsNumBatch."""
+WORTH_A_BATCH = 16
+"""Keys of one length from which on hashing them together is faster."""
 FOREVER_MS = 1 << 62
 _MIN_INT = -0x8000_0000
 
 
+Keyed: TypeAlias = tuple[str, str, int, int]
+"""(topic, key, log offset, store timestamp in ms)"""
+
+
 def key_hash(topic: str, key: str) -> int:
     """Source: IndexFile.indexKeyHashMethod."""
-    value = java_hash(f"{topic}#{key}")
+    return _positive(java_hash(f"{topic}#{key}"))
+
+
+def _positive(value: int) -> int:
     return 0 if value == _MIN_INT else abs(value)
+
+
+def hash_all(batch: list[Keyed]) -> list[int]:
+    """``key_hash`` of many keys. Those of one length, as unique keys are, are hashed all at once."""
+    by_length: dict[int, list[int]] = {}
+    for number, (_topic, key, _place, _stored) in enumerate(batch):
+        by_length.setdefault(len(key), []).append(number)
+    hashes = [0] * len(batch)
+    for numbers in by_length.values():
+        keys = "".join([batch[number][1] for number in numbers])
+        if len(numbers) >= WORTH_A_BATCH and keys.isascii():
+            starts = [_prefix_hash(batch[number][0]) for number in numbers]
+            found = _hash_columns(starts, keys.encode())
+        else:
+            found = [java_hash(f"{batch[number][0]}#{batch[number][1]}") for number in numbers]
+        for number, value in zip(numbers, found, strict=True):
+            hashes[number] = _positive(value)
+    return hashes
+
+
+@lru_cache(maxsize=1024)
+def _prefix_hash(topic: str) -> int:
+    return java_hash(f"{topic}#") & 0xFFFFFFFF
+
+
+def _hash_columns(starts: list[int], keys: bytes) -> list[int]:
+    """Java's hash of texts of one length that go on from the hashes in ``starts``.
+
+    One large number holds 64 bits per text: 32 of hash, and room for six steps of ``hash * 31 + character`` before
+    the upper half must be cleared.
+    """
+    count = len(starts)
+    length = len(keys) // count
+    mask = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * count, "little")
+    lanes = struct.Struct(f"<{count}Q")
+    value = int.from_bytes(lanes.pack(*starts), "little")
+    column = bytearray(8 * count)
+    for at in range(length):
+        column[::8] = keys[at::length]
+        value = value * 31 + int.from_bytes(column, "little")
+        if at % 6 == 5:
+            value &= mask
+    found = lanes.unpack((value & mask).to_bytes(8 * count, "little"))
+    return [lane - (lane >> 31 << 32) for lane in found]
 
 
 def keys_of(properties_text: str) -> list[str]:
@@ -148,7 +205,7 @@ class Index:
         if len(self._pending) >= PENDING_LIMIT:
             self._pending.clear()
         self._pending.append(item)
-        self._target = item.end
+        self._target = item[0]
 
     @property
     def behind(self) -> bool:
@@ -163,7 +220,7 @@ class Index:
     def step(self) -> bool:
         """Do a piece of what waits; whether more is left. Raises DiskFull (call again when there is space)."""
         if self._work is None:
-            end = self._pending[0].log_offset if self._pending else self._target
+            end = self._pending[0][3] if self._pending else self._target
             if self.position < end:
                 self._work = self._catch_up(end)
         if self._work is None:
@@ -182,33 +239,46 @@ class Index:
         """Index what lies in the log before ``end``; bad places are left out."""
         while self.position < end:
             walk = LogWalk(self._log.files, self.position, end)
-            for count, (place, parsed, _data, _at) in enumerate(walk, 1):
-                size, topic, _queue, _offset, sys_flag, stored, text = parsed
+            batch: list[Keyed] = []
+            for place, parsed, _data, _at in walk:
+                _size, topic, _queue, _offset, sys_flag, stored, text = parsed
                 if sys_flag & flags.TRANSACTION_MASK != flags.ROLLED_BACK:
-                    self._index(topic, text, place, stored)
-                self.position = place + size
-                if count % STEP_RECORDS == 0:
+                    batch += [(topic, key, place, stored) for key in keys_of(text)]
+                if len(batch) >= STEP_RECORDS:
+                    self._index(batch)
+                    self.position = walk.position
+                    batch = []
                     yield
+            self._index(batch)
             self.position = max(self.position, walk.position)
             if self.position < end:
                 self.position = self._quarantined.get(self.position, end)
 
     def _take_pending(self) -> None:
+        """Index the oldest of the pending records."""
         pending = self._pending
-        for _ in range(min(STEP_RECORDS, len(pending))):
-            item = pending[0]
-            if item.queue is not None:
-                self._index(item.topic, item.properties_text, item.log_offset, item.store_timestamp)
-            self.position = item.end
+        items = list(islice(pending, STEP_RECORDS))
+        batch: list[Keyed] = []
+        for _end, queue, _offset, place, _size, _tags, text, stored, topic in items:
+            if queue is not None:
+                batch += [(topic, key, place, stored) for key in keys_of(text)]
+        self._index(batch)
+        for _ in items:
             pending.popleft()
+        if items:
+            self.position = items[-1][0]
 
-    def _index(self, topic: str, text: str, place: int, stored: int) -> None:
-        again = bool(self.files) and place <= self.files[-1].header.end_offset
-        for key in keys_of(text):
-            hashed = key_hash(topic, key)
-            if again and self._present(hashed, place):
+    def _index(self, batch: list[Keyed]) -> None:
+        """Raises DiskFull; what is done by then is not done again by the next try."""
+        hashes = hash_all(batch)
+        again = self.files[-1].header.end_offset if self.files else -1
+        for (_topic, _key, place, stored), hashed in zip(batch, hashes, strict=True):
+            if place <= again and self._present(hashed, place):
                 continue
-            self._file_with_room().put(hashed, place, stored)
+            file = self.files[-1] if self.files else None
+            if file is None or file.is_full:
+                file = self._next_file()
+            file.put(hashed, place, stored)
 
     def _present(self, hashed: int, place: int) -> bool:
         """Whether the record is already indexed under that hash: work was interrupted in its middle."""
@@ -219,9 +289,7 @@ class Index:
                 return True
         return False
 
-    def _file_with_room(self) -> IndexFile:
-        if self.files and not self.files[-1].is_full:
-            return self.files[-1]
+    def _next_file(self) -> IndexFile:
         if self.files:
             self._flush_file(self.files[-1])
             self.files[-1].close()

@@ -22,6 +22,9 @@ END_MARK_BYTES: Final = 8
 
 _HEAD: Final = struct.Struct(">iIIiiqqi44xi")
 """size, magic, CRC, queue id, flag, queue offset, log offset, system flag, ..., body length (IPv4 hosts)."""
+_CHECKED: Final = struct.Struct(">iII16xqi44xi")
+"""The same without queue id, flag and queue offset."""
+_MAGICS: Final = frozenset((MAGIC_V1, MAGIC_V2))
 _SIZE_MAGIC: Final = struct.Struct(">iI")
 _LONG: Final = struct.Struct(">q")
 _INT: Final = struct.Struct(">i")
@@ -33,9 +36,13 @@ Parsed: TypeAlias = tuple[int, str, int, int, int, int, str]
 """size, topic, queue id, queue offset, system flag, store timestamp (ms), properties text"""
 
 
+NO_QUEUE_ENTRY: Final = flags.PREPARED
+"""This bit is set in PREPARED and ROLLBACK records, which take no place in a queue. Source: CommitLog.doAppend."""
+
+
 def has_queue_entry(sys_flag: int) -> bool:
-    """Whether a record takes a place in its queue: ordinary and committed ones do. Source: CommitLog.doAppend."""
-    return sys_flag & flags.TRANSACTION_MASK in (0, flags.COMMITTED)
+    """Whether a record takes a place in its queue: ordinary and committed ones do."""
+    return not sys_flag & NO_QUEUE_ENTRY
 
 
 def body_place(data: bytes | memoryview, at: int, sys_flag: int) -> int:
@@ -103,16 +110,15 @@ def is_good(data: memoryview, at: int, position: int, size: int) -> bool:
     """Whether the ``size`` bytes at ``data[at:]`` are an intact record of log offset ``position``; a quick check."""
     if at + size > len(data) or size < SMALLEST_RECORD_BYTES:
         return False
-    said, magic, crc, _queue, _flag, _offset, own, sys_flag, length = _HEAD.unpack_from(data, at)
-    if said != size or own != position or (magic != MAGIC_V1 and magic != MAGIC_V2):
-        return False
-    start = at + 84
+    said, magic, crc, own, sys_flag, length = _CHECKED.unpack_from(data, at)
+    start = at + 88
     if sys_flag & _HOSTS_V6:
-        start = body_place(data, at, sys_flag)
-        (length,) = _INT.unpack_from(data, start)
-    if length < 0 or start + 4 + length > at + size:
+        start = body_place(data, at, sys_flag) + 4
+        (length,) = _INT.unpack_from(data, start - 4)
+    end = start + length
+    if said != size or own != position or length < 0 or end > at + size or magic not in _MAGICS:
         return False
-    return not crc or crc32(data[start + 4 : start + 4 + length]) & 0x7FFFFFFF == crc
+    return not crc or crc32(data[start:end]) & 0x7FFFFFFF == crc
 
 
 class LogWalk:

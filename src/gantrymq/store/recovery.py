@@ -209,7 +209,7 @@ class Recovery:
 
     def _dispatch(self, walk: LogWalk, found: Recovered) -> None:
         delays = self.config.delays_ms
-        make = self.queues.make
+        get, make = self.queues.get, self.queues.make
         for place, parsed, _data, _at in walk:
             size, topic, queue_id, queue_offset, sys_flag, stored, text = parsed
             if place >= self.flushed and not self.clean and looks_torn(text):
@@ -219,8 +219,8 @@ class Recovery:
             found.last_store_timestamp = stored
             found.last_record = place
             if has_queue_entry(sys_flag):
-                tags = queue_tags_code(topic, text, stored, delays)
-                make(topic, queue_id).add(queue_offset, place, size, tags)
+                queue = get((topic, queue_id)) or make(topic, queue_id)
+                queue.add(queue_offset, place, size, queue_tags_code(topic, text, stored, delays))
             if found.records % RECORDS_PER_WRITE == 0:
                 for queue in self.queues.queues.values():
                     queue.write_out()
