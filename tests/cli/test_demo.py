@@ -47,7 +47,7 @@ def test_what_is_wrong_stands_out(kind: str) -> None:
 
 def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
     console = Console(file=io.StringIO(), width=100)
-    with TerminalShow(console, 10, spark=True) as show:
+    with TerminalShow(console, 10, 4, spark=True) as show:
         show.stage("orders", "paying 10 orders")
         show._last_time -= 10
         show.progress(SNAPSHOT)
@@ -62,8 +62,8 @@ def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
 
 def test_on_a_terminal_there_are_bars() -> None:
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
-    with TerminalShow(console, 10, spark=True) as show:
+    with TerminalShow(console, 10, 4, spark=True) as show:
         show.progress(SNAPSHOT)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert "6/10" in text and "rows in every table" in text
+    assert "6/10" in text and "2/4" in text and "rows in every table" in text

@@ -28,6 +28,7 @@ def test_500_orders_have_more_than_20_check_backs_of_both_outcomes() -> None:
     assert plan.count(*UNKNOWN) >= CERTAIN_UNKNOWN
     assert plan.count(Fate.UNKNOWN_PAID) == plan.count(Fate.UNKNOWN_DECLINED) == 15
     assert plan.count(Fate.DECLINED) == 40
+    assert plan.certain_checks == 15 + 15 + PRODUCER_KILLS
 
 
 def test_another_seed_is_another_plan() -> None:

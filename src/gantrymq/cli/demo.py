@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from gantrymq.demo.layout import TRANSACTION_CHECK_INTERVAL_MS, TRANSACTION_TIME_OUT_MS, choose_directory
+from gantrymq.demo.plan import make_plan
 from gantrymq.demo.result import Result, next_commands, write_result
 from gantrymq.demo.story import Settings, Snapshot, Story
 from gantrymq.errors import GantryError
@@ -36,7 +37,8 @@ SIGN_OF_LIFE_SECONDS = 30.0
 class TerminalShow:
     """Progress bars on a terminal; elsewhere a line now and then."""
 
-    def __init__(self, console: Console, orders: int, *, spark: bool) -> None:
+    def __init__(self, console: Console, orders: int, checks: int, *, spark: bool) -> None:
+        """``checks``: how many check-backs the plan makes certain; there may be more."""
         self._console = console
         self._clock = SystemClock()
         self._started = self._last_time = self._clock.monotonic()
@@ -50,10 +52,11 @@ class TerminalShow:
             disable=not console.is_terminal,
         )
         self._decided = self._add("orders decided", orders)
-        self._checked = self._add("decided by check-back", None)
+        self._checked = self._add("decided by check-back", checks)
+        self._certain_checks = checks
         self._rows = self._add("rows in every table", orders) if spark else None
 
-    def _add(self, text: str, total: int | None) -> TaskID:
+    def _add(self, text: str, total: int) -> TaskID:
         return self._progress.add_task(text, total=total)
 
     def __enter__(self) -> TerminalShow:
@@ -73,7 +76,7 @@ class TerminalShow:
         counts, rows = snapshot.counts, snapshot.rows
         in_tables = min(rows.shipping, rows.points, rows.cart) if rows else 0
         self._progress.update(self._decided, completed=counts.decided)
-        self._progress.update(self._checked, completed=counts.checked)
+        self._progress.update(self._checked, completed=counts.checked, total=max(counts.checked, self._certain_checks))
         if self._rows is not None:
             self._progress.update(self._rows, completed=in_tables, total=max(counts.paid, 1))
         if not self._console.is_terminal:
@@ -170,7 +173,8 @@ def demo(
         )
         if no_spark:
             console.print("--no-spark: no tables; this run proves less than the demo does.", style="yellow")
-        with TerminalShow(console, orders, spark=settings.spark) as show:
+        checks = make_plan(orders, seed).certain_checks
+        with TerminalShow(console, orders, checks, spark=settings.spark) as show:
             story = Story(settings, show)
             result = story.run()
         show_result(console, result, story)

@@ -49,6 +49,11 @@ class Plan:
     def count(self, *fates: Fate) -> int:
         return sum(fate in fates for fate in self.fates)
 
+    @property
+    def certain_checks(self) -> int:
+        """Transactions that only a check-back can decide."""
+        return self.count(Fate.UNKNOWN_PAID, Fate.UNKNOWN_DECLINED, Fate.PRODUCER_KILLED)
+
 
 def make_plan(orders: int, seed: int) -> Plan:
     """The same arguments give the same plan. Raises ConfigError when ``orders`` is out of range."""

@@ -100,9 +100,11 @@ class Story:
                 self._pay_orders()
             with self._stage("check_back", "waiting until the broker has asked about every open transaction"):
                 self._settle()
-            with self._stage("tables", "waiting for Spark to bring the tables up to date"):
-                self._drain_spark()
-            with self._stage("reconcile", "comparing the order database, the topic and the tables"):
+            if self._spark is not None:
+                with self._stage("tables", "waiting for Spark to bring the tables up to date"):
+                    self._drain(self._spark)
+            tables = ", the topic and the tables" if self._spark is not None else " and the topic"
+            with self._stage("reconcile", f"comparing the order database{tables}"):
                 verdict = self._reconcile(watchdog)
             self._shop.check_kills()
             self._seconds["total"] = self._clock.monotonic() - began
@@ -198,16 +200,14 @@ class Story:
         with PullConsumer(None, name_servers=self._server.name_servers) as consumer:
             return sum(consumer.max_offset(queue) - consumer.min_offset(queue) for queue in consumer.queues(TOPIC))
 
-    def _drain_spark(self) -> None:
-        if self._spark is None:
-            return
-        self._spark.ask_to_stop()
+    def _drain(self, spark: SparkJob) -> None:
+        spark.ask_to_stop()
         deadline = self._clock.monotonic() + DRAIN_SECONDS
-        while not self._spark.stopped:
+        while not spark.stopped:
             self._last_change = self._clock.monotonic()
             self._look()
             if self._clock.monotonic() > deadline:
-                raise self._spark.child.failure(f"did not reach the end of the topic within {DRAIN_SECONDS} s")
+                raise spark.child.failure(f"did not reach the end of the topic within {DRAIN_SECONDS} s")
 
     def _reconcile(self, watchdog: Watchdog) -> Verdict:
         if self._spark is None:
