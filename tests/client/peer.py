@@ -250,6 +250,8 @@ class ScriptedCluster:
         self.asked: list[str] = []
         self.server = RemotingServer(TcpNetwork(), SystemClock(), {RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route})
         self.address = ""
+        self.ask: Callable[[Callable[[], None]], object] = lambda work: work()
+        """Runs something on the cluster's loop; set where that is in another thread."""
 
     @property
     def broker(self) -> ScriptedBroker:

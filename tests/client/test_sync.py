@@ -7,6 +7,8 @@ import contextlib
 import inspect
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -44,6 +46,7 @@ def peers_in_a_thread(brokers: int = 1) -> Iterator[ScriptedCluster]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
     peers, loop, stop = ready.result(10)
+    peers.ask = loop.call_soon_threadsafe
     try:
         yield peers
     finally:
@@ -163,6 +166,50 @@ def test_an_interrupt_in_the_listener_tells_unknown_and_is_raised(interrupt: Bas
         until(lambda: peers.broker.ended_one_way)
         assert peers.broker.ended_one_way[0].commit_or_rollback == 0
         assert not peers.broker.ended
+
+
+def test_ctrl_c_while_the_half_is_sent_leaves_nothing_open() -> None:
+    listener = Listener()
+    with (
+        peers_in_a_thread() as peers,
+        gantrymq.TransactionProducer("tpg", name_servers=peers.address, listener=listener) as producer,
+    ):
+        producer.send(Message("T", b"warm"))
+        arrived = threading.Event()
+
+        def store_but_say_nothing(session: Any, command: Any) -> None:
+            peers.broker.send(session, command)
+            arrived.set()
+
+        peers.broker.next(SEND, store_but_say_nothing)
+        threading.Thread(target=lambda: arrived.wait(10) and os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            producer.send_in_transaction(Message("T", b"x"))
+
+        def decided() -> bool:
+            peers.ask(lambda: peers.broker.check(0))  # UNKNOWN until the interrupt has reached the client's thread
+            return bool(peers.broker.ended)
+
+        until(decided)
+        assert peers.broker.ended[0].commit_or_rollback == 12
+        assert not listener.executed and not listener.checked
+
+
+def test_a_program_that_forgets_to_close_ends_all_the_same() -> None:
+    program = """
+import sys, gantrymq
+producer = gantrymq.Producer("pg", name_servers=sys.argv[1])
+producer.start()
+producer.send(gantrymq.Message("T", b"x"))
+gantrymq.PushConsumer("cg", name_servers=sys.argv[1], listener=print).subscribe("T").start()
+raise SystemExit(7)
+"""
+    with peers_in_a_thread() as peers:
+        peers.topics["%RETRY%cg"] = 1
+        command = [sys.executable, "-c", program, peers.address]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+        assert (done.returncode, done.stderr) == (7, "")
 
 
 def test_ctrl_c_while_waiting_is_raised_at_once_and_the_client_still_works() -> None:

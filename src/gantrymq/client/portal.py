@@ -84,6 +84,7 @@ class Portal:
         self._inbox: deque[_Call[Any] | _Promise[Any]] = deque()
         self._awake = False
         self._tasks: set[asyncio.Task[Any]] = set()
+        """Calls at work: the loop itself holds its tasks only weakly."""
         self._thread = threading.Thread(target=self._run, name="gantrymq-portal", daemon=True)
         self._thread.start()
 
@@ -91,6 +92,11 @@ class Portal:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
+            # Whoever still waits is told so, and background tasks of clients that nobody closed end quietly.
+            rest = asyncio.all_tasks(self._loop)
+            for task in rest:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
         finally:
             self._loop.close()
 
@@ -159,15 +165,9 @@ class Portal:
     def stop(self) -> None:
         """End the loop and its thread; calls that still wait raise Closed."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop_soon)
+            self._loop.call_soon_threadsafe(self._loop.stop)
             if threading.get_ident() != self._thread.ident:
                 self._thread.join(JOIN_TIMEOUT_S)
-
-    def _stop_soon(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        # After the cancelled tasks have told their callers.
-        self._loop.call_soon(self._loop.call_soon, self._loop.stop)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

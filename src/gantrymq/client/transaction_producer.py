@@ -209,8 +209,12 @@ class TransactionProducer(Producer):
                 return _result(half, outcome, decided=True)
             refused = RequestRejected(answer.code, answer.remark, request=f"end of transaction {half.transaction_id}")
             if answer.code == ResponseCode.ILLEGAL_OPERATION:
-                log.error("transaction %s is %s here, against an earlier decision: %s",
-                          half.transaction_id, outcome.state.name, refused)
+                log.error(
+                    "transaction %s is %s here, against an earlier decision: %s",
+                    half.transaction_id,
+                    outcome.state.name,
+                    refused,
+                )
                 result = _result(half, outcome, decided=False, error=refused)
                 raise TransactionConflict(answer.code, answer.remark, half.transaction_id, result)
             error = refused
