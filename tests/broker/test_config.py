@@ -55,6 +55,7 @@ def test_an_acknowledged_message_is_on_the_disk_by_default() -> None:
         "flushDiskType=NEVER",
         "brokerRole=SLAVE",
         "brokerId=1",
+        "brokerIP1=0.0.0.0",
         "transactionTimeOut=-1",
         "mappedFileSizeConsumeQueue=30",
         "fileReservedTime=0",

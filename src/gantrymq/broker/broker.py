@@ -155,8 +155,9 @@ class Broker:
         unique_ids = UniqueIds(self._rng, clock, self._host[:-4], self._rng.below(1 << 16))
         self._pull = PullProcessor(config, store, self.topics, self.groups, self.consumers, self.offsets, clock)
         self._membership = MembershipProcessor(
-            config, self.topics, self.groups, self.producers, self.consumers, self.locks, clock
-        )
+            config, self.topics, self.groups, self.producers, self.consumers, self.locks, clock,
+            self.registration.when_announced,
+        )  # fmt: skip
         table = request_table(
             send=SendProcessor(
                 config, store, self.topics, self.groups, self.desk, unique_ids, self._rng, clock, self._host, delays_ms

@@ -113,6 +113,8 @@ class BrokerConfig:
                 f"brokerRole {self.broker_role} with brokerId {self.broker_id}: replicas are not available yet; "
                 "run this broker as a master (brokerRole=ASYNC_MASTER, brokerId=0)"
             )
+        if self.broker_ip1 in ("0.0.0.0", "::"):
+            raise ConfigError(f"brokerIP1 is {self.broker_ip1}; write an address that clients can connect to")
         if not 0 <= self.listen_port <= 65535:
             raise ConfigError(f"listenPort is {self.listen_port}; it must be between 0 and 65535")
         for name in ("transaction_time_out", "transaction_check_interval", "transaction_check_max",

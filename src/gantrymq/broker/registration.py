@@ -19,7 +19,7 @@ from gantrymq.protocol.bodies.register import RegisterBrokerBody
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.nameserver import RegisterBroker, UnregisterBroker
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.network import split_address
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -29,8 +29,29 @@ TICK_SECONDS: Final = 1.0
 """How often a lost connection to a name server is noticed; it has forgotten us by then."""
 FIRST_WAIT_SECONDS: Final = 3.0
 """How long a start waits for the first registration; a name server that is down does not keep a broker from serving."""
+ANNOUNCE_WAIT_SECONDS: Final = 2.0
+"""How long an answer waits until the name servers know about a new topic; clients wait 3 s or more for it."""
 GOODBYE_TIMEOUT_MS: Final = 1_000
 _CRC_MASK: Final = 0x7FFFFFFF
+
+
+Announce = Callable[[Callable[[], None]], None]
+"""Calls back once the name servers know the topics as they are now."""
+
+
+class _Once:
+    """A call that happens once, however often it is made."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+        self.timer: Timer | None = None
+
+    def __call__(self) -> None:
+        call, self._call = self._call, None
+        if self.timer is not None:
+            self.timer.cancel()
+        if call is not None:
+            call()
 
 
 class Registration:
@@ -81,11 +102,15 @@ class Registration:
                     log.warning("could not say goodbye to name server %s: %s", name_server, error)
 
     def when_announced(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once the name servers know the topics as they are now, or could not be told."""
+        """Call ``done`` once the name servers know the topics as they are now, or could not be told within
+        ANNOUNCE_WAIT_SECONDS.
+        """
         if not self._config.name_servers:
             done()
             return
-        self._waiting.append(done)
+        waiting = _Once(done)
+        self._waiting.append(waiting)
+        waiting.timer = self._clock.call_later(ANNOUNCE_WAIT_SECONDS, waiting)
         self._announce()
 
     def _announce(self) -> None:

@@ -33,6 +33,9 @@ ANY_ADDRESS: Final = "0.0.0.0"
 STOP_SECONDS: Final = 15.0
 """How long an orderly stop may take; what was acknowledged is safe in any case."""
 
+GC_THRESHOLDS: Final = (20_000, 20, 50)
+"""A send makes a few short-lived objects that need no collector; Python's default would look after every 700."""
+
 Started = AbstractAsyncContextManager[str]
 """A running program; the text says where it is reached."""
 
@@ -271,6 +274,7 @@ async def _until_stopped(name: str, program: Started) -> None:
         # What lives now lives until the end; the collector need not look at it again.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         typer.echo(f"gantry {name} is ready: {where}. Stop with Ctrl-C.")
         sys.stdout.flush()
         await stop.wait()

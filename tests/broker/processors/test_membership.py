@@ -17,6 +17,7 @@ from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup, UnregisterClient
+from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.remoting.client import RemotingClient
 from tests.support.brokers import TIMEOUT_MS, Cluster, new_client, story, until
@@ -94,6 +95,23 @@ def test_a_heartbeat_makes_the_retry_topic_and_says_what_is_supported(tmp_path: 
         await peer.client.close()
 
     story(work, tmp_path)
+
+
+def test_the_retry_topic_has_a_route_when_the_first_heartbeat_is_answered(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        assert c.name_server is not None
+        peer = Peer(c, "one")
+        await peer.beat("T")
+        route = await c.client.call(
+            c.name_server.address,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC,
+            GetRoute(topic="%RETRY%CG"),
+            timeout_ms=TIMEOUT_MS,
+        )
+        assert route.code == ResponseCode.SUCCESS
+        await peer.client.close()
+
+    story(work, tmp_path, with_name_server=True)
 
 
 def test_the_second_version_of_the_heartbeat_keeps_the_subscriptions(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.registration import Announce
 from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
-from gantrymq.broker.registries.groups import Groups
+from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
@@ -46,7 +47,9 @@ class MembershipProcessor:
         consumers: ConsumerGroups,
         locks: QueueLocks,
         clock: Clock,
+        announce: Announce,
     ) -> None:
+        self._announce = announce
         self._config = config
         self._topics = topics
         self._groups = groups
@@ -55,21 +58,29 @@ class MembershipProcessor:
         self._locks = locks
         self._clock = clock
 
-    def heartbeat(self, session: Session, command: Command) -> bytes:
+    def heartbeat(self, session: Session, command: Command) -> bytes | None:
+        """HEART_BEAT. A group's first one makes its retry topic, and is answered when the name servers know that: the
+        client looks for its route next, and then only every 30 s.
+        """
         data = HeartbeatData.decode(command.body)
         if not data.client_id:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
         member = Member(session, data.client_id, command.language or "OTHER", command.version, self._clock.monotonic())
         keep = bool(data.without_sub)
-        changed = False
+        topic_made = False
         for consumer in data.consumer_data_set:
-            changed = self._register_consumer(consumer, member, keep) or changed
+            topic_made = self._register_consumer(consumer, member, keep) or topic_made
         for producer in data.producer_data_set:
             self._producers.register(producer.group_name, member)
-        answer = HeartBeatAnswer(heart_beat_v2=True, subscription_changed=not keep)
-        return encode_response(command, ResponseCode.SUCCESS, answer)
+        header = HeartBeatAnswer(heart_beat_v2=True, subscription_changed=not keep)
+        answer = encode_response(command, ResponseCode.SUCCESS, header)
+        if not topic_made:
+            return answer
+        self._announce(lambda: session.send(answer))
+        return None
 
     def _register_consumer(self, data: ConsumerData, member: Member, keep: bool) -> bool:
+        """True when the group's retry topic is new."""
         try:
             settings = self._groups.find(data.group_name)
         except MessageIllegal as error:
@@ -79,19 +90,23 @@ class MembershipProcessor:
                 "consumer group %s of %s does not exist and may not be made", data.group_name, member.session.peer
             )
             return False
-        if data.message_model is not MessageModel.BROADCASTING:
-            self._ensure_retry_topic(data.group_name, settings.retry_queue_nums)
-        changed = self._consumers.register(data, member, keep_subscriptions=keep)
-        if changed:
+        topic_made = data.message_model is not MessageModel.BROADCASTING and self._make_retry_topic(settings)
+        if self._consumers.register(data, member, keep_subscriptions=keep):
             self._notify(data.group_name)
-        return changed
+        return topic_made
 
-    def _ensure_retry_topic(self, group_name: str, queues: int) -> None:
+    def _make_retry_topic(self, settings: Group) -> bool:
+        """False when it is there already, or could not be made."""
+        topic = system_topics.retry_topic(settings.group_name)
+        if self._topics.exists(topic):
+            return False
         try:
-            self._topics.ensure(system_topics.retry_topic(group_name), max(queues, 1))
+            self._topics.ensure(topic, max(settings.retry_queue_nums, 1))
         except StoreError as error:
             # A full disk must not end the membership of a group; the next heartbeat tries again.
-            log.warning("the retry topic of group %s could not be made: %s", group_name, error)
+            log.warning("the retry topic of group %s could not be made: %s", settings.group_name, error)
+            return False
+        return True
 
     def _notify(self, group_name: str) -> None:
         """Tell every member that the queues must be shared anew."""

@@ -5,9 +5,9 @@ Source: AdminBrokerProcessor; wire-protocol.md 2.3.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
+from gantrymq.broker.registration import Announce
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import MAX_QUEUES, Topics, apply_attributes
@@ -18,9 +18,6 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.topics import CreateTopic, DeleteGroup, GroupOnly, TopicOnly
 from gantrymq.remoting.server import Session
-
-Announce = Callable[[Callable[[], None]], None]
-"""Calls back once the name servers know the topics as they are now."""
 
 _KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}
 """Topics that can be neither altered nor removed."""

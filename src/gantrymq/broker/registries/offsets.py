@@ -48,8 +48,9 @@ class ConsumerOffsets:
         queues = self._table.get((topic, group))
         if queues is None:
             queues = self._table[topic, group] = {}
-        queues[queue_id] = offset
-        self._file.dirty = True
+        if queues.get(queue_id) != offset:
+            queues[queue_id] = offset
+            self._file.dirty = True
 
     def of_topic(self, group: str, topic: str) -> dict[int, int]:
         """Queue to next offset."""
