@@ -3,7 +3,7 @@
 
 Needs Python 3.11 or later with pip, and nothing else: Java comes from a package of the lock file. The first call makes
 ``.venv`` beside this file from ``requirements.lock`` (exact versions, checked by hash) and takes some minutes; later
-calls start at once. ``.venv`` is made anew whenever the lock, ``pyproject.toml`` or the Python version changes.
+calls start at once. ``.venv`` is made anew whenever the lock or the Python version changes.
 
 Standard library only, and written so that an old Python can still read it and say what is missing.
 """
@@ -70,14 +70,12 @@ def find_python():
     )
 
 
-def fingerprint(python):
-    """What .venv was made from. A change of any of it makes a new one."""
-    digest = hashlib.sha256()
-    for path in (LOCK, PROJECT):
-        with open(path, "rb") as file:
-            digest.update(file.read())
-    digest.update(repr((version_of(python), ROOT)).encode())
-    return digest.hexdigest()
+def fingerprints(python):
+    """What .venv is made from, and what gantrymq's own entry in it is made from."""
+    with open(LOCK, "rb") as file:
+        packages = hashlib.sha256(file.read() + repr((version_of(python), ROOT)).encode()).hexdigest()
+    with open(PROJECT, "rb") as file:
+        return packages, hashlib.sha256(file.read()).hexdigest()
 
 
 def read(path):
@@ -202,10 +200,17 @@ def install(python):
         pip_install(
             pip, ["--require-hashes", "--no-deps", "--no-build-isolation", "--use-pep517", "-r", LOCK], progress
         )
-        progress.step("installing gantrymq itself")
-        pip_install(pip, ["--no-deps", "--no-build-isolation", "--editable", ROOT], progress)
     finally:
         os.unlink(first)
+    progress.close()
+
+
+def install_project(python):
+    """Make gantrymq itself known to .venv: its modules stay here, its command goes to bin/gantry."""
+    progress = Progress(1)
+    progress.step("installing gantrymq itself")
+    pip_install(pip_command(python), ["--no-deps", "--no-build-isolation", "--editable", ROOT], progress)
+    progress.step("installed gantrymq itself", done=1)
     progress.close()
 
 
@@ -233,10 +238,14 @@ def make_venv(python):
 def ready_venv():
     """The path of .venv's python, after making or remaking .venv where needed."""
     python = find_python()
-    wanted = fingerprint(python)
-    if read(READY) != wanted:
+    packages, project = fingerprints(python)
+    made = (read(READY) or "").split()
+    if made[:1] != [packages]:
         make_venv(python)
-        write(READY, wanted)
+        write(READY, packages)
+    if made != [packages, project]:
+        install_project(python)
+        write(READY, packages + " " + project)
     return os.path.join(VENV, "bin", "python")
 
 
