@@ -170,7 +170,7 @@ def pip_install(pip, arguments, progress):
                 progress.step("fetching " + name.group(1), done=1)
             elif re.match(r"\s*Building wheel", line):
                 progress.step(line.strip())
-            elif line.startswith("Installing collected packages"):
+            elif seen and line.startswith("Installing collected packages"):
                 progress.step("unpacking %d packages" % len(seen))
         if process.wait() != 0:
             progress.close()
