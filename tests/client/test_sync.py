@@ -195,6 +195,26 @@ def test_ctrl_c_while_the_half_is_sent_leaves_nothing_open() -> None:
         assert not listener.executed and not listener.checked
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_local_transaction_that_outlasts_close_is_left_to_check_back(others: int) -> None:
+    begun, release = threading.Event(), threading.Event()
+    listener = Listener(execute=lambda: COMMIT if begun.set() is None and release.wait(20) else UNKNOWN)
+    with peers_in_a_thread() as peers, contextlib.ExitStack() as stack:
+        for _ in range(others):  # keeps the client's thread alive
+            stack.enter_context(gantrymq.Admin(peers.address))
+        producer = gantrymq.TransactionProducer(
+            "tpg", name_servers=peers.address, listener=listener, close_timeout_ms=50
+        )
+        producer.start()
+        result: Future[Any] = Future()
+        threading.Thread(target=lambda: result.set_result(producer.send_in_transaction(Message("T", b"x")))).start()
+        assert begun.wait(10)
+        producer.close()
+        release.set()
+        outcome = result.result(10)
+        assert (outcome.state, outcome.decided) == (COMMIT, False) and isinstance(outcome.decision_error, Closed)
+
+
 def test_a_program_that_forgets_to_close_ends_all_the_same() -> None:
     program = """
 import sys, gantrymq

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import logging
 import os
 import threading
@@ -54,6 +55,10 @@ class _Call(Generic[T]):
                 self.lost(self.result)
         self.lock.release()
 
+    def refuse(self, error: Closed) -> None:
+        self.error = error
+        self.lock.release()
+
 
 class _Promise(Generic[T]):
     """One call whose caller goes on; the outcome is in a future."""
@@ -75,6 +80,9 @@ class _Promise(Generic[T]):
         else:
             self.future.set_result(task.result())
 
+    def refuse(self, error: Closed) -> None:
+        self.future.set_exception(error)
+
 
 class Portal:
     """Runs coroutines on its own loop for threads that wait for them."""
@@ -83,6 +91,7 @@ class Portal:
         self._loop = _new_loop()
         self._inbox: deque[_Call[Any] | _Promise[Any]] = deque()
         self._awake = False
+        self._ended = False
         self._tasks: set[asyncio.Task[Any]] = set()
         """Calls at work: the loop itself holds its tasks only weakly."""
         self._thread = threading.Thread(target=self._run, name="gantrymq-portal", daemon=True)
@@ -98,7 +107,9 @@ class Portal:
                 task.cancel()
             self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
         finally:
+            self._ended = True
             self._loop.close()
+            self._refuse_rest()
 
     def call(self, work: Work[T], *arguments: Any, lost: Callable[[T], None] | None = None) -> T:
         """Run ``work(*arguments)`` on the loop and wait for it.
@@ -134,7 +145,16 @@ class Portal:
         self._inbox.append(call)
         if not self._awake:
             self._awake = True
-            self._loop.call_soon_threadsafe(self._drain)
+            with contextlib.suppress(RuntimeError):  # the loop is closed; see below
+                self._loop.call_soon_threadsafe(self._drain)
+        # Set before the last look into the inbox, so a call is either seen there or sees the mark here.
+        if self._ended:
+            self._refuse_rest()
+
+    def _refuse_rest(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._inbox.popleft().refuse(Closed("all clients of this process are closed; create a new one"))
 
     def _drain(self) -> None:
         self._awake = False

@@ -194,7 +194,10 @@ class TransactionProducer(Producer):
             except BaseException:
                 door.post(client.interrupted, half)
                 raise
-        return door.call(client.finish, half, outcome)
+        try:
+            return door.call(client.finish, half, outcome)
+        except Closed as error:
+            return transaction_producer.undecided(half, outcome, error)
 
 
 class PullConsumer(Blocking["pull_consumer.PullConsumer"]):

@@ -20,11 +20,13 @@ from gantrymq.client.listener import Outcome, TransactionListener, call, call_in
 from gantrymq.client.producer import Producer, is_delayed
 from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
 from gantrymq.errors import (
+    Closed,
     ConfigError,
     GantryError,
     MessageIllegal,
     RequestRejected,
     TransactionConflict,
+    Unreachable,
 )
 from gantrymq.message import flags, properties
 from gantrymq.message.message import Message
@@ -192,9 +194,12 @@ class TransactionProducer(Producer):
                 await self._endpoint.routes.refresh([half.message.topic])
             try:
                 channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
-            except GantryError as failure:
+            except Unreachable as failure:
                 error = failure
                 continue
+            except Closed as failure:
+                error = failure
+                break
             try:
                 answer = await self._end_on(channel, half, outcome)
             except GantryError as failure:
@@ -220,8 +225,7 @@ class TransactionProducer(Producer):
             error = refused
             if answer.code not in RETRIED_CODES or self._endpoint.speaks_java(channel.address):
                 break
-        log.warning("transaction %s is %s here, but: %s", half.transaction_id, outcome.state.name, error)
-        return _result(half, outcome, decided=False, error=error)
+        return undecided(half, outcome, error)
 
     async def _end_on(self, channel: ClientChannel, half: OpenHalf, outcome: Outcome) -> Command:
         opaque = channel.next_opaque()
@@ -246,6 +250,12 @@ class TransactionProducer(Producer):
             self._checks.asked(channel, command)
         else:
             super()._pushed(channel, command)
+
+
+def undecided(half: OpenHalf, outcome: Outcome, error: GantryError | None) -> TransactionSendResult:
+    """The result of a transaction whose end could not be delivered; check-back will settle it."""
+    log.warning("transaction %s is %s here, but: %s", half.transaction_id, outcome.state.name, error)
+    return _result(half, outcome, decided=False, error=error)
 
 
 def _result(
