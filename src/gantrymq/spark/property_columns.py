@@ -56,13 +56,16 @@ class PropertyTable:
         present: Ints = np.zeros(count, dtype=bool)
         marks = self._equals[self._equals >= length]
         if len(marks):
-            windows = np.ndarray((len(self.blob) - length + 1,), dtype=f"S{length}", buffer=self.blob, strides=(1,))
-            marks = marks[windows[marks - length] == name]
+            # The longest whole word at the end of the name is compared as a number, which is far faster than text.
+            word = 8 if length >= 8 else 4 if length >= 4 else 1
+            windows = np.ndarray((len(self.blob) - word + 1,), dtype=f"u{word}", buffer=self.blob, strides=(1,))
+            marks = marks[windows[marks - word] == np.frombuffer(name[-word:], dtype=f"u{word}")[0]]
         if len(marks):
             rows = self._rows(marks)
             begin = marks - length
             # The name must fill its item: it starts the text or follows the end of another item.
-            whole = (begin == self.bounds[rows]) | ((begin > self.bounds[rows]) & (self.blob[begin - 1] == 2))
+            whole = self._starts_with(begin, name[: length - word])
+            whole &= (begin == self.bounds[rows]) | ((begin > self.bounds[rows]) & (self.blob[begin - 1] == 2))
             marks, rows = marks[whole], rows[whole]
             value_ends = np.minimum(self._next_end(marks), self.bounds[rows + 1])
             filled = value_ends > marks + 1
@@ -70,6 +73,13 @@ class PropertyTable:
             # Named twice: the last one counts, as in a dict that is filled item by item.
             starts[rows], ends[rows], present[rows] = marks + 1, value_ends, True
         return take_ranges(self.blob, starts, ends, present)
+
+    def _starts_with(self, positions: Ints, prefix: bytes) -> Ints:
+        """Whether the bytes from each position on are ``prefix``."""
+        same: Ints = np.ones(len(positions), dtype=bool)
+        for place, byte in enumerate(prefix):
+            same &= self.blob[positions + place] == byte
+        return same
 
     def maps(self) -> pa.Array:
         """All properties of every message, as ``map<string, string>``. Items without name or value are dropped."""

@@ -7,9 +7,8 @@ never a connection. Batches are read in tasks; a stream's offsets are asked for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -22,8 +21,10 @@ from gantrymq.spark.options import Edge, Settings, parse_options
 from gantrymq.spark.partitions import QueueRange, Task, plan_tasks, ranges_between, ranges_of
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.planning import Planner
-from gantrymq.spark.reading import RangeReader
 from gantrymq.spark.rows import columns_of, ddl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class RocketMQDataSource(DataSource):
@@ -54,6 +55,9 @@ class RocketMQDataSource(DataSource):
 
 def read_task(settings: Settings, columns: tuple[str, ...], task: Task) -> Iterator[pa.RecordBatch]:
     """The rows of one task. Runs in a worker process and uses that process's connections."""
+    # Imported here: looking up the format and planning need neither Arrow nor numpy.
+    from gantrymq.spark.reading import RangeReader
+
     reader = RangeReader(
         OF_THIS_PROCESS.reader(settings.name_servers),
         Patience(settings.read_timeout_ms, SystemClock(), SystemRng()),

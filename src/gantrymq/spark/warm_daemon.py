@@ -15,7 +15,8 @@ import pyspark.sql.worker.plan_data_source_read
 import pyspark.worker
 from pyspark.daemon import manager
 
-import gantrymq.spark.decode
+import gantrymq.client.sync
+import gantrymq.spark.reading
 import gantrymq.spark.source
 
 __all__ = ["gantrymq", "manager", "pyarrow", "pyspark"]

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gantrymq.cli import pipelines
+
+
+def test_both_pipelines_are_offered() -> None:
+    shown = CliRunner().invoke(pipelines.app, ["--help"])
+    assert shown.exit_code == 0
+    assert "order-paid" in shown.stdout and "reconcile" in shown.stdout
+
+
+def test_what_cannot_be_compared_ends_with_status_2(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    arguments = ["reconcile", "--topic", "t", "--orders-db", f"{tmp_path}/nowhere", "--tables", str(tmp_path)]
+    ended = CliRunner().invoke(pipelines.app, arguments)
+    assert ended.exit_code == 2
+    assert "there is no order database" in ended.output
+
+
+def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines.importlib.util, "find_spec", lambda name: None)
+    ended = CliRunner().invoke(pipelines.app, ["order-paid", "--topic", "t", "--out", "o", "--checkpoint", "c"])
+    assert ended.exit_code == 2
+    assert "gantrymq[spark]" in ended.output

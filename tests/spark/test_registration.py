@@ -1,0 +1,39 @@
+"""Spark imports every module named ``pyspark_*``; ours must not break the others, whatever is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == {package!r}:
+            raise {error}("as if it were not installed")
+sys.meta_path.insert(0, Missing())
+import pyspark_rocketmq
+print(hasattr(pyspark_rocketmq, "DefaultSource"))
+"""
+
+
+def imported(package: str, error: str = "ImportError") -> str:
+    program = WITHOUT.format(package=package, error=error)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_format_is_found() -> None:
+    assert imported("nothing") == "True"
+
+
+@pytest.mark.parametrize("error", ["ImportError", "ValueError", "AttributeError"])
+def test_what_is_missing_or_broken_is_not_raised(error: str) -> None:
+    assert imported("msgspec", error) == "False"
+
+
+def test_looking_up_formats_loads_no_arrow_and_no_client() -> None:
+    program = "import sys, pyspark_rocketmq; print([m for m in ('gantrymq.client.sync', 'uvloop', 'pyarrow', 'numpy') if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"

