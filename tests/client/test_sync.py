@@ -63,6 +63,16 @@ def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
     raise AssertionError(f"did not happen within {seconds} s")
 
 
+def interrupt_after(event: threading.Event) -> None:
+    """Press Ctrl-C once something has happened."""
+
+    def press() -> None:
+        event.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+
+
 @pytest.mark.parametrize("name", ["Producer", "TransactionProducer", "PullConsumer", "PushConsumer", "Admin"])
 def test_signatures_equal_the_async_ones(name: str) -> None:
     blocking, other = getattr(sync, name), getattr(aio, name)
@@ -182,7 +192,7 @@ def test_ctrl_c_while_the_half_is_sent_leaves_nothing_open() -> None:
             arrived.set()
 
         peers.broker.next(SEND, store_but_say_nothing)
-        threading.Thread(target=lambda: arrived.wait(10) and os.kill(os.getpid(), signal.SIGINT)).start()
+        interrupt_after(arrived)
         with pytest.raises(KeyboardInterrupt):
             producer.send_in_transaction(Message("T", b"x"))
 
@@ -198,7 +208,13 @@ def test_ctrl_c_while_the_half_is_sent_leaves_nothing_open() -> None:
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_local_transaction_that_outlasts_close_is_left_to_check_back(others: int) -> None:
     begun, release = threading.Event(), threading.Event()
-    listener = Listener(execute=lambda: COMMIT if begun.set() is None and release.wait(20) else UNKNOWN)
+
+    def execute() -> LocalTransactionState:
+        begun.set()
+        release.wait(20)
+        return COMMIT
+
+    listener = Listener(execute)
     with peers_in_a_thread() as peers, contextlib.ExitStack() as stack:
         for _ in range(others):  # keeps the client's thread alive
             stack.enter_context(gantrymq.Admin(peers.address))
@@ -236,8 +252,8 @@ def test_ctrl_c_while_waiting_is_raised_at_once_and_the_client_still_works() -> 
     with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
         producer.send(Message("T", b"warm"))
         arrived = threading.Event()
-        peers.broker.next(SEND, lambda s, c: arrived.set())  # type: ignore[func-returns-value]
-        threading.Thread(target=lambda: arrived.wait(10) and os.kill(os.getpid(), signal.SIGINT)).start()
+        peers.broker.next(SEND, lambda s, c: arrived.set())
+        interrupt_after(arrived)
         with pytest.raises(KeyboardInterrupt):
             producer.send(Message("T", b"x"), timeout_ms=20_000)
         producer.send(Message("T", b"y"))
@@ -249,7 +265,7 @@ def test_close_in_another_thread_ends_a_waiting_call_with_closed() -> None:
         producer.start()
         producer.send(Message("T", b"warm"))
         arrived = threading.Event()
-        peers.broker.next(SEND, lambda s, c: arrived.set())  # type: ignore[func-returns-value]
+        peers.broker.next(SEND, lambda s, c: arrived.set())
         future = producer.send_async(Message("T", b"x"), timeout_ms=20_000)
         assert arrived.wait(10)
         producer.close()

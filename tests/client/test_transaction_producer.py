@@ -185,7 +185,7 @@ def test_a_decision_is_repeated_until_the_broker_takes_it() -> None:
             peers.broker.next(
                 END,
                 lambda s, c: encode_response(c, 2, remark="busy"),
-                lambda s, c: s.close(),  # type: ignore[func-returns-value]
+                lambda s, c: s.close(),
             )
             result = await producer.send_in_transaction(Message("T", b"x"))
             assert result.decided and len(peers.broker.ended) == 1
@@ -202,7 +202,7 @@ def test_an_apache_broker_is_not_asked_twice_when_the_first_answer_is_lost() -> 
             peers.broker.next(
                 RequestCode.HEART_BEAT, lambda s, c: encode_response(c, 0).replace(b'"PYTHON"', b'"JAVA"  ')
             )
-            peers.broker.next(END, lambda s, c: s.close())  # type: ignore[func-returns-value]
+            peers.broker.next(END, lambda s, c: s.close())
             result = await producer.send_in_transaction(Message("T", b"x"))
             assert (result.state, result.decided) == (COMMIT, False)
             assert isinstance(result.decision_error, Unreachable) and not peers.broker.ended

@@ -33,7 +33,7 @@ FAST_CHECKS = {"transaction_time_out": 200, "transaction_check_interval": 300}
 class Books:
     """A listener whose answers are looked up by body."""
 
-    def __init__(self, execute: dict[bytes, LocalTransactionState], check: dict[bytes, Any]) -> None:
+    def __init__(self, execute: dict[bytes, LocalTransactionState], check: dict[bytes, LocalTransactionState]) -> None:
         self.execute = execute
         self.check = check
         self.checked: list[MessageView] = []
