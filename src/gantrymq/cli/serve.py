@@ -77,7 +77,9 @@ def server(
     """
 
     def program() -> Started:
-        settings = _settings(config, store, listen_port, flush, broker_name, default_store=Path("gantry-store"))
+        settings = _settings(
+            config, store, listen_port, flush, broker_name, default_store=Path("gantry-store"), base=BrokerConfig()
+        )
         address = host or settings.broker_ip1
         local = address == LOOPBACK
         listen = LOOPBACK if local and settings.bind_address == ANY_ADDRESS else settings.bind_address
@@ -123,10 +125,13 @@ def broker(
     """Run a broker. Stop it with Ctrl-C."""
 
     def program() -> Started:
-        settings = _settings(config, store, listen_port, flush, broker_name, default_store=Path.home() / "store")
-        name_servers = namesrv_addr or settings.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
-        address = host or (settings.broker_ip1 if settings.broker_ip1 != LOOPBACK else _own_address())
-        settings = dataclasses.replace(settings, broker_ip1=address, namesrv_addr=name_servers)
+        base = BrokerConfig(broker_ip1=_own_address(), namesrv_addr=os.environ.get("NAMESRV_ADDR", ""))
+        settings = _settings(
+            config, store, listen_port, flush, broker_name, default_store=Path.home() / "store", base=base
+        )
+        settings = dataclasses.replace(
+            settings, broker_ip1=host or settings.broker_ip1, namesrv_addr=namesrv_addr or settings.namesrv_addr
+        )
         for name_server in settings.name_servers:
             _check_name_server(name_server)
         return _broker(settings)
@@ -145,8 +150,10 @@ def _settings(
     broker_name: str | None,
     *,
     default_store: Path,
+    base: BrokerConfig,
 ) -> BrokerConfig:
-    settings = _read_config(config) if config is not None else BrokerConfig()
+    """``base``, what the file says over it, what the command line says over both."""
+    settings = _read_config(config, base) if config is not None else base
     given: dict[str, Any] = {}
     if store is not None:
         given["store_path_root_dir"] = str(store.resolve())
@@ -165,12 +172,12 @@ def _settings(
     return dataclasses.replace(settings, **given)
 
 
-def _read_config(path: Path) -> BrokerConfig:
+def _read_config(path: Path, base: BrokerConfig) -> BrokerConfig:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
-    settings, unknown = from_properties(text)
+    settings, unknown = from_properties(text, base)
     if unknown:
         _say(f"warning: {path}: no effect, because unknown here: {', '.join(unknown)}")
     return settings
