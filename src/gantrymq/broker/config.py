@@ -76,8 +76,6 @@ class BrokerConfig:
     """ms between two checks of one half message."""
     transaction_check_max: int = 15
     """Checks after which a half message is parked in TRANS_CHECK_MAX_TIME_TOPIC."""
-    transaction_op_msg_max_size: int = 4_096
-    """bytes"""
     reject_transaction_message: bool = False
 
     # Store.
@@ -92,8 +90,6 @@ class BrokerConfig:
     max_index_num: int = 20_000_000
     flush_disk_type: str = "SYNC_FLUSH"
     """Apache: ASYNC_FLUSH. An acknowledged message should be on the disk unless someone chose otherwise."""
-    sync_flush_timeout: int = 5_000
-    """ms"""
     max_message_size: int = MAX_BODY_BYTES
     """bytes of a body"""
     delete_when: str = "04"

@@ -9,6 +9,7 @@ import pytest
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, StoredMessage
 from gantrymq.protocol.batch import encode_batch
+from gantrymq.protocol.bodies.topics import TopicConfig
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import SerializeType
 from gantrymq.protocol.headers.send import SendMessageAnswer, SendMessageLong
@@ -194,6 +195,16 @@ def test_a_topic_is_made_by_the_first_send_unless_that_is_forbidden(tmp_path: Pa
 
     story(work, tmp_path / "a")
     story(forbidden, tmp_path / "b", auto_create_topic_enable=False)
+
+
+def test_a_read_only_broker_takes_no_ordered_messages(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        c.broker.topics.update(TopicConfig(topic_name="Ordered", order=True, attributes={}))
+        c.broker.topics.update(TopicConfig(topic_name="Plain", attributes={}))
+        assert (await c.send("Ordered")).code == ResponseCode.NO_PERMISSION
+        assert (await c.send("Plain")).code == ResponseCode.SUCCESS, "whoever has an old route may still send"
+
+    story(work, tmp_path, broker_permission=4)
 
 
 def test_a_changed_topic_is_noticed_by_the_next_send(tmp_path: Path) -> None:

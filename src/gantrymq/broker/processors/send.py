@@ -20,6 +20,7 @@ from gantrymq.broker.registries.topics import MESSAGE_TYPE, PERM_READ_WRITE, Top
 from gantrymq.errors import MessageIllegal, RequestRejected, StoreError, StoreUnavailable
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.batch import split_batch
+from gantrymq.protocol.bodies.topics import PERM_WRITE
 from gantrymq.protocol.codes import VERSION, RequestCode, ResponseCode
 from gantrymq.protocol.command import LANGUAGE, Command, SerializeType, encode_response
 from gantrymq.protocol.headers.send import SendMessage, SendMessageAnswer, SendMessageLong
@@ -409,6 +410,10 @@ class SendProcessor:
             raise RequestRejected(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{topic}] not exist, apply first please! (gantry topic create, or autoCreateTopicEnable=true)",
+            )
+        if config.order and not self._config.broker_permission & PERM_WRITE:
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION, f"the broker[{self._config.broker_ip1}] sending message is forbidden"
             )
         target = self._targets[topic] = _Target(
             max(config.read_queue_nums, config.write_queue_nums),
