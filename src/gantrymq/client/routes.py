@@ -113,13 +113,16 @@ class Routes:
             raise RequestRejected(answer.code, answer.remark, request=f"route of topic {topic!r}")
         route = TopicRoute.decode(answer.body)
         self._topics[topic] = route
-        self.learn(route)
-        return route
-
-    def learn(self, route: TopicRoute) -> None:
-        """Remember the brokers of a route."""
         for broker in route.broker_datas:
             self._brokers[broker.broker_name] = dict(broker.broker_addrs)
+        self._forget_brokers()
+        return route
+
+    def _forget_brokers(self) -> None:
+        """Brokers that no topic in use is on any more need no heartbeats."""
+        used = {broker.broker_name for route in self._topics.values() for broker in route.broker_datas}
+        for name in self._brokers.keys() - used:
+            del self._brokers[name]
 
     def adopt(self, topic: str, template: TopicRoute) -> None:
         """Use the route of another topic until the name servers know this one."""
