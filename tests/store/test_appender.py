@@ -240,6 +240,8 @@ def test_prepared_records_take_no_place_in_a_queue() -> None:
         assert [place.queue_offset for place in placed] == [0, 0, 0, 1]
         assert await durable(store, placed) is None
         assert store.queue_range("Orders", 0) == (0, 2) and len(list(store.scan(0))) == 4
+        for kind, numbers in ((0, [3]), (4, [0]), (8, [2]), (12, [1])):
+            assert [m.log_offset for m in store.scan(0, only=kind)] == [placed[number].log_offset for number in numbers]
         assert store.read(placed[0].log_offset) is None  # nothing proves that a record starts there
         await store.close()
 

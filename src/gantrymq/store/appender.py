@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailable
+from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable
 from gantrymq.protocol.stored_message import encode_record, record_size
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
@@ -81,7 +81,9 @@ class Appender:
             self._turn_armed = True
             self._clock.call_soon(self._end_turn)
         if self._log.appended - self._log.written > BUFFER_LIMIT_BYTES:
-            self.write_out()
+            error = self.write_out()
+            if error is not None:
+                raise error
         return placements
 
     def _append_one(self, record: NewRecord, now: int) -> Placement:
@@ -175,18 +177,17 @@ class Appender:
         self._turn_armed = False
         self.write_out()
 
-    def write_out(self) -> None:
-        """One write of everything appended; then a sync (SYNC_FLUSH) or its timer (ASYNC_FLUSH)."""
+    def write_out(self) -> StoreUnavailable | None:
+        """One write of everything appended; then a sync (SYNC_FLUSH) or its timer (ASYNC_FLUSH). The error, if any."""
         commit_log = self._log
         if commit_log.appended == commit_log.written:
-            return
+            return None
         if self._clock.monotonic() - self._space_checked >= SPACE_CHECK_SECONDS:
             self._check_space()
         try:
             commit_log.write_out()
         except StoreError as error:
-            self._write_failed(error)
-            return
+            return self._write_failed(error)
         position = commit_log.written
         if self._sync_first:
             self._flusher.start()
@@ -197,15 +198,19 @@ class Appender:
                 self._flush_timer = self._clock.call_later(self._config.flush_interval_commit_log / 1000, self._flush)
         self._written.reached(position)
         self._changed()
+        return None
 
-    def _write_failed(self, error: StoreError) -> None:
+    def _write_failed(self, error: StoreError) -> StoreUnavailable:
         """Nothing of the write is stored: positions and queue offsets go back, everyone who waits is told."""
         log.error("writing the log failed; nothing of it was acknowledged: %s", error)
-        if not isinstance(error, DiskFull):
-            self.stop(StoreUnavailable(f"{error}; check the disk, then start the broker again"))
-        self._take_back(self._log.written, error)
-        if self.final is None:
+        if isinstance(error, DiskFull):
+            self._take_back(self._log.written, error)
             self._flusher.start()  # the zeros over its beginning
+            return error
+        reason = StoreUnavailable(f"{error}; check the disk, then start the broker again")
+        self.stop(reason)
+        self._take_back(self._log.written, reason)
+        return reason
 
     def _take_back(self, position: int, error: StoreError) -> None:
         self._dispatch.take_back(position)
@@ -252,6 +257,7 @@ class Appender:
 
     def when_durable(self, end: int, done: Done) -> None:
         """See ``MessageStore.when_durable``."""
+        self._check_end(end)
         if end <= (self._log.flushed if self._sync_first else self._log.written):
             done(None)
         elif self.final is not None:
@@ -261,12 +267,18 @@ class Appender:
 
     def when_written(self, end: int, done: Done) -> None:
         """See ``MessageStore.when_written``."""
+        self._check_end(end)
         if end <= self._log.written:
             done(None)
         elif self.final is not None:
             done(self.final)
         else:
             self._written.add(end, done)
+
+    def _check_end(self, end: int) -> None:
+        """A position that was taken back must not be waited for: other records will come to lie there."""
+        if end > self._log.appended and self.final is None:
+            raise InvariantViolated("only what is appended can be waited for, in the turn of its append")
 
     def when_synced(self, done: Done) -> None:
         """Write and sync everything appended so far, whatever the mode, then call ``done``."""

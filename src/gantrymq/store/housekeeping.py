@@ -249,6 +249,7 @@ class Housekeeping:
     def _mark(self, place: _Place, indexed: int) -> None:
         """All files are durable up to ``place``: say so in checkpoint and mark."""
         self._write_checkpoint(place.store_timestamp)
+        indexed = min(indexed, place.position)  # the index may know of records that are not durable
         digest = crc32(self._log.read(place.last_record, HEAD_BYTES))
         self._mark_file.write(Mark(place.position, indexed, place.last_record, digest))
         self._marked = place.position

@@ -22,7 +22,7 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.dispatch import Pending
-from gantrymq.store.index_file import IndexFile
+from gantrymq.store.index_file import Header, IndexFile
 from gantrymq.store.records import LogWalk
 
 log = logging.getLogger("gantrymq.store")
@@ -145,11 +145,13 @@ class Index:
 
     # ---- start
 
-    def load(self, names: list[str], log_end: int, known_position: int, safe_until_ms: int, *, clean: bool) -> None:
+    def load(
+        self, names: list[str], log_end: int, known_position: int | None, safe_until_ms: int, *, clean: bool
+    ) -> None:
         """Take the files that are there, and plan what is missing up to ``log_end``.
 
-        ``known_position``: our mark says that everything before it is indexed and durable. ``safe_until_ms``: files
-        that end at or before this store time are durable. Both 0 when unknown.
+        ``known_position``: our mark says that everything before it is indexed and durable; None: there is no mark.
+        Then files that end at or before the store time ``safe_until_ms`` are durable.
         """
         for name in names:
             file = IndexFile(self._disk, os.path.join(self._directory, name), self._slots, self._entries)
@@ -158,35 +160,41 @@ class Index:
                 continue
             file.load()
             self.files.append(file)
-        self.position = self._log.start
-        if self.files:
-            self.position = max(self.position, self.files[-1].header.end_offset, known_position)
-        self.position = min(self.position, log_end)
         self._target = log_end
-        if not clean and self.files:
-            self._work = self._verify(log_end, known_position, safe_until_ms)
+        self.position = self._log.start
+        if not self.files:
+            return
+        if clean:
+            self.position = max(self.position, self.files[-1].header.end_offset, known_position or 0)
+        elif known_position is None:
+            # Somebody else's: what is whole and points into the log is taken as it is.
+            self.position = max(self.position, self.files[-1].header.end_offset)
+            self._work = self._verify(log_end, None, safe_until_ms)
+        else:
+            # Entries behind the mark may stand for records that a power cut took; others lie in their place now.
+            self.position = max(self.position, known_position)
+            self._work = self._verify(known_position, known_position, 0)
+        self.position = min(self.position, log_end)
 
-    def _verify(self, log_end: int, known_position: int, safe_until_ms: int) -> Iterator[None]:
+    def _verify(self, trusted_end: int, known_position: int | None, safe_until_ms: int) -> Iterator[None]:
         """Check what a crash may have damaged. A bad file is cut where it is bad, and those behind it go.
 
-        What is durable is never cut, so that ``known_position`` stays true when this is interrupted and repeated.
+        What is durable is never cut, so that the mark stays true when this is interrupted and repeated.
         """
         for number, file in enumerate(self.files):
-            header = file.header
-            durable = header.end_offset < known_position or header.end_time <= safe_until_ms
-            if durable and file is not self.files[-1]:
+            following = self.files[number + 1].header if file is not self.files[-1] else None
+            if following and _is_durable(file, following, known_position, safe_until_ms):
                 continue
             whole = True
-            for verdict in file.verify(log_end):
+            for verdict in file.verify(trusted_end):
                 whole = verdict
                 yield
             self._flush_file(file)
-            following = self.files[number + 1].header if file is not self.files[-1] else None
-            if not whole or (following and (not file.is_full or following.begin_offset < header.end_offset)):
-                log.warning(
-                    "%s is damaged; what is missing from offset %d on is built again", file.path, header.end_offset
-                )
+            if not whole or (following and (not file.is_full or following.begin_offset < file.header.end_offset)):
+                log.warning("%s is built again from offset %d on", file.path, file.header.end_offset)
                 self._drop_behind(number)
+                if known_position is None:
+                    self.position = max(self._log.start, file.header.end_offset)
                 return
             file.close()
 
@@ -195,7 +203,6 @@ class Index:
         del self.files[number + 1 :]
         for file in damaged:
             file.remove()
-        self.position = max(self._log.start, self.files[-1].header.end_offset)
         self.touched[self.files[-1].path] = None  # its directory is synced with it
 
     # ---- following the log
@@ -346,6 +353,13 @@ class Index:
     def close(self) -> None:
         for file in self.files:
             file.close()
+
+
+def _is_durable(file: IndexFile, following: Header, known_position: int | None, safe_until_ms: int) -> bool:
+    """Whether a file needs no check after a crash: it was full before something durable was put into the next."""
+    if known_position is None:
+        return file.header.end_time <= safe_until_ms
+    return following.count > 1 and following.begin_offset < known_position
 
 
 def has_key(message: StoredMessage, key: str) -> bool:

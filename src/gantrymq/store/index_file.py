@@ -199,7 +199,8 @@ class IndexFile:
             data = self.file.read(size * ENTRY_BYTES, self._entry_place(good))
             for key_hash, found, since, previous in ENTRY.iter_unpack(data):
                 slot = key_hash % self._slots
-                if key_hash < 0 or not offset <= found < log_end or previous != newest[slot]:
+                missing = key_hash == 0 and found == 0
+                if missing or key_hash < 0 or not offset <= found < log_end or previous != newest[slot]:
                     self._cut(good, offset, seconds)
                     whole = False
                     break

@@ -128,7 +128,9 @@ class LogWalk:
     given end, or no more files).
     """
 
-    def __init__(self, files: SegmentedFile, position: int, end: int) -> None:
+    def __init__(self, files: SegmentedFile, position: int, end: int, *, only: int | None = None) -> None:
+        """``only``: give out only the records of that transaction type; the others are passed over unchecked."""
+        self._only = only
         self._files = files
         self._end = end
         self.position = position
@@ -172,6 +174,10 @@ class LogWalk:
                 return
             if not self._fits(size, segment_end) or at + size > len(data):
                 return
+            if self._only is not None and magic in _MAGICS and data[at + 39] & flags.TRANSACTION_MASK != self._only:
+                self.position += size
+                at += size
+                continue
             try:
                 parsed = parse(data, at, self.position)
             except CorruptRecord as error:

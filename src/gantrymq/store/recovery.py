@@ -141,7 +141,7 @@ class Recovery:
         if not self.files.start <= mark.position <= self.files.end:
             return False
         if mark.last_record < self.files.start:
-            return mark.position == self.files.start or mark.last_record >= 0
+            return mark.position == self.files.start
         return crc32(self.files.read(mark.last_record, HEAD_BYTES)) == mark.digest
 
     # ---- where to start
@@ -238,7 +238,7 @@ class Recovery:
         if following is None or self.clean or following < self.flushed:
             return following
         for _place, parsed, _data, _at in LogWalk(self.files, following, self.files.end):
-            if self.checkpoint is not None and parsed[5] <= self.checkpoint.log_timestamp:
+            if self.checkpoint is not None and parsed[5] < self.checkpoint.log_timestamp:
                 return following
             break
         return None
