@@ -83,6 +83,15 @@ def test_rows_of_an_order(spark: Any, server: LogServer, tmp_path: Path) -> None
     assert (cart["user_id"], cart["cleared_at"].timestamp() * 1000) == ("u-5", PAID_AT_MS + 5)
 
 
+def test_runs_with_nothing_to_do_end_as_well(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    """An empty topic, and a stop file that is already there when everything has been processed before."""
+    nothing = {"shipping": 0, "points": 0, "cart": 0, "rejected": 0}
+    assert process(spark, server, tmp_path)[0] == nothing
+    stop = tmp_path / "stop"
+    stop.touch()
+    assert process(spark, server, tmp_path, until_end=False, stop_file=str(stop))[0] == nothing
+
+
 def test_repeats_restarts_and_what_is_no_event(spark: Any, server: LogServer, tmp_path: Path) -> None:
     deliver(server.broker, [*range(100), *range(50, 100), *range(100)])
     junk = MessageQueue(TOPIC, "broker-a", 1)

@@ -229,7 +229,8 @@ def _wait_for_end(query: StreamingQuery, job: OrderPaidJob, progress: Progress, 
         if target is None and job.stop_file and disk.exists(job.stop_file):
             target = _ends(job)
             progress.say("stopping", target=sum(target.values()))
-        if target is not None and covers(reached_by(query), target):
+        reached = reached_by(query)
+        if target is not None and reached and covers(reached, target):
             return
         clock.block(LOOK_EVERY_S)
     error = query.exception()
