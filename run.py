@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from typing import List, NoReturn, Optional, Tuple
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 VENV = os.path.join(ROOT, ".venv")
@@ -37,15 +38,15 @@ USAGE = """usage: python3 run.py COMMAND [arguments]
 """
 
 
-def say(text):
+def say(text: str) -> None:
     print(text, flush=True)
 
 
-def fail(text):
+def fail(text: str) -> NoReturn:
     sys.exit("run.py: " + text)
 
 
-def version_of(python):
+def version_of(python: str) -> Optional[Tuple[int, int]]:
     """(major, minor) of an interpreter, or None when it does not run."""
     ask = "import sys; print(sys.version_info[0], sys.version_info[1])"
     try:
@@ -56,7 +57,7 @@ def version_of(python):
         return None
 
 
-def find_python():
+def find_python() -> str:
     """The interpreter that runs this script when it is new enough, else the first good one on the PATH."""
     if sys.version_info[:2] >= OLDEST:
         return sys.executable
@@ -70,7 +71,7 @@ def find_python():
     )
 
 
-def fingerprints(python):
+def fingerprints(python: str) -> Tuple[str, str]:
     """What .venv is made from, and what gantrymq's own entry in it is made from."""
     with open(LOCK, "rb") as file:
         packages = hashlib.sha256(file.read() + repr((version_of(python), ROOT)).encode()).hexdigest()
@@ -78,7 +79,7 @@ def fingerprints(python):
         return packages, hashlib.sha256(file.read()).hexdigest()
 
 
-def read(path):
+def read(path: str) -> Optional[str]:
     try:
         with open(path) as file:
             return file.read()
@@ -86,7 +87,7 @@ def read(path):
         return None
 
 
-def write(path, text):
+def write(path: str, text: str) -> None:
     with open(path, "w") as file:
         file.write(text)
 
@@ -94,7 +95,7 @@ def write(path, text):
 class Progress:
     """One line that keeps moving on a terminal; a line a step anywhere else."""
 
-    def __init__(self, total):
+    def __init__(self, total: int) -> None:
         self.total = total
         self.done = 0
         self.text = ""
@@ -104,7 +105,7 @@ class Progress:
         self.ticker = threading.Thread(target=self._tick, daemon=True)
         self.ticker.start()
 
-    def _line(self):
+    def _line(self) -> str:
         elapsed = int(time.monotonic() - self.started)
         bar = ""
         if self.live:
@@ -112,11 +113,11 @@ class Progress:
             bar = "#" * filled + "." * (24 - filled) + " "
         return "  %s%2d/%d  %3d s  %s" % (bar, self.done, self.total, elapsed, self.text)
 
-    def _tick(self):
+    def _tick(self) -> None:
         while not self.stopped.wait(0.5 if self.live else 15):
             self.show()
 
-    def show(self):
+    def show(self) -> None:
         if self.live:
             width = shutil.get_terminal_size().columns - 1
             sys.stdout.write("\r" + self._line()[:width].ljust(width))
@@ -124,19 +125,19 @@ class Progress:
         else:
             say(self._line())
 
-    def step(self, text, done=0):
+    def step(self, text: str, done: int = 0) -> None:
         self.done += done
         self.text = text
         self.show()
 
-    def close(self):
+    def close(self) -> None:
         self.stopped.set()
         self.ticker.join()
         if self.live:
             sys.stdout.write("\n")
 
 
-def pip_command(python):
+def pip_command(python: str) -> List[str]:
     """The pip to install with: the one inside .venv, or the outer one where venv cannot bring its own."""
     inside = os.path.join(VENV, "bin", "python")
     if (
@@ -149,7 +150,7 @@ def pip_command(python):
     return [python, "-m", "pip", "--python", inside]
 
 
-def pip_install(pip, arguments, progress):
+def pip_install(pip: List[str], arguments: List[str], progress: Progress) -> None:
     """Run one pip install, its output going to the log and its steps to ``progress``."""
     command = [*pip, "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", *arguments]
     seen = set()
@@ -162,7 +163,7 @@ def pip_install(pip, arguments, progress):
             stderr=subprocess.STDOUT,
             universal_newlines=True,
         )
-        for line in process.stdout:
+        for line in process.stdout or ():
             log.write(line)
             name = re.match(r"Collecting ([A-Za-z0-9._-]+)", line)
             if name and name.group(1) not in seen:
@@ -178,7 +179,7 @@ def pip_install(pip, arguments, progress):
             fail("pip could not install the locked packages; its last words (all of them in %s):\n%s" % (LOG, tail))
 
 
-def lock_entries():
+def lock_entries() -> List[str]:
     """The lock, cut into one text per package."""
     entries = re.split(
         r"(?m)^(?=[a-z0-9])", read(LOCK) or fail("requirements.lock is missing; check out the whole repository")
@@ -186,7 +187,7 @@ def lock_entries():
     return [entry for entry in entries if re.match(r"[a-z0-9]", entry)]
 
 
-def install(python):
+def install(python: str) -> None:
     """Fill .venv from the lock. setuptools comes first, so that what builds the others is pinned as well."""
     pip = pip_command(python)
     entries = lock_entries()
@@ -205,7 +206,7 @@ def install(python):
     progress.close()
 
 
-def install_project(python):
+def install_project(python: str) -> None:
     """Make gantrymq itself known to .venv: its modules stay here, its command goes to bin/gantry."""
     progress = Progress(1)
     progress.step("installing gantrymq itself")
@@ -214,7 +215,7 @@ def install_project(python):
     progress.close()
 
 
-def make_venv(python):
+def make_venv(python: str) -> None:
     if os.path.isdir(VENV):
         if not os.path.exists(OWNED):
             fail("%s was not made by this script; move it away and call again" % VENV)
@@ -235,7 +236,7 @@ def make_venv(python):
     say("run.py: .venv is ready after %d s" % (time.monotonic() - started))
 
 
-def ready_venv():
+def ready_venv() -> str:
     """The path of .venv's python, after making or remaking .venv where needed."""
     python = find_python()
     packages, project = fingerprints(python)
@@ -249,7 +250,7 @@ def ready_venv():
     return os.path.join(VENV, "bin", "python")
 
 
-def write_lock():
+def write_lock() -> int:
     """Resolve pyproject.toml for every Python and system at once. No index address gets into the file."""
     uv = shutil.which("uv") or fail("'lock' needs uv on the PATH; nothing else does")
     command = [
@@ -269,7 +270,7 @@ def write_lock():
     return subprocess.call([*command, "-o", "requirements.lock", *sys.argv[2:]], cwd=ROOT, env=environment)
 
 
-def main():
+def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help") or sys.argv[1] not in ("demo", "test", "gantry", "lock"):
         say(USAGE)
         return 0 if len(sys.argv) == 2 and sys.argv[1] in ("-h", "--help") else 2

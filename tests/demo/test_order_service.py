@@ -109,7 +109,12 @@ def test_a_producer_to_be_killed_commits_tells_and_falls_silent(
 def test_the_gate_holds_orders_back_until_the_limit_is_raised() -> None:
     gate = Gate()
     passed: list[int] = []
-    threads = [threading.Thread(target=lambda n=n: gate.wait_for(n) and passed.append(n)) for n in range(4)]
+
+    def pass_through(number: int) -> None:
+        if gate.wait_for(number):
+            passed.append(number)
+
+    threads = [threading.Thread(target=pass_through, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     gate.raise_to(2)

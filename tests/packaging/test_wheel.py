@@ -50,7 +50,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
     run(sys.executable, "-m", "venv", home / "venv", cwd=home)
     locked = re.sub(r" \\\n(?:.*--hash=.*\n?)+", "\n", (ROOT / "requirements.lock").read_text())
     (home / "constraints.txt").write_text(locked)
-    pip = [home / "venv" / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
+    pip: list[str | Path] = [home / "venv" / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
     run(*pip, "--constraint", home / "constraints.txt", wheel, cwd=home)
     return home
 
