@@ -220,10 +220,8 @@ def make_venv(python: str) -> None:
         if not os.path.exists(OWNED):
             fail("%s was not made by this script; move it away and call again" % VENV)
         shutil.rmtree(VENV)
-    say(
-        "run.py: making .venv with Python %d.%d (once; some minutes and about 1 GB, most of it Spark)"
-        % version_of(python)
-    )
+    major, minor = version_of(python) or OLDEST
+    say("run.py: making .venv with Python %d.%d (once; minutes and 1 GB, most of it Spark)" % (major, minor))
     made = subprocess.run([python, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if (
         made.returncode != 0
