@@ -29,11 +29,13 @@ LOG = os.path.join(VENV, "install.log")
 OLDEST = (3, 11)
 NAMES = ("python3.14", "python3.13", "python3.12", "python3.11", "python3", "python")
 
+COMMANDS = ("demo", "test", "gantry", "bench", "lock")
 USAGE = """usage: python3 run.py COMMAND [arguments]
 
   demo [--orders N --seed S --dir D --json FILE]   the whole story on this machine; --help says more
   test [stage ...]                                 every check, as CI runs them; a pytest argument after --
   gantry ...                                       any other command of gantry
+  bench ...                                        messages a second and latencies on this machine; --help says more
   lock                                             (maintainers, needs uv) write requirements.lock anew
 """
 
@@ -269,7 +271,7 @@ def write_lock() -> int:
 
 
 def main() -> int:
-    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help") or sys.argv[1] not in ("demo", "test", "gantry", "lock"):
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help") or sys.argv[1] not in COMMANDS:
         say(USAGE)
         return 0 if len(sys.argv) == 2 and sys.argv[1] in ("-h", "--help") else 2
     command, rest = sys.argv[1], sys.argv[2:]
@@ -279,8 +281,11 @@ def main() -> int:
     programs = {
         "demo": ["-m", "gantrymq.cli.main", "demo"],
         "gantry": ["-m", "gantrymq.cli.main"],
+        "bench": ["-m", "benchmarks"],
         "test": [os.path.join(ROOT, "tools", "checks.py")],
     }
+    if command == "bench":
+        os.chdir(ROOT)  # benchmarks is no part of what is installed
     os.environ["GANTRY_CALLED_AS"] = "python3 %s gantry" % os.path.relpath(__file__)
     return os.execv(python, [python, *programs[command], *rest])
 
