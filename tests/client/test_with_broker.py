@@ -313,3 +313,31 @@ def test_a_half_to_a_topic_of_another_type_is_refused(tmp_path: Path) -> None:
                 await producer.send_in_transaction(Message("plain", b"x"))
 
     run(test)
+
+
+def test_two_brokers_share_the_work_and_one_is_enough(tmp_path: Path) -> None:
+    async def test() -> None:
+        seen: list[bytes] = []
+        books = Books({b"x": COMMIT}, {})
+        async with (
+            name_server() as address,
+            broker(tmp_path / "a", address, broker_name="broker-a"),
+            Admin(address) as admin,
+            TransactionProducer("tpg", name_servers=address, listener=books) as producer,
+            PushConsumer(
+                "cg", name_servers=address, listener=lambda found: seen.extend(view.body for view in found)
+            ).subscribe("T"),
+        ):
+            async with broker(tmp_path / "b", address, broker_name="broker-b"):
+                await admin.create_topic("T", queues=2)
+                places = {(await producer.send(Message("T", b"1"))).queue for _ in range(4)}
+                assert {place.broker_name for place in places} == {"broker-a", "broker-b"} and len(places) == 4
+                results = [await producer.send_in_transaction(Message("T", b"x")) for _ in range(4)]
+                assert all(result.decided for result in results)
+                assert len({result.queue.broker_name for result in results}) == 2
+                await until(lambda: len(seen) == 8)
+            survivors = [await producer.send(Message("T", b"2")) for _ in range(8)]
+            assert {result.queue.broker_name for result in survivors} == {"broker-a"}
+            await until(lambda: len(seen) == 16)
+
+    run(test)
