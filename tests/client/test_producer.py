@@ -267,7 +267,7 @@ def test_the_second_name_server_is_used_when_the_first_is_away() -> None:
 
 def test_settings_are_checked_and_misspellings_are_recognised() -> None:
     with pytest.raises(ConfigError, match="did you mean 'retries'"):
-        Producer("pg", name_servers="h:1", retrys=1)
+        Producer("pg", name_servers="h:1", retrys=1)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="no name server"):
         Producer("pg", name_servers="")
     with pytest.raises(ConfigError, match="host:port"):

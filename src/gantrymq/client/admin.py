@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self, Unpack
 
 import msgspec
 
-from gantrymq.client.config import ClientConfig, settings_of
+from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
 from gantrymq.client.routes import subscribe_queues
 from gantrymq.errors import ConfigError, RequestRejected, RouteNotFound, Unreachable
@@ -48,7 +48,9 @@ class Admin:
     Use it in an ``async with`` block. Belongs to the event loop and process it was started in.
     """
 
-    def __init__(self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Any) -> None:
+    def __init__(
+        self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Unpack[ClientSettings]
+    ) -> None:
         """``settings``: fields of ClientConfig."""
         self._config = settings_of(ClientConfig, name_servers, settings)
         self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.validation import MAX_BODY_BYTES
@@ -120,6 +120,64 @@ class PushConfig(ClientConfig):
     """How often progress is stored; after a crash so much may be delivered again (persistConsumerOffsetInterval)."""
     timestamp_ms: int = 0
     """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
+
+
+class ClientSettings(TypedDict, total=False):
+    """What ClientConfig can be told by keyword; a test compares the two. The same holds for the classes below."""
+
+    instance_name: str | None
+    call_timeout_ms: int
+    route_refresh_ms: int
+    heartbeat_interval_ms: int
+    close_timeout_ms: int
+
+
+class ProducerSettings(ClientSettings, total=False):
+    """See ProducerConfig."""
+
+    send_timeout_ms: int
+    retries: int
+    compress_over_bytes: int
+    compress_level: int
+    max_message_bytes: int
+    default_topic_queue_nums: int
+    avoid_slow_brokers: bool
+    retry_when_not_stored_ok: bool
+    topics: str | Iterable[str]
+
+
+class TransactionProducerSettings(ProducerSettings, total=False):
+    """See TransactionProducerConfig."""
+
+    inline_listener: bool
+    check_threads: int
+    check_queue_size: int
+    end_retries: int
+    remembered_transactions: int
+
+
+class PullSettings(ClientSettings, total=False):
+    """See PullConfig."""
+
+    pull_timeout_ms: int
+    reconnect: bool
+
+
+class PushSettings(ClientSettings, total=False):
+    """See PushConfig."""
+
+    consume_threads: int
+    consume_batch_size: int
+    pull_batch_size: int
+    pull_suspend_ms: int
+    pull_timeout_ms: int
+    max_messages_per_queue: int
+    max_bytes_per_queue: int
+    max_span_per_queue: int
+    max_reconsume_times: int
+    rebalance_interval_ms: int
+    persist_interval_ms: int
+    timestamp_ms: int
 
 
 def settings_of(kind: type[C], name_servers: str | Iterable[str], settings: Mapping[str, Any]) -> C:

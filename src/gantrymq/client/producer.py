@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self, Unpack
 
-from gantrymq.client.config import ProducerConfig, settings_of
+from gantrymq.client.config import ProducerConfig, ProducerSettings, settings_of
 from gantrymq.client.delivery import Delivery
 from gantrymq.client.endpoint import Doors, Endpoint, decline, every
 from gantrymq.client.heartbeat import Heartbeats
@@ -40,15 +40,21 @@ class Producer:
     UsedAfterFork. Cancelling a send gives up waiting; the message may have been stored.
     """
 
-    _config_kind: type[ProducerConfig] = ProducerConfig
-
     def __init__(
-        self, group: str, *, name_servers: str | Iterable[str], doors: Doors | None = None, **settings: Any
+        self,
+        group: str,
+        *,
+        name_servers: str | Iterable[str],
+        doors: Doors | None = None,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
         """``settings``: fields of ProducerConfig. Raises ConfigError or MessageIllegal for an impossible one."""
+        self._set_up(group, settings_of(ProducerConfig, name_servers, settings), doors)
+
+    def _set_up(self, group: str, config: ProducerConfig, doors: Doors | None) -> None:
         system_topics.check_group(group)
         self.group = group
-        self._config = settings_of(self._config_kind, name_servers, settings)
+        self._config = config
         self._endpoint = Endpoint(
             type(self).__name__, self._config, doors or Doors(), pushes=self._pushed, greet=self._greet
         )

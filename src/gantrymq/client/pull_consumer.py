@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self, Unpack
 
-from gantrymq.client.config import PullConfig, settings_of
+from gantrymq.client.config import PullConfig, PullSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
 from gantrymq.client.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
 from gantrymq.client.results import PullResult, RawPull
@@ -44,7 +44,7 @@ class PullConsumer:
         *,
         name_servers: str | Iterable[str],
         doors: Doors | None = None,
-        **settings: Any,
+        **settings: Unpack[PullSettings],
     ) -> None:
         """``group``: needed for ``committed`` and ``commit`` only. ``settings``: fields of PullConfig."""
         if group is not None:

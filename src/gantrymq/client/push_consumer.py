@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self, Unpack
 
 from gantrymq.client.assignment import assign_averagely
-from gantrymq.client.config import PushConfig, settings_of
+from gantrymq.client.config import PushConfig, PushSettings, settings_of
 from gantrymq.client.consume_pool import ConsumePool, MessageListener, consume_pool
 from gantrymq.client.endpoint import Doors, Endpoint, decline, every
 from gantrymq.client.heartbeat import Heartbeats
@@ -65,7 +65,7 @@ class PushConsumer:
         listener: MessageListener,
         from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
         doors: Doors | None = None,
-        **settings: Any,
+        **settings: Unpack[PushSettings],
     ) -> None:
         """``from_where``: where the group begins in queues it has never read. ``settings``: fields of PushConfig."""
         system_topics.check_group(group)

@@ -8,13 +8,20 @@ create new clients there. ``close`` in a child does nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from gantrymq.client import admin, portal, producer, pull_consumer, push_consumer, transaction_producer
 from gantrymq.client.admin import DEFAULT_QUEUES, QueueStats
+from gantrymq.client.config import (
+    ClientSettings,
+    ProducerSettings,
+    PullSettings,
+    PushSettings,
+    TransactionProducerSettings,
+)
 from gantrymq.client.consume_pool import MessageListener
 from gantrymq.client.endpoint import Doors
 from gantrymq.client.listener import Outcome, TransactionListener, call_blocking, is_async
@@ -110,13 +117,16 @@ class Blocking(Generic[C]):
 class Producer(Blocking["producer.Producer"]):
     """Sends messages of one producer group; see ``gantrymq.aio.Producer``. Share one among all threads."""
 
-    _kind: Callable[..., producer.Producer] = producer.Producer
-
     def __init__(
-        self, group: str, *, name_servers: str | Iterable[str], doors: Doors | None = None, **settings: Any
+        self,
+        group: str,
+        *,
+        name_servers: str | Iterable[str],
+        doors: Doors | None = None,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
         """``settings``: fields of ProducerConfig."""
-        super().__init__(self._kind(group, name_servers=name_servers, doors=doors, **settings))
+        super().__init__(producer.Producer(group, name_servers=name_servers, doors=doors, **settings))
 
     @property
     def group(self) -> str:
@@ -167,7 +177,7 @@ class TransactionProducer(Producer):
         name_servers: str | Iterable[str],
         listener: TransactionListener,
         doors: Doors | None = None,
-        **settings: Any,
+        **settings: Unpack[TransactionProducerSettings],
     ) -> None:
         """``listener``: runs and checks local transactions. ``settings``: fields of TransactionProducerConfig."""
         inner = transaction_producer.TransactionProducer(
@@ -209,7 +219,7 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
         *,
         name_servers: str | Iterable[str],
         doors: Doors | None = None,
-        **settings: Any,
+        **settings: Unpack[PullSettings],
     ) -> None:
         """``group``: needed for ``committed`` and ``commit`` only. ``settings``: fields of PullConfig."""
         super().__init__(pull_consumer.PullConsumer(group, name_servers=name_servers, doors=doors, **settings))
@@ -279,7 +289,7 @@ class PushConsumer(Blocking["push_consumer.PushConsumer"]):
         listener: MessageListener,
         from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
         doors: Doors | None = None,
-        **settings: Any,
+        **settings: Unpack[PushSettings],
     ) -> None:
         """``from_where``: where the group begins in queues it has never read. ``settings``: fields of PushConfig."""
         super().__init__(
@@ -307,7 +317,9 @@ class PushConsumer(Blocking["push_consumer.PushConsumer"]):
 class Admin(Blocking["admin.Admin"]):
     """Questions and commands about the topics of a cluster; see ``gantrymq.aio.Admin``. Starts with its first call."""
 
-    def __init__(self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Any) -> None:
+    def __init__(
+        self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Unpack[ClientSettings]
+    ) -> None:
         """``settings``: fields of ClientConfig."""
         super().__init__(admin.Admin(name_servers, doors=doors, **settings))
 

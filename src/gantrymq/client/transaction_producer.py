@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from gantrymq.client.check_back import CheckBack
-from gantrymq.client.config import TransactionProducerConfig
+from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
 from gantrymq.client.delivery import RETRIED_CODES
 from gantrymq.client.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.half_memory import HalfMemory
@@ -63,7 +63,6 @@ class TransactionProducer(Producer):
     soon as it is there, not only after its first send. Everything said of Producer holds here, too.
     """
 
-    _config_kind = TransactionProducerConfig
     _config: TransactionProducerConfig
 
     def __init__(
@@ -73,10 +72,10 @@ class TransactionProducer(Producer):
         name_servers: str | Iterable[str],
         listener: TransactionListener,
         doors: Doors | None = None,
-        **settings: Any,
+        **settings: Unpack[TransactionProducerSettings],
     ) -> None:
         """``listener``: runs and checks local transactions. ``settings``: fields of TransactionProducerConfig."""
-        super().__init__(group, name_servers=name_servers, doors=doors, **settings)
+        self._set_up(group, settings_of(TransactionProducerConfig, name_servers, settings), doors)
         for method in ("execute_local_transaction", "check_local_transaction"):
             if not callable(getattr(listener, method, None)):
                 raise ConfigError(f"the listener has no method {method}; see gantrymq.TransactionListener")
