@@ -331,3 +331,34 @@ def test_g47_a_half_that_cannot_be_read_does_not_stop_the_others(lab: Lab) -> No
     lab.clock.advance(6)
     assert [message.body for _, message in session.checks()][-1] == b"second"
     assert lab.commit(session, first).code is ResponseCode.SYSTEM_ERROR
+
+
+def test_a_half_that_the_disk_lost_is_not_asked_about_and_stops_nobody(lab: Lab) -> None:
+    session = lab.online()
+    half, other = lab.half(), lab.half()
+    assert half.stored is not None
+    half.stored.log_offset = 1 << 40  # type: ignore[misc]
+    lab.clock.advance(6)
+    assert [header.tran_state_table_offset for header, _ in session.checks()] == [other.place[0]]
+
+
+def test_a_decision_under_way_is_not_asked_about(lab: Lab) -> None:
+    session = lab.online()
+    half = lab.half()
+    lab.disk.hold()
+    lab.commit(session, half)
+    lab.clock.advance(6)
+    assert session.checks() == []
+    lab.disk.release()
+    lab.clock.advance(100)
+    assert session.checks() == []
+
+
+def test_a_check_that_waits_for_its_answer_is_not_repeated_for_a_new_producer(lab: Lab) -> None:
+    lab.half()
+    first = lab.online()
+    lab.clock.advance(6)
+    assert len(first.checks()) == 1
+    second = lab.online()
+    lab.clock.advance(20)
+    assert second.checks() == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from gantrymq.broker.processors import end_transaction
 from gantrymq.message import flags, properties
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
@@ -90,7 +92,8 @@ def test_g35_hole2_a_commit_after_a_rollback_is_refused(lab: Lab, session: LabSe
     lab.roll_back(session, half)
     ended = lab.commit(session, half)
     assert ended.code is ResponseCode.ILLEGAL_OPERATION
-    assert f"ROLLED_BACK since store time {lab.ops()[0].store_timestamp}" in ended.remark
+    when = datetime.fromtimestamp(lab.ops()[0].store_timestamp / 1000, UTC)
+    assert f"ROLLED_BACK since {when.isoformat(timespec='milliseconds')}" in ended.remark
     assert lab.delivered() == []
     assert lab.desk.counts.conflicts == 1
 
@@ -253,3 +256,40 @@ def test_a_half_that_left_memory_is_committed_from_the_log(lab: Lab, session: La
     half.stored.record = None
     lab.commit(session, half)
     assert [final.body for final in lab.delivered()] == [b"paid"]
+
+
+def test_the_time_of_an_old_decision_is_not_looked_for_without_end(
+    lab: Lab, session: LabSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(end_transaction, "_WHEN_SEARCH_MAX", 3)
+    old = lab.half()
+    lab.commit(session, old)
+    for _ in range(4):
+        lab.roll_back(session, lab.half())
+    assert "since an earlier time" in lab.roll_back(session, old).remark
+
+
+def test_a_decision_in_line_whose_half_is_damaged_is_answered(lab: Lab, session: LabSession) -> None:
+    """The first decision fails, and the second finds a half that the disk has lost meanwhile."""
+    half = lab.half(body=b"x" * 100)
+    assert half.stored is not None
+    lab.disk.hold()
+    first = lab.commit(session, half)
+    second = lab.commit(session, half)
+    half.stored.record = None
+    with next((lab.root / "commitlog").iterdir()).open("r+b") as log:
+        log.seek(half.place[1] + 100)
+        log.write(b"damage")
+    lab.disk.release(OSError(5, "input/output error"))
+    assert first.code is ResponseCode.SERVICE_NOT_AVAILABLE
+    assert second.code is ResponseCode.SYSTEM_ERROR
+    assert "no longer there" in second.remark
+
+
+def test_a_session_may_send_for_several_groups(lab: Lab) -> None:
+    session = LabSession()
+    for group in ("PG_one", "PG_two", "PG_two"):
+        half = lab.half()
+        lab.desk.put_half(lab.message(half.key), group, f"{group}{half.key}", TOPIC, 1, half.done, session)
+        lab.clock.run()
+        assert lab.end(session, half, Resolution.COMMIT, group=group).code is ResponseCode.SUCCESS

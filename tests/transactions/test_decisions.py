@@ -1,5 +1,7 @@
 """One byte per half message, and its file."""
 
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,3 +82,10 @@ def test_a_damaged_file_is_refused(place: int, change: int) -> None:
 )
 def test_an_op_tells_its_decision_by_its_flag(flag: int, decision: Decision) -> None:
     assert Decision.of_op(flag) is decision
+
+
+def test_a_file_of_another_version_is_refused() -> None:
+    data = DecisionLog().encode(Coverage())
+    other = data[:7] + b"\x02" + data[8:-4]
+    with pytest.raises(RemoteProtocolError, match="another version"):
+        DecisionLog.decode(other + zlib.crc32(other).to_bytes(4, "big"))

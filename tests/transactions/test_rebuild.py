@@ -278,3 +278,49 @@ def test_the_file_of_decisions_and_the_op_queue_say_the_same(lab: Lab) -> None:
     assert with_file == [(left.queue_offset, left.log_offset) for left in without.table]
     assert with_file == [half.place for half in halves[2::3]]
     assert [lab.desk.table.decisions[n] for n in range(30)] == [without.table.decisions[n] for n in range(30)]
+
+
+def damage(lab: Lab, place: int, old: bytes) -> None:
+    """Flip a bit of ``old`` in the record at ``place``, behind the broker's back."""
+    lab.desk.close()
+    lab.crash()
+    (log,) = (lab.root / "commitlog").iterdir()
+    data = bytearray(log.read_bytes())
+    data[data.index(old, place)] ^= 1
+    log.write_bytes(bytes(data))
+    (lab.root / "gantry" / "decisions").unlink()
+
+
+def test_g47_a_half_with_a_damaged_body_is_quarantined(lab: Lab) -> None:
+    bodies = (b"first", b"second", b"third")
+    first, second, third = (lab.half(body=body) for body in bodies)
+    damage(lab, second.place[1], b"second")
+    lab.open()
+    assert [left.queue_offset for left in lab.desk.table] == [first.place[0], third.place[0]]
+    assert lab.desk.counts.quarantined == 1
+
+
+def test_a_damaged_op_message_is_written_again(lab: Lab) -> None:
+    """Its final message is still there."""
+    session = lab.online()
+    lab.roll_back(session, lab.half())
+    half = lab.half()
+    lab.commit(session, half)
+    lab.roll_back(session, lab.half())
+    damage(lab, lab.ops()[1].log_offset + 80, b"1")
+    lab.open()
+    assert len(lab.desk.table) == 0
+    assert sorted(op.body for op in lab.ops()) == [b"0", b"1", b"2"]
+    assert lab.commit(session, half).code is ResponseCode.SUCCESS
+    assert len(lab.delivered()) == 1
+
+
+def test_a_parked_copy_of_nothing_parks_nothing(lab: Lab) -> None:
+    half = lab.half()
+    unreadable, unrelated = copy_of(lab, half, "15"), copy_of(lab, half, "15")
+    for record in (unreadable, unrelated):
+        record.topic = PARKED
+    unreadable.properties = "KEYS\x01k\x02"
+    unrelated.born_timestamp += 1
+    append(lab, unreadable, unrelated)
+    assert [left.queue_offset for left in again(lab).table] == [0]

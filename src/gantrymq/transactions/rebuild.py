@@ -21,7 +21,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gantrymq.errors import CorruptRecord, GantryError, invariant
+from gantrymq.errors import CorruptRecord, invariant
 from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP, PARKED
@@ -128,12 +128,7 @@ def _records(store: HalfStore, topic: str, queue_offsets: Iterable[int]) -> Iter
     """(queue offset, record); None for a record that cannot be read."""
     for queue_offset in queue_offsets:
         entry = store.entry(topic, 0, queue_offset)
-        try:
-            record = None if entry is None else store.read(entry.log_offset)
-        except GantryError as error:
-            log.error("%s %d cannot be read: %s", topic, queue_offset, error)
-            record = None
-        yield queue_offset, record
+        yield queue_offset, None if entry is None else store.read(entry.log_offset)
 
 
 def _apply_ops(store: HalfStore, decisions: DecisionLog, from_op: int, halves: tuple[int, int]) -> None:
@@ -230,22 +225,22 @@ def _find_parked(store: HalfStore, chains: list[Chain], result: Rebuilt) -> None
             still_open.setdefault(chain.copies[0].identity, []).append(chain)
     if not still_open:
         return
-    for _, record in _records(store, PARKED, range(*store.queue_range(PARKED, 0))):
-        if record is None:
-            continue
-        try:
-            identity = _copy_of(0, _under_half_topic(record)).identity
-        except CorruptRecord:
-            continue
+    for parked in _parked_copies(store):
         # A resumed half has the same identity and lies behind the parked copy it came from: that copy is not its end.
-        before = [chain for chain in still_open.get(identity, ()) if chain.copies[-1].log_offset < record.log_offset]
+        candidates = still_open.get(parked.identity, ())
+        before = [chain for chain in candidates if chain.copies[-1].log_offset < parked.log_offset]
         if before and before[-1].decision is Decision.NONE:
             before[-1].decision = Decision.PARKED
             result.missing_ops.append((before[-1].queue_offsets, Decision.PARKED))
 
 
-def _under_half_topic(record: StoredMessage) -> StoredMessage:
-    return replace(record, topic=HALF)
+def _parked_copies(store: HalfStore) -> Iterator[HalfCopy]:
+    for queue_offset, record in _records(store, PARKED, range(*store.queue_range(PARKED, 0))):
+        try:
+            if record is not None:
+                yield _copy_of(queue_offset, replace(record, topic=HALF))
+        except CorruptRecord as error:
+            log.error("parked message %d is of no use: %s", queue_offset, error)
 
 
 def _find_final_messages(store: HalfStore, chains: list[Chain], log_position: int, result: Rebuilt) -> None:

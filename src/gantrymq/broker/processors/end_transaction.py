@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 from gantrymq.broker.transaction_counts import TransactionCounts
@@ -179,7 +180,8 @@ class EndTransactionProcessor:
             entry = self._store.entry(OP, 0, op_offset)
             record = None if entry is None else self._store.read(entry.log_offset)
             if record is not None and queue_offset in parse_op(record.body):
-                return f"store time {record.store_timestamp}"
+                when = datetime.fromtimestamp(record.store_timestamp / 1000, UTC)
+                return when.isoformat(timespec="milliseconds")
             if record is not None and record.log_offset < header.commit_log_offset:
                 break
         return "an earlier time"
