@@ -178,4 +178,9 @@ class TcpNetwork:
             raise Unreachable(address_of(host, port), f"no connection within {timeout_s:g} s") from error
         except OSError as error:
             raise Unreachable(address_of(host, port), error.strerror or str(error)) from error
+        if link.local == link.peer:
+            # A port of the ephemeral range on which nobody listens: the kernel may give it to the connecting socket,
+            # which then talks to itself and keeps the server that belongs there from starting.
+            link.abort()
+            raise Unreachable(address_of(host, port), "nobody listens there")
         return link

@@ -1,0 +1,44 @@
+"""The TCP network."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+from gantrymq.errors import Unreachable
+from gantrymq.runtime.network import TcpNetwork
+
+
+class Silent:
+    """A receiver that keeps nothing."""
+
+    def connected(self, link: Any) -> None: ...
+
+    def received(self, data: bytes) -> None: ...
+
+    def lost(self, reason: str) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+def test_a_connection_to_itself_is_none_and_frees_the_port() -> None:
+    async def test() -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        loop: Any = asyncio.get_running_loop()
+        connect = loop.create_connection
+        # What the kernel does by chance: the connecting socket gets the very port that nobody listens on.
+        loop.create_connection = lambda make, host, port: connect(make, host, port, local_addr=(host, port))
+        with pytest.raises(Unreachable, match="nobody listens there"):
+            await TcpNetwork().connect("127.0.0.1", port, Silent(), 5.0)
+        await asyncio.sleep(0)
+        listener = await TcpNetwork().listen("127.0.0.1", port, Silent)
+        await listener.close()
+
+    asyncio.run(test())
