@@ -186,7 +186,7 @@ class Appender:
             self._check_space()
         try:
             commit_log.write_out()
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             return self._write_failed(error)
         position = commit_log.written
         if self._sync_first:
@@ -200,7 +200,7 @@ class Appender:
         self._changed()
         return None
 
-    def _write_failed(self, error: StoreError) -> StoreUnavailable:
+    def _write_failed(self, error: StoreError | OSError) -> StoreUnavailable:
         """Nothing of the write is stored: positions and queue offsets go back, everyone who waits is told."""
         log.error("writing the log failed; nothing of it was acknowledged: %s", error)
         if isinstance(error, DiskFull):

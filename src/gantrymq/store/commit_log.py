@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, invariant
+from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreUnavailable, invariant
 from gantrymq.protocol.stored_message import encode_blank
 from gantrymq.runtime.disk import File
 from gantrymq.store.records import END_MARK_BYTES
@@ -73,13 +73,19 @@ class CommitLog:
         current = self.files.segment(self.appended)
         following = self.files.segment(current.end if current else self.appended)
         if following is None:
-            following = self.files.grow()
+            following = self._make_file()
         self._activate(following)
         if current is not None:
             self._add_run(self.appended, [encode_blank(current.end - self.appended)])
         self.appended = following.base
         self._limit = following.end - END_MARK_BYTES
         self._add_run(following.base, [])
+
+    def _make_file(self) -> Segment:
+        try:
+            return self.files.grow()
+        except OSError as error:
+            raise StoreUnavailable(f"the next file of the log cannot be made: {error}") from error
 
     def _add_run(self, position: int, parts: list[bytes]) -> None:
         self._runs.append((position, parts))

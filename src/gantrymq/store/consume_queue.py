@@ -75,6 +75,11 @@ class ConsumeQueue:
         self.max_offset = queue_offset
 
     @property
+    def has_unwritten(self) -> bool:
+        """Whether there are entries that are only in memory."""
+        return bool(self._tail)
+
+    @property
     def is_new(self) -> bool:
         """Whether there is no file yet."""
         return not self._files.segments

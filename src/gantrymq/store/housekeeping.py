@@ -143,7 +143,7 @@ class Housekeeping:
             return
         try:
             more = self._index.step()
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             log.warning("records are not indexed for now: %s", error)
             return
         if more and self._index_timer is None:
@@ -156,19 +156,19 @@ class Housekeeping:
             try:
                 self._write_queue(queue)
                 del changed[queue]
-            except StoreError as error:
+            except (StoreError, OSError) as error:
                 log.warning("entries of a queue stay in memory for now: %s", error)
                 return
 
     def _write_queue(self, queue: ConsumeQueue) -> None:
-        new = queue.is_new
+        if not queue.has_unwritten:
+            return
+        if queue.is_new:  # noted first: a write that fails half-way has made directories, too
+            for directory in (os.path.dirname(queue.directory), self._layout.queues, self._layout.root):
+                self._unsynced[directory] = True
+        self._unsynced[queue.directory] = True
         for path in queue.write_out():
             self._unsynced[path] = False
-            self._unsynced[queue.directory] = True
-        if new:
-            self._unsynced[os.path.dirname(queue.directory)] = True
-            self._unsynced[self._layout.queues] = True
-            self._unsynced[self._layout.root] = True
 
     # ---- marks
 
@@ -179,7 +179,7 @@ class Housekeeping:
             return
         try:
             indexed = self._flush_index()
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             log.warning("the index stays in memory for now: %s", error)
             return
         self._marking = True
@@ -241,7 +241,7 @@ class Housekeeping:
             return
         try:
             self._mark(place, indexed)
-        except StoreError as failure:
+        except (StoreError, OSError) as failure:
             log.warning("no mark could be made; recovery would read more: %s", failure)
         else:
             self._sync_next(self._take_unsynced(), lambda _error: None)  # late is harmless: an older mark is true, too
@@ -275,7 +275,7 @@ class Housekeeping:
                 self._write_queue(queue)
                 if recovered.case is not Case.CLEAN:
                     queue.drop_stale()
-            except StoreError as error:
+            except (StoreError, OSError) as error:
                 self._dispatch.changed[queue] = None
                 log.warning("entries of a queue stay in memory for now: %s", error)
         if recovered.records or self._dispatch.changed or self._index_behind:

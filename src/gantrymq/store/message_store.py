@@ -216,7 +216,7 @@ class MessageStore:
         self._closed = True
         try:
             await self._close_in_order()
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             log.error("the store was not shut down in order, its next start will recover: %s", error)
         finally:
             self._appender.stop(StoreUnavailable("the store is closed; open it again"))
