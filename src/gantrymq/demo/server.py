@@ -14,8 +14,8 @@ START_SECONDS = 30
 END_SECONDS = 15
 LOOK_SECONDS = 0.05
 TOPIC_QUEUES = 4
-DOWN_SECONDS = 1.5
-"""Between the kill and the restart of the broker: long enough for sends to fail."""
+DOWN_SECONDS = 4.0
+"""Between the kill and the restart of the broker: longer than a send is tried, so that the order service must cope."""
 
 
 class Server:
