@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -15,6 +16,7 @@ from gantrymq.errors import Unreachable
 
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 """Unsent bytes of one link above which its receiver is told to pause; a slow reader must not fill our memory."""
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Link(Protocol):
@@ -173,14 +175,17 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                _, link = await loop.create_connection(lambda: _AsyncioLink(receiver), host, port)
+                transport, link = await loop.create_connection(lambda: _AsyncioLink(receiver), host, port)
         except TimeoutError as error:
             raise Unreachable(address_of(host, port), f"no connection within {timeout_s:g} s") from error
         except OSError as error:
             raise Unreachable(address_of(host, port), error.strerror or str(error)) from error
         if link.local == link.peer:
             # A port of the ephemeral range on which nobody listens: the kernel may give it to the connecting socket,
-            # which then talks to itself and keeps the server that belongs there from starting.
+            # which then talks to itself and keeps the server that belongs there from starting. Reset, not closed: a
+            # closed connection would hold the port for another minute.
+            if (raw := transport.get_extra_info("socket")) is not None:
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             link.abort()
             raise Unreachable(address_of(host, port), "nobody listens there")
         return link
