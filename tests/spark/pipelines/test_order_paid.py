@@ -164,7 +164,7 @@ def test_the_program_is_killed_and_another_run_goes_on(spark: Any, server: LogSe
         sys.executable, "-m", "gantrymq.spark.pipelines.order_paid", "--name-servers", server.address, "--topic", TOPIC,
         "--out", f"{tmp_path}/out", "--checkpoint", f"{tmp_path}/checkpoint", "--stop-file", str(stop),
         "--progress", str(progress), "--interval-ms", "100", "--master", "local[2]",
-        "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "--conf", "spark.ui.enabled=false",
     ]  # fmt: skip
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ)
     try:

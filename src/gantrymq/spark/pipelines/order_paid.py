@@ -26,7 +26,7 @@ from gantrymq.spark.options import Edge, Settings
 from gantrymq.spark.pipelines.events import CENTS_PER_POINT
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.tables import ORDER_TABLES, Table, order_tables
-from gantrymq.spark.session import JAVA_CONF, spark_session
+from gantrymq.spark.session import JAVA_CONF, SHORT_JOBS, spark_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
     lock = disk.lock(f"{job.out}/.writer.lock")
     progress = Progress(job.progress, listener, disk)
     try:
-        spark = spark_session("gantry order-paid", master=job.master, conf=job.conf)
+        spark = spark_session("gantry order-paid", master=job.master, conf={**SHORT_JOBS, **job.conf})
         try:
             totals = process_topic(spark, job, progress, disk)
         finally:

@@ -95,10 +95,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(job: ReconcileJob) -> Report:
     """Compare and write the report. Raises ConfigError when the order database cannot be read."""
-    from gantrymq.spark.session import spark_session
+    from gantrymq.spark.session import SHORT_JOBS, spark_session
 
     statuses, orders = read_orders(job)
-    spark = spark_session("gantry reconcile", master=job.master, conf=job.conf)
+    spark = spark_session("gantry reconcile", master=job.master, conf={**SHORT_JOBS, **job.conf})
     try:
         report = compare(spark, job, statuses, orders)
     finally:
