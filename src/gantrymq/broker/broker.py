@@ -8,15 +8,19 @@ from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delay import DelayedDelivery
+from gantrymq.broker.durability import Durability
 from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.long_polling import HeldPulls
+from gantrymq.broker.processors.admission import Admission
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
 from gantrymq.broker.processors.pull import PullProcessor
 from gantrymq.broker.processors.query import QueryProcessor
 from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
 from gantrymq.broker.processors.send import SendProcessor
+from gantrymq.broker.processors.send_answers import SendAnswers
 from gantrymq.broker.processors.send_back import SendBackProcessor
+from gantrymq.broker.processors.send_batch import SendBatchProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
@@ -158,10 +162,23 @@ class Broker:
             config, self.topics, self.groups, self.producers, self.consumers, self.locks, clock,
             self.registration.when_announced,
         )  # fmt: skip
+        admission = Admission(config, self.topics, self._rng)
+        durability = Durability(config, store)
+        answers = SendAnswers(config, self._host)
         table = request_table(
             send=SendProcessor(
-                config, store, self.topics, self.groups, self.desk, unique_ids, self._rng, clock, self._host, delays_ms
+                config,
+                admission,
+                durability,
+                answers,
+                self.topics,
+                self.groups,
+                self.desk,
+                unique_ids,
+                clock,
+                delays_ms,
             ),
+            send_batch=SendBatchProcessor(admission, durability, answers, unique_ids),
             pull=self._pull,
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),

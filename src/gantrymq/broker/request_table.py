@@ -11,6 +11,7 @@ from gantrymq.broker.processors.query import QueryProcessor
 from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
 from gantrymq.broker.processors.send import SendProcessor
 from gantrymq.broker.processors.send_back import SendBackProcessor
+from gantrymq.broker.processors.send_batch import SendBatchProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.server import Handler
@@ -19,6 +20,7 @@ from gantrymq.remoting.server import Handler
 def request_table(
     *,
     send: SendProcessor,
+    send_batch: SendBatchProcessor,
     pull: PullProcessor,
     positions: PositionProcessor,
     query: QueryProcessor,
@@ -26,14 +28,15 @@ def request_table(
     send_back: SendBackProcessor,
     topics: TopicAdminProcessor,
     runtime: RuntimeInfoProcessor,
-    end_transaction: Handler | None,
+    end_transaction: Handler,
 ) -> Mapping[int, Handler]:
     """Request code to handler."""
-    table: dict[int, Handler] = {
+    return {
         # Messages in, messages out.
         RequestCode.SEND_MESSAGE: send.send,
         RequestCode.SEND_MESSAGE_V2: send.send,
-        RequestCode.SEND_BATCH_MESSAGE: send.send_batch,
+        RequestCode.SEND_BATCH_MESSAGE: send_batch.send_batch,
+        RequestCode.END_TRANSACTION: end_transaction,
         RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
         RequestCode.PULL_MESSAGE: pull.pull,
         RequestCode.LITE_PULL_MESSAGE: pull.pull,
@@ -65,6 +68,3 @@ def request_table(
         # The broker itself.
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime.runtime_info,
     }
-    if end_transaction is not None:
-        table[RequestCode.END_TRANSACTION] = end_transaction
-    return table

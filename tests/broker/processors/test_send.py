@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from gantrymq.broker import durability
+from gantrymq.broker.processors.admission import unique_key_of
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, StoredMessage
 from gantrymq.protocol.batch import encode_batch
@@ -16,6 +19,7 @@ from gantrymq.protocol.headers.send import SendMessageAnswer, SendMessageLong
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
 from tests.support.brokers import TIMEOUT_MS, Cluster, send_header, story, until
+from tests.support.sim_disk import SimDisk
 
 KEY = "UNIQ_KEY\x01C0000202\x02"
 
@@ -239,6 +243,7 @@ def test_a_batch_is_stored_as_its_messages(tmp_path: Path) -> None:
     [
         ("T", b"", ResponseCode.MESSAGE_ILLEGAL),
         ("T", b"\x00\x00\x00\x05garba", ResponseCode.SYSTEM_ERROR),
+        ("T", encode_batch([Message("T", "x"), Message("T", b"")]), ResponseCode.MESSAGE_ILLEGAL),
         ("T", encode_batch([Message("T", "x", delay_level=3)]), ResponseCode.MESSAGE_ILLEGAL),
         ("%RETRY%G", encode_batch([Message("T", "x")]), ResponseCode.MESSAGE_ILLEGAL),
     ],
@@ -351,11 +356,89 @@ def test_a_half_message_that_could_not_be_parked_later_is_refused(tmp_path: Path
     story(work, tmp_path)
 
 
+@pytest.mark.parametrize("group", ["", "two words", "a\x01b", "x" * 200])
+def test_a_half_message_whose_producer_could_never_be_asked_is_refused(tmp_path: Path, group: str) -> None:
+    async def work(c: Cluster) -> None:
+        nameless = f"{KEY}TRAN_MSG\x01true\x02"
+        answer = await c.send("T", b"half", nameless, producer_group=group)
+        assert (answer.code, "group" in (answer.remark or "")) == (ResponseCode.MESSAGE_ILLEGAL, True)
+        assert (await c.send("T", b"half", nameless, producer_group="PG")).code == ResponseCode.SUCCESS
+
+    story(work, tmp_path)
+
+
 def test_transactions_can_be_switched_off(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         assert (await c.send("T", b"half", HALF_TEXT)).code == ResponseCode.NO_PERMISSION
 
     story(work, tmp_path, reject_transaction_message=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "now"),
+    [
+        ("WAIT\x01false\x02", True),
+        ("a\x01b\x02WAIT\x01false", True),
+        ("AWAIT\x01false\x02", False),
+        ("WAIT\x01false\x02WAIT\x01true\x02", False),
+        ("a\x01WAIT\x01false\x02", False),
+        ("", False),
+    ],
+)
+def test_only_who_says_so_is_answered_before_the_sync(text: str, now: bool) -> None:
+    disk = SimDisk()
+
+    async def work(c: Cluster) -> None:
+        await c.create_topic("T")
+        disk.hold_syncs = True
+        waiting = asyncio.ensure_future(c.send("T", properties=text))
+        if now:
+            assert (await waiting).code == ResponseCode.SUCCESS
+        else:
+            await until(lambda: disk.held > 0)
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+        disk.hold_syncs = False
+        while disk.held:
+            disk.release_sync()
+        assert (await waiting).code == ResponseCode.SUCCESS
+
+    story(work, "/store", disk=disk)
+
+
+def test_a_stalled_disk_ends_in_refusals_and_not_in_a_full_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durability, "MAX_WAITING_BYTES", 5_000)
+    disk = SimDisk()
+
+    async def work(c: Cluster) -> None:
+        await c.create_topic("T")
+        disk.hold_syncs = True
+        sends = [asyncio.ensure_future(c.send("T", bytes(1000))) for _ in range(10)]
+        await until(lambda: sum(send.done() for send in sends) == 5)
+        disk.hold_syncs = False
+        while disk.held:
+            disk.release_sync()
+        answers = [answer.code for answer in await asyncio.gather(*sends)]
+        assert answers == [ResponseCode.SUCCESS] * 5 + [ResponseCode.SYSTEM_BUSY] * 5
+        assert (await c.send("T")).code == ResponseCode.SUCCESS
+
+    story(work, "/store", disk=disk)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("", ""),
+        ("UNIQ_KEY\x01A\x02", "A"),
+        ("UNIQ_KEY\x01A", "A"),
+        ("X\x01Y\x02UNIQ_KEY\x01A\x02Z\x01", "A"),
+        ("MY_UNIQ_KEY\x01A\x02", ""),
+        ("UNIQ_KEY\x01A\x02UNIQ_KEY\x01B\x02", "B"),
+        ("UNIQ_KEY\x01\x02", ""),
+    ],
+)
+def test_the_unique_key_of_a_text(text: str, key: str) -> None:
+    assert unique_key_of(text) == key == (properties.find(text, "UNIQ_KEY") or "")
 
 
 def test_an_answer_does_not_come_before_the_message_is_readable(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""The meaning of "stored": when the answer to a send may be given. Source: transactions-and-store.md B3, B8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.errors import MessageIllegal, RequestRejected, StoreError, StoreUnavailable
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.store.message_store import MessageStore
+from gantrymq.store.values import NewRecord, Placement
+
+MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of the log that may wait for a sync; beyond it sends are refused, so that a stalled disk cannot fill the memory
+with answers that wait."""
+
+Done = Callable[[StoreError | None], None]
+
+
+class Durability:
+    """Puts records of clients into the store and tells when they are as safe as was asked for."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore) -> None:
+        self._store = store
+        self._sync = config.flush_disk_type == "SYNC_FLUSH"
+
+    def append(self, records: Sequence[NewRecord]) -> list[Placement]:
+        """Raises RequestRejected with what the client is to hear when the store does not take them."""
+        store = self._store
+        if self._sync and (waiting := store.appended - store.flushed) > MAX_WAITING_BYTES:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_BUSY,
+                f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",
+            )
+        try:
+            return store.append(records)
+        except (MessageIllegal, StoreError) as error:
+            raise refusal(error) from error
+
+    def when_stored(self, end: int, wait: bool, done: Done) -> None:
+        """Call ``done`` when everything before log offset ``end`` is stored: with SYNC_FLUSH on the disk, else, or when
+        the sender does not ``wait`` (WAIT=false), in the file.
+        """
+        if wait:
+            self._store.when_durable(end, done)
+        else:
+            self._store.when_written(end, done)
+
+
+def refusal(error: StoreError | MessageIllegal) -> RequestRejected:
+    """What a client hears when the store did not take its message."""
+    if isinstance(error, MessageIllegal):
+        return RequestRejected(ResponseCode.MESSAGE_ILLEGAL, str(error))
+    code = ResponseCode.SERVICE_NOT_AVAILABLE if isinstance(error, StoreUnavailable) else ResponseCode.SYSTEM_ERROR
+    return RequestRejected(code, str(error))
+
+
+def refused(command: Command, error: StoreError | MessageIllegal) -> bytes:
+    """The same as an answer."""
+    rejected = refusal(error)
+    return encode_response(command, rejected.code, remark=rejected.remark)
