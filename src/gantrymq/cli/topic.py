@@ -58,7 +58,7 @@ def list_topics(
 
 @app.command()
 def delete(topic: str, name_servers: NameServers = LOCAL) -> None:
-    """Remove a topic. Its messages can no longer be read."""
+    """Remove a topic. Its messages stay in the log until retention, and are seen again if it is made again."""
     with _admin(name_servers) as admin:
         admin.delete_topic(topic)
     typer.echo(f"topic {topic} is removed")
