@@ -29,6 +29,22 @@ def test_an_idle_store_has_no_timers_and_writes_nothing() -> None:
     run(story())
 
 
+def test_a_store_that_only_builds_its_index_again_becomes_idle() -> None:
+    async def story() -> None:
+        disk, clock = SimDisk(), SimClock()
+        store = open_store(small(ROOT), disk, clock)
+        await durable(store, store.append([record()]))
+        await store.close()
+        for name in disk.list(f"{ROOT}/index"):
+            disk.remove(f"{ROOT}/index/{name}")
+        again = open_store(small(ROOT), disk, clock)
+        await clock.advance(20)
+        assert clock.waiting == 0 and len(again.query("Orders", "order-1", 5)) == 1
+        await again.close()
+
+    run(story())
+
+
 def test_entries_reach_their_files_in_a_second_and_are_read_from_both_places() -> None:
     async def story() -> None:
         disk, clock = SimDisk(), SimClock()

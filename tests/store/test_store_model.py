@@ -130,6 +130,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = self._open()
         self._compare_survivors(crashed=True)
 
+    @rule()
+    def process_is_killed(self) -> None:
+        self.disk = self.disk.process_dies()
+        self.store = self._open()
+        self._compare_survivors(crashed=True)
+
     def _compare_survivors(self, *, crashed: bool) -> None:
         """All that was acknowledged, and no record that was never sent; one that failed may be there after a crash."""
         candidates = {(s.placement.log_offset, s.record.body, s.key): s for s in [*self.ghosts, *self.sent]}

@@ -212,6 +212,14 @@ class SimDisk:
         self._survive("/", after, contents)
         return after
 
+    def process_dies(self) -> SimDisk:
+        """The disk as the next process finds it when only this one was killed: every write is there, synced or not."""
+        self._off = True
+        after = SimDisk(self._rng.randrange(1 << 32))
+        after.now_ms = self.now_ms
+        after._directories = self._directories
+        return after
+
     def _survive(self, path: str, after: SimDisk, contents: dict[int, _Content]) -> None:
         directory = self._directories[path]
         states = [directory.durable, *directory.unsynced]

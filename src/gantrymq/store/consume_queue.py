@@ -190,5 +190,10 @@ class ConsumeQueue:
         return dropped_to
 
     @property
+    def paths(self) -> list[str]:
+        """Of its files, oldest first."""
+        return [segment.path for segment in self._files.segments]
+
+    @property
     def directory(self) -> str:
         return self._files.directory

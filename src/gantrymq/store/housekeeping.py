@@ -164,11 +164,14 @@ class Housekeeping:
         if not queue.has_unwritten:
             return
         if queue.is_new:  # noted first: a write that fails half-way has made directories, too
-            for directory in (os.path.dirname(queue.directory), self._layout.queues, self._layout.root):
-                self._unsynced[directory] = True
+            self._sync_directories_of(queue)
         self._unsynced[queue.directory] = True
         for path in queue.write_out():
             self._unsynced[path] = False
+
+    def _sync_directories_of(self, queue: ConsumeQueue) -> None:
+        for directory in (os.path.dirname(queue.directory), self._layout.queues, self._layout.root):
+            self._unsynced[directory] = True
 
     # ---- marks
 
@@ -270,11 +273,16 @@ class Housekeeping:
 
     def after_recovery(self, recovered: Recovered) -> None:
         """Write what recovery built, and zero what lies behind it in the files of the queues."""
+        if recovered.last_record < 0:
+            self._marked = recovered.end  # nothing to mark until something is appended
         for queue in self._queues.queues.values():
             try:
+                if recovered.case is not Case.CLEAN and queue.has_unwritten:
+                    self._sync_directories_of(queue)  # whoever made them may have died before
                 self._write_queue(queue)
-                if recovered.case is not Case.CLEAN:
-                    queue.drop_stale()
+                if recovered.case is not Case.CLEAN and queue.drop_stale():
+                    self._unsynced.update(dict.fromkeys(queue.paths, False))
+                    self._unsynced[queue.directory] = True
             except (StoreError, OSError) as error:
                 self._dispatch.changed[queue] = None
                 log.warning("entries of a queue stay in memory for now: %s", error)

@@ -120,6 +120,7 @@ class Recovery:
         torn = self._replay(found)
         if torn or not self.clean:
             self._cut(found)
+            self._sync(found.end)
         return found
 
     def _facts(self, mark: Mark | None) -> Facts:
@@ -287,13 +288,15 @@ class Recovery:
     def _cut(self, found: Recovered) -> None:
         """Zero everything behind the last good record, so that no reader, Apache's included, takes it for one."""
         found.cut_bytes = self.files.zero_from(found.end)
-        segment = self.files.segment(found.end)
         if found.cut_bytes:
             log.warning("cut the log at offset %d: %d bytes behind it were zeroed", found.end, found.cut_bytes)
-            if segment is not None:
+            self.files.sync_directory()
+
+    def _sync(self, end: int) -> None:
+        """Make durable what a killed process had written and not synced: from now on it is served."""
+        for segment in self.files.segments:
+            if segment.end > self.flushed and segment.base <= end:
                 segment.file.sync()
-            if self.files.segments:
-                self.files.sync_directory()
 
 
 def _magic_places(data: bytes) -> list[int]:
