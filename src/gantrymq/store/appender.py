@@ -92,10 +92,11 @@ class Appender:
         queue_offset = queue.next_offset if in_queue else 0
         commit_log = self._log
         place = commit_log.appended
-        data = self._encode(record, queue, queue_offset, place, now)
+        text = record.properties.encode()
+        data = self._encode(record, text, queue, queue_offset, place, now)
         if commit_log.place(len(data)) != place:
             place = commit_log.appended
-            data = self._encode(record, queue, queue_offset, place, now)
+            data = self._encode(record, text, queue, queue_offset, place, now)
         if in_queue:
             queue.next_offset = queue_offset + 1
         return self._add(record, queue if in_queue else None, queue_offset, place, data, now)
@@ -103,14 +104,15 @@ class Appender:
     def _append_group(self, records: Sequence[NewRecord], now: int) -> list[Placement]:
         """All records in one file and one write, or none of them."""
         queues = [self._queues.make(record.topic, record.queue_id) for record in records]
-        place = self._log.place(sum(map(self._size, records, queues)))
+        texts = [record.properties.encode() for record in records]
+        place = self._log.place(sum(map(self._size, records, texts, queues)))
         before = [queue.next_offset for queue in queues]
         items: list[tuple[NewRecord, ConsumeQueue | None, int, int, bytes]] = []
         try:
-            for record, queue in zip(records, queues, strict=True):
+            for record, text, queue in zip(records, texts, queues, strict=True):
                 in_queue = not record.sys_flag & NO_QUEUE_ENTRY
                 queue_offset = queue.next_offset if in_queue else 0
-                data = self._encode(record, queue, queue_offset, place, now)
+                data = self._encode(record, text, queue, queue_offset, place, now)
                 items.append((record, queue if in_queue else None, queue_offset, place, data))
                 queue.next_offset += in_queue
                 place += len(data)
@@ -120,15 +122,17 @@ class Appender:
             raise
         return [self._add(*item, now) for item in items]
 
-    def _size(self, record: NewRecord, queue: ConsumeQueue) -> int:
+    def _size(self, record: NewRecord, text: bytes, queue: ConsumeQueue) -> int:
         return record_size(
-            len(queue.topic_bytes), len(record.body), len(record.properties.encode()), len(record.born_host),
+            len(queue.topic_bytes), len(record.body), len(text), len(record.born_host),
             len(record.store_host or self._store_host),
         )  # fmt: skip
 
-    def _encode(self, record: NewRecord, queue: ConsumeQueue, queue_offset: int, where: int, now: int) -> bytes:
+    def _encode(
+        self, record: NewRecord, text: bytes, queue: ConsumeQueue, queue_offset: int, where: int, now: int
+    ) -> bytes:
         return encode_record(
-            queue.topic_bytes, record.body, record.properties.encode(), record.queue_id, queue_offset, where,
+            queue.topic_bytes, record.body, text, record.queue_id, queue_offset, where,
             record.born_timestamp, record.born_host, now, record.store_host or self._store_host, record.flag,
             record.sys_flag, record.reconsume_times, record.prepared_transaction_offset,
         )  # fmt: skip
