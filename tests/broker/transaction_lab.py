@@ -67,6 +67,11 @@ class LabClock:
         heapq.heappush(self._later, (self.now + max(seconds, 0.0), self._count, entry))
         return entry
 
+    def forget(self) -> None:
+        """A process died: nothing it had planned will happen. Its timers must not write into its successor's files."""
+        self._soon.clear()
+        self._later.clear()
+
     def run(self) -> None:
         """Everything that is ready now."""
         while True:
@@ -225,6 +230,7 @@ class Lab:
 
     def crash(self) -> None:
         """The process is killed: what was written stays, what was only in memory is gone."""
+        self.clock.forget()
         self.store._lock.release()
 
     def power_cut(self, kept: float, *, whole_records: bool = False) -> None:

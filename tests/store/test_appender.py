@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailable
+from gantrymq.store.appender import RECORDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
 from tests.support.places import durable, open_store, record, run, small
@@ -28,12 +29,31 @@ def test_one_write_for_a_turn_and_one_sync_for_all_who_wait() -> None:
         await settle()
         before = disk.operations
         answers: list[StoreError | None] = []
-        for _ in range(50):
+        for _ in range(RECORDS_PER_WRITE):
             store.when_durable(store.append([record()])[0].end, answers.append)
         assert (store.appended > store.written, answers) == (True, [])
         await settle()
-        assert answers == [None] * 50
+        assert answers == [None] * RECORDS_PER_WRITE
         assert disk.operations - before == 3  # the write, the sync, and the note of the durable position
+
+    run(story())
+
+
+def test_a_busy_turn_is_written_in_pieces_so_that_the_disk_begins_early() -> None:
+    async def story() -> None:
+        disk = SimDisk()
+        store = opened(disk)
+        await durable(store, store.append([record()]))
+        await settle()
+        before = disk.operations
+        answers: list[StoreError | None] = []
+        for _ in range(3 * RECORDS_PER_WRITE + 2):
+            store.when_durable(store.append([record()])[0].end, answers.append)
+        assert store.flushed < store.written < store.appended and not answers
+        await settle()
+        assert answers == [None] * (3 * RECORDS_PER_WRITE + 2)
+        # Four writes; a sync (with its note) that began after the first, and one for everything written meanwhile.
+        assert disk.operations - before == 4 + 2 * 2
 
     run(story())
 

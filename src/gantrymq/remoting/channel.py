@@ -15,6 +15,8 @@ from gantrymq.runtime.network import Link
 
 log = logging.getLogger("gantrymq.remoting")
 
+FRAMES_PER_WRITE: Final = 16
+"""Requests that leave in one write: so the server can begin with them while we make the next ones."""
 _SWEEP_SECONDS: Final = 0.05
 """How often deadlines are looked at: one timer for all requests of a channel costs less than one for each."""
 
@@ -70,14 +72,19 @@ class ClientChannel:
         return answer
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; all frames of one loop turn leave in one write."""
+        """Queue a frame; the frames of one loop turn leave in few writes."""
         self._out.append(frame)
-        if not self._scheduled:
+        if len(self._out) >= FRAMES_PER_WRITE:
+            self._write_out()
+        elif not self._scheduled:
             self._scheduled = True
             self._clock.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._scheduled = False
+        self._write_out()
+
+    def _write_out(self) -> None:
         if self._out:
             data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
             self._out.clear()

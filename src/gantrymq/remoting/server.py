@@ -17,6 +17,9 @@ log = logging.getLogger("gantrymq.remoting")
 
 IDLE_SECONDS: Final = 120.0
 """A connection without traffic for this long is closed, as in every RocketMQ server."""
+FRAMES_PER_WRITE: Final = 16
+"""Answers that leave in one write: enough to make the system call cheap, few enough that the peer can begin with them
+while we work on the next ones."""
 _SWEEP_SECONDS: Final = 10.0
 LARGE_ANSWER_BYTES: Final = 64 * 1024
 """An answer above this is written at once; joining it with others would only copy it."""
@@ -69,8 +72,9 @@ class Session:
                 answer = self._server.execute(self, command)
                 if answer is not None:
                     self._out.append(answer)
-                    if len(answer) > LARGE_ANSWER_BYTES:
-                        # Now, and not behind the rest: so the next command already sees whether the peer reads.
+                    # A large one leaves now, and not behind the rest, so that the next command already sees whether the
+                    # peer reads.
+                    if len(answer) > LARGE_ANSWER_BYTES or len(self._out) >= FRAMES_PER_WRITE:
                         self._write_out()
         except RemoteProtocolError as error:
             log.warning("closing %s: %s", self.peer, error)
@@ -80,9 +84,11 @@ class Session:
         self._write_out()
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame. All frames of one loop turn leave in one write; after the link is lost this does nothing."""
+        """Queue a frame; the frames of one loop turn leave in few writes. After the link is lost this does nothing."""
         self._out.append(frame)
-        if not self._scheduled:
+        if len(self._out) >= FRAMES_PER_WRITE:
+            self._write_out()
+        elif not self._scheduled:
             self._scheduled = True
             self._server.clock.call_soon(self._flush)
 

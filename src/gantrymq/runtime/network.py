@@ -7,6 +7,7 @@ receiver can decode, execute and answer a whole batch of frames with one ``write
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 from collections.abc import Callable
@@ -89,11 +90,12 @@ def split_address(address: str) -> tuple[str, int]:
 class _AsyncioLink(asyncio.Protocol):
     """Glue between an asyncio transport and a Receiver."""
 
-    __slots__ = ("_receiver", "_transport", "local", "peer")
+    __slots__ = ("_fd", "_receiver", "_transport", "local", "peer")
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
+        self._fd = -1
         self.peer = ""
         self.local = ""
 
@@ -102,6 +104,7 @@ class _AsyncioLink(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+            self._fd = raw.fileno()
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer = _named(transport.get_extra_info("peername"))
         self.local = _named(transport.get_extra_info("sockname"))
@@ -121,8 +124,20 @@ class _AsyncioLink(asyncio.Protocol):
         self._receiver.resume_writing()
 
     def write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
+        transport = self._transport
+        if transport is None:
+            return
+        # A transport of uvloop keeps data until the loop's turn ends. Handing it to the kernel now lets the peer begin
+        # while we are still at work on the rest of the turn; only what the kernel does not take goes the long way.
+        if self._fd >= 0 and transport.get_write_buffer_size() == 0 and not transport.is_closing():
+            try:
+                sent = os.write(self._fd, data)
+            except OSError:
+                sent = 0  # full, or broken: the transport finds out which
+            if sent == len(data):
+                return
+            data = data[sent:]
+        transport.write(data)
 
     def close(self) -> None:
         if self._transport is not None:
