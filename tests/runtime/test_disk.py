@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import DiskFull, StoreLocked
-from gantrymq.runtime.disk import Disk, OsDisk, read_whole, write_durably
+from gantrymq.runtime.disk import Disk, OsDisk, OsFile, read_whole, write_durably
 from tests.support.sim_disk import SimDisk
 
 
@@ -199,3 +201,14 @@ def test_a_full_disk_takes_a_part() -> None:
     file.write(b"y" * 128, 0)  # what is there can be overwritten
     disk.free_bytes = 1000
     file.write(b"x" * 300, 0)
+
+
+def test_a_file_that_nobody_holds_any_more_keeps_no_descriptor(tmp_path: Path) -> None:
+    file = OsDisk().open(str(tmp_path / "forgotten"), create=True)
+    assert isinstance(file, OsFile)
+    descriptor = file._fd
+    os.fstat(descriptor)
+    del file
+    gc.collect()
+    with pytest.raises(OSError):
+        os.fstat(descriptor)

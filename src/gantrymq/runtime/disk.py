@@ -196,6 +196,10 @@ class OsFile:
             os.close(self._fd)
             self._fd = -1
 
+    def __del__(self) -> None:
+        # A store that was given up (an error, a test of a crash) must not keep its descriptors for the process's life.
+        self.close()
+
 
 def _lock_whole_file(fd: int) -> None:
     """Take the exclusive record lock of a file, or raise OSError at once.
