@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 
 import pytest
+
+# A shell that starts us in the background makes us ignore Ctrl-C, and our children inherit that; the tests that
+# interrupt would test the shell.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NEEDED = {"spark": "pyspark", "packaging": "build"}
 """Marks whose tests need a package that a small environment may lack; ``python3 run.py test`` has all of them."""
