@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import os
+import queue
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from gantrymq.errors import DiskFull, StoreError, StoreLocked
 
@@ -141,6 +143,10 @@ def write_durably(disk: Disk, path: str, data: bytes) -> None:
     disk.sync_dir(os.path.dirname(path))
 
 
+Syncs: TypeAlias = "queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, Sequence[Syncable], Done] | None]"
+Done: TypeAlias = Callable[[BaseException | None], None]
+
+
 class OsFile:
     """A file of the operating system."""
 
@@ -235,7 +241,8 @@ class OsDisk:
     """The file systems of this machine, with one background thread for syncs."""
 
     def __init__(self) -> None:
-        self._flusher: ThreadPoolExecutor | None = None
+        self._flusher: threading.Thread | None = None
+        self._syncs: Syncs = queue.SimpleQueue()
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -319,21 +326,27 @@ class OsDisk:
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         if self._flusher is None:
-            self._flusher = ThreadPoolExecutor(1, thread_name_prefix="gantry-flush")
-        loop = asyncio.get_running_loop()
-
-        def work() -> None:
-            error: BaseException | None = None
-            try:
-                for file in files:
-                    file.sync()
-            except OSError as failure:
-                error = failure
-            loop.call_soon_threadsafe(done, error)
-
-        self._flusher.submit(work)
+            self._flusher = threading.Thread(target=_sync_all, args=(self._syncs,), name="gantry-flush", daemon=True)
+            self._flusher.start()
+        self._syncs.put((asyncio.get_running_loop(), files, done))
 
     def close(self) -> None:
         if self._flusher is not None:
-            self._flusher.shutdown(wait=True)
+            self._syncs.put(None)
+            self._flusher.join()
             self._flusher = None
+
+
+def _sync_all(syncs: Syncs) -> None:
+    """The flush thread. A plain queue: an executor costs several hand-overs of the interpreter lock for each sync."""
+    while (item := syncs.get()) is not None:
+        loop, files, done = item
+        error: BaseException | None = None
+        try:
+            for file in files:
+                file.sync()
+        except (OSError, StoreError) as failure:
+            error = failure
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits for the outcome
+            loop.call_soon_threadsafe(done, error)
+        del item, files, done  # held until the next sync, they would keep files open that their owner gave up
