@@ -148,6 +148,8 @@ def heaviest(folded: str, count: int = 18) -> str:
     for line in folded.splitlines():
         stack, _, samples = line.rpartition(" ")
         leaf = stack.rsplit(";", 1)[-1]
+        if leaf.startswith("_sync_all "):  # the flush thread, waiting for work
+            continue
         own[leaf] = own.get(leaf, 0) + int(samples)
         total += int(samples)
     ranked = sorted(own.items(), key=lambda item: -item[1])[:count]

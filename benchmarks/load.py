@@ -49,9 +49,13 @@ async def _in_flight(total: int, width: int, operation: Callable[[int], Awaitabl
         started = clock()
         await asyncio.gather(*(worker() for _ in range(width)))
         elapsed = clock() - started
-    latencies.sort()
-    middle, tail = latencies[len(latencies) // 2], latencies[int(len(latencies) * 0.99)]
-    return Rate(total / elapsed, middle * 1000, tail * 1000, total)
+    return Rate(total / elapsed, *_percentiles_ms(latencies), total)
+
+
+def _percentiles_ms(latencies_s: list[float]) -> tuple[float, float]:
+    """Median and 99th percentile, in milliseconds."""
+    ordered = sorted(latencies_s)
+    return ordered[len(ordered) // 2] * 1000, ordered[int(len(ordered) * 0.99)] * 1000
 
 
 async def plain_send(name_server: str, topic: str, body_bytes: int, width: int, total: int) -> Rate:
@@ -79,16 +83,20 @@ async def transaction(name_server: str, topic: str, body_bytes: int, width: int,
 
 
 async def pull(name_server: str, topic: str) -> Rate:
-    """Everything a topic holds, one queue after the other, decoded to messages."""
+    """Everything a topic holds, one queue after the other, decoded to messages; latencies are those of one pull."""
     async with PullConsumer("bench-pull", name_servers=name_server) as consumer:
-        started, count = time.perf_counter(), 0
+        clock = time.perf_counter
+        started, count, latencies = clock(), 0, []
         for queue in await consumer.queues(topic):
             offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             while offset < end:
+                begun = clock()
                 result = await consumer.pull(queue, offset, 1000)
+                latencies.append(clock() - begun)
                 count += len(result.messages)
                 offset = result.next_offset
-        return Rate(count / (time.perf_counter() - started), operations=count)
+        elapsed = clock() - started
+    return Rate(count / elapsed, *_percentiles_ms(latencies), count)
 
 
 async def push(name_server: str, topic: str, expected: int, limit_s: float = 60.0) -> Rate:
