@@ -30,6 +30,11 @@ PLAIN = "topic,queue_id,queue_offset,body,born_timestamp"
 ALL = "topic,queue_id,queue_offset,body,tags,keys,message_id,born_timestamp"
 
 
+SMALL_ROWS = 250
+"""Messages of each queue that a small read takes."""
+SMALL_READS = 30
+
+
 async def fill(name_servers: str, messages: int, body_bytes: int) -> float:
     """Send the messages; returns the seconds it took."""
     body = b"x" * body_bytes
@@ -78,6 +83,23 @@ def spark_rows(spark: Any, name_servers: str, columns: str) -> tuple[int, float]
     frame.write.format("noop").mode("overwrite").save()
     seconds = time.perf_counter() - begin
     return 0, seconds
+
+
+def small_reads(spark: Any, name_servers: str) -> dict[str, float]:
+    """Median and 99th percentile, in ms, of a Spark job that reads a small range: what every read costs at least."""
+    with PullConsumer(name_servers=name_servers) as consumer:
+        ends: dict[str, dict[str, int]] = {}
+        for queue in consumer.queues(TOPIC):
+            ends.setdefault(queue.broker_name, {})[str(queue.queue_id)] = SMALL_ROWS
+    options = {"nameServers": name_servers, "subscribe": TOPIC, "columns": PLAIN}
+    frame = spark.read.format("rocketmq").options(**options, endingOffsets=json.dumps({TOPIC: ends})).load()
+    taken = []
+    for _ in range(SMALL_READS):
+        begin = time.perf_counter()
+        frame.write.format("noop").mode("overwrite").save()
+        taken.append((time.perf_counter() - begin) * 1000)
+    taken.sort()
+    return {"p50_ms": round(taken[len(taken) // 2], 1), "p99_ms": round(taken[int(len(taken) * 0.99)], 1)}
 
 
 def tell(text: str) -> None:
@@ -129,6 +151,8 @@ def measure(name_servers: str, messages: int, body_bytes: int, rounds: int) -> d
             found[name] = {"rows_per_second": round(rate)}
             found[name]["of_bare_pull"] = round(rate / found["bare pull"]["rows_per_second"], 3)
             tell(f"{name:40} {rate:>12,.0f} rows/s   {found[name]['of_bare_pull']:.2f} of the bare pull")
+        found["spark, small reads"] = small_reads(spark, name_servers)
+        tell(f"spark, {SMALL_ROWS} messages of each queue: {found['spark, small reads']}")
     finally:
         spark.stop()
     return found
