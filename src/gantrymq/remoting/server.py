@@ -1,4 +1,4 @@
-"""Accepts connections and hands every request to its handler; answers of one loop turn leave in one write."""
+"""Accepts connections and hands every request to its handler; answers leave a few at a time."""
 
 from __future__ import annotations
 
