@@ -1,0 +1,160 @@
+"""Apache RocketMQ's own name server, brokers and tools as child processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.interop.jars import drivers, java, library
+from tests.interop.places import await_route, free_port
+from tests.interop.process import Process
+
+JVM = [
+    "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+]  # fmt: skip
+"""Small and quick to start; the openings are what Apache's servers need on a JDK 17."""
+
+SMALL_STORE = {
+    "mappedFileSizeCommitLog": "4194304", "mappedFileSizeConsumeQueue": "20000", "maxIndexNum": "2000",
+    "maxHashSlotNum": "500",
+}  # fmt: skip
+PATIENT = {"brokerFastFailureEnable": "false", "osPageCacheBusyTimeOutMills": "60000"}
+"""So that a slow machine is not taken for an overloaded broker."""
+
+
+class JavaProcess(Process):
+    """A ``java`` with some directories of jars; ``properties`` are system properties."""
+
+    def __init__(
+        self,
+        name: str,
+        classpath: list[Path],
+        main: str,
+        arguments: list[str],
+        directory: Path,
+        *,
+        heap_mb: int = 256,
+        properties: dict[str, str] | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        jars = ":".join(f"{path}:{path}/*" for path in classpath)
+        home = {"user.home": str(directory), "rocketmq.home.dir": str(directory)}
+        defines = [f"-D{key}={value}" for key, value in {**home, **(properties or {})}.items()]
+        command = [java(), f"-Xmx{heap_mb}m", *JVM, *defines, "-cp", jars, main, *arguments]
+        super().__init__(name, command, directory, {"ROCKETMQ_HOME": str(directory), **(environment or {})})
+
+
+class JavaClient:
+    """An official client library of one version, used through our drivers (``java/*.java``)."""
+
+    def __init__(self, version: str, directory: Path) -> None:
+        self.version = version
+        self._directory = directory
+        self._classpath = [drivers(f"client-{version}"), library(f"client-{version}")]
+        self._count = 0
+
+    def play(self, driver: str, name_servers: str, *arguments: object, **properties: str) -> JavaProcess:
+        """Run ``driver.main(name_servers, *arguments)``; properties: system properties with ``_`` for ``.``."""
+        self._count += 1
+        return JavaProcess(
+            f"{self._count:02}-{driver}", self._classpath, driver, [name_servers, *map(str, arguments)],
+            self._directory / f"client-{self.version}",
+            properties={key.replace("_", "."): value for key, value in properties.items()},
+        )  # fmt: skip
+
+
+class ApacheCluster:
+    """A name server and any number of brokers of one version, all on 127.0.0.1."""
+
+    kind = "Apache"
+
+    def __init__(self, version: str, directory: Path) -> None:
+        self.version = version
+        self.directory = directory
+        self.name_servers = ""
+        self._library = library(f"server-{version}")
+        self._running: list[Process] = []
+        self._count = 0
+
+    @property
+    def label(self) -> str:
+        """As results name it."""
+        return f"Apache {self.version}"
+
+    def start_name_server(self) -> Process:
+        port = free_port()
+        conf = self._conf("namesrv", {"listenPort": str(port)})
+        started = self._start("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", ["-c", str(conf)], heap_mb=128)
+        started.await_line("boot success")
+        self.name_servers = f"127.0.0.1:{port}"
+        return started
+
+    def start_broker(
+        self, store: Path | None = None, *, name: str = "broker-a", name_servers: str | None = None, **conf: object
+    ) -> Process:
+        """A broker that is registered when this returns; ``conf`` goes into its broker.conf."""
+        port = free_port()
+        settings = {
+            "brokerClusterName": "DefaultCluster", "brokerName": name, "brokerId": "0", "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1", "listenPort": str(port), "haListenPort": str(port + 1),
+            "namesrvAddr": name_servers or self.name_servers, "autoCreateTopicEnable": "true",
+            **stores_of(store or self.directory / f"store-{name}"), **SMALL_STORE, **PATIENT,
+            **{key: str(value) for key, value in conf.items()},
+        }  # fmt: skip
+        path = self._conf(f"{name}-{port}", settings)
+        main = "org.apache.rocketmq.broker.BrokerStartup"
+        started = self._start(name, main, ["-c", str(path)], jvm={"MaxDirectMemorySize": "256m"})
+        started.await_line("boot success")
+        for name_server in settings["namesrvAddr"].split(";"):
+            await_route(name_server, name)
+        return started
+
+    def mqadmin(self, *arguments: str, name_servers: str | None = None) -> str:
+        """What ``mqadmin <command> ...`` of this version prints, errors included. ``-n`` is added."""
+        done = JavaProcess(
+            f"mqadmin-{self._next()}", [self._library], "org.apache.rocketmq.tools.command.MQAdminStartup",
+            [*arguments, "-n", name_servers or self.name_servers], self._home(),
+        )  # fmt: skip
+        done.join()
+        return done.text() + done.err.read_text(errors="replace")
+
+    def close(self) -> None:
+        """End everything at once: the stores of tests are thrown away, and an orderly stop of a JVM takes long."""
+        for process in reversed(self._running):
+            process.kill()
+
+    def _start(
+        self, name: str, main: str, arguments: list[str], *, heap_mb: int = 320, jvm: dict[str, str] | None = None
+    ) -> Process:
+        options = " ".join(f"-XX:{key}={value}" for key, value in (jvm or {}).items())
+        started = JavaProcess(
+            f"{name}-{self._next()}", [self._library], main, arguments, self._home(), heap_mb=heap_mb,
+            environment={"JDK_JAVA_OPTIONS": options, "NAMESRV_ADDR": ""},
+        )  # fmt: skip
+        self._running.append(started)
+        return started
+
+    def _home(self) -> Path:
+        conf = self.directory / "conf"
+        if not conf.exists():
+            conf.mkdir(parents=True)
+            for program in ("broker", "namesrv", "tools"):  # 4.x does not start without these files
+                (conf / f"logback_{program}.xml").write_text('<configuration><root level="OFF"/></configuration>\n')
+        return self.directory
+
+    def _conf(self, name: str, settings: dict[str, str]) -> Path:
+        path = self._home() / "conf" / f"{name}.conf"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+
+def stores_of(root: Path) -> dict[str, str]:
+    """The settings that put a store under a directory."""
+    return {"storePathRootDir": str(root), "storePathCommitLog": str(root / "commitlog")}

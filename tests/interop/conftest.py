@@ -1,0 +1,81 @@
+"""Clusters that the interop tests share, and the record of what works with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop import jars
+from tests.interop.apache import ApacheCluster, JavaClient
+from tests.interop.ours import GantryCluster
+
+HERE = Path(__file__).parent
+QUICK = {"transactionTimeOut": "2000", "transactionCheckInterval": "1000", "flushDiskType": "ASYNC_FLUSH"}
+"""Checks come soon, so that tests need not wait. What differs by server is in the fixtures."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.interop)
+            item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="session")
+def jdk() -> None:
+    """A JDK and Maven are here, and Maven reaches what it needs; else skipped, saying what is missing."""
+    try:
+        jars.check_jdk()
+        jars.library("client-5.5.0")
+    except jars.NotHere as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def gantry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]:
+    """Our name server and broker, shared by all tests: use topics and groups of your own."""
+    cluster = GantryCluster(tmp_path_factory.mktemp("gantry"))
+    try:
+        cluster.start_name_server()
+        cluster.start_broker(**QUICK, recallMessageEnable="true", enablePropertyFilter="true")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="session")
+def apache_5(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
+    """Apache's name server and broker 5.5.0, shared by all tests."""
+    yield from _apache("5.5.0", tmp_path_factory, recallMessageEnable="true", mappedFileSizeTimerLog="52000")
+
+
+@pytest.fixture(scope="session")
+def apache_4(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
+    """Apache's name server and broker 4.9.7, shared by all tests."""
+    yield from _apache("4.9.7", tmp_path_factory)
+
+
+def _apache(version: str, factory: pytest.TempPathFactory, **more: str) -> Iterator[ApacheCluster]:
+    cluster = ApacheCluster(version, factory.mktemp(f"apache-{version}"))
+    try:
+        cluster.start_name_server()
+        cluster.start_broker(**QUICK, **more, enablePropertyFilter="true")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="session", params=["4.9.7", "5.5.0"], ids=["apache-4.9.7", "apache-5.5.0"])
+def apache(request: pytest.FixtureRequest) -> ApacheCluster:
+    """Each of Apache's servers in turn."""
+    cluster = request.getfixturevalue("apache_4" if request.param == "4.9.7" else "apache_5")
+    assert isinstance(cluster, ApacheCluster)
+    return cluster
+
+
+@pytest.fixture(scope="session", params=["4.9.8", "5.5.0"], ids=["java-4.9.8", "java-5.5.0"])
+def java_client(request: pytest.FixtureRequest, jdk: None, tmp_path_factory: pytest.TempPathFactory) -> JavaClient:
+    """Each of the official Java clients in turn."""
+    return JavaClient(request.param, tmp_path_factory.mktemp("java"))

@@ -1,0 +1,98 @@
+import java.nio.charset.StandardCharsets;
+import java.util.function.BooleanSupplier;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/** What all drivers share: one JSON object a line on standard output, messages, waiting. */
+final class Lab {
+    private Lab() {
+    }
+
+    /** Prints {"step": step, key: value, ...}; the rest are keys and values in turn. */
+    static synchronized void step(String step, Object... rest) {
+        StringBuilder line = new StringBuilder("{\"step\":").append(quoted(step));
+        for (int i = 0; i + 1 < rest.length; i += 2) {
+            line.append(',').append(quoted(rest[i].toString())).append(':').append(value(rest[i + 1]));
+        }
+        System.out.println(line.append('}'));
+        System.out.flush();
+    }
+
+    private static String value(Object o) {
+        return o == null || o instanceof Number || o instanceof Boolean ? String.valueOf(o) : quoted(o.toString());
+    }
+
+    private static String quoted(String s) {
+        StringBuilder b = new StringBuilder("\"");
+        for (char c : s.toCharArray()) {
+            if (c == '"' || c == '\\') {
+                b.append('\\').append(c);
+            } else if (c < ' ' || c > '~') {
+                b.append(String.format("\\u%04x", (int) c));
+            } else {
+                b.append(c);
+            }
+        }
+        return b.append('"').toString();
+    }
+
+    static byte[] bytes(String s) {
+        return s.getBytes(StandardCharsets.UTF_8);
+    }
+
+    static String text(byte[] body) {
+        return body == null ? null : new String(body, StandardCharsets.UTF_8);
+    }
+
+    static Message message(String topic, String tags, String keys, String body) {
+        return new Message(topic, tags, keys, bytes(body));
+    }
+
+    static DefaultMQProducer producer(String nameServers, String group) throws Exception {
+        DefaultMQProducer p = new DefaultMQProducer(group);
+        p.setNamesrvAddr(nameServers);
+        p.setSendMsgTimeout(20000);
+        p.start();
+        return p;
+    }
+
+    static DefaultMQPushConsumer consumer(String nameServers, String group) throws Exception {
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group);
+        c.setNamesrvAddr(nameServers);
+        c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        c.setConsumeThreadMin(2);
+        c.setConsumeThreadMax(4);
+        return c;
+    }
+
+    static void sent(String what, SendResult r) {
+        step("sent", "what", what, "status", r.getSendStatus(), "msgId", r.getMsgId(), "offsetMsgId", r.getOffsetMsgId(),
+            "queueId", r.getMessageQueue() == null ? null : r.getMessageQueue().getQueueId(), "queueOffset", r.getQueueOffset(),
+            "broker", r.getMessageQueue() == null ? null : r.getMessageQueue().getBrokerName());
+    }
+
+    static void got(String who, MessageExt m) {
+        step("got", "who", who, "topic", m.getTopic(), "queueId", m.getQueueId(), "queueOffset", m.getQueueOffset(), "tags", m.getTags(),
+            "keys", m.getKeys(), "msgId", m.getMsgId(), "times", m.getReconsumeTimes(), "body", text(m.getBody()));
+    }
+
+    /** Waits for something to become true; says whether it did. */
+    static boolean await(String what, long ms, BooleanSupplier done) throws InterruptedException {
+        long end = System.currentTimeMillis() + ms;
+        while (!done.getAsBoolean() && System.currentTimeMillis() < end) {
+            Thread.sleep(20);
+        }
+        boolean reached = done.getAsBoolean();
+        step(reached ? "reached" : "missed", "what", what);
+        return reached;
+    }
+
+    /** Waits until the test writes a line to standard input. */
+    static void awaitLine() throws Exception {
+        System.in.read();
+    }
+}

@@ -1,0 +1,65 @@
+"""Our name server and brokers as child processes, with the same face as Apache's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.interop.apache import SMALL_STORE
+from tests.interop.places import await_route, free_port
+from tests.interop.process import Process
+
+READY = r"is ready: "
+
+
+class GantryCluster:
+    """``gantry nameserver`` and any number of ``gantry broker``, all on 127.0.0.1."""
+
+    kind = "GantryMQ"
+    version = ""
+    label = "GantryMQ"
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.name_servers = ""
+        self._running: list[Process] = []
+        self._count = 0
+
+    def start_name_server(self) -> Process:
+        port = free_port()
+        started = self.gantry("nameserver", "--listen-port", str(port), "--host", "127.0.0.1")
+        started.await_line(READY)
+        self.name_servers = f"127.0.0.1:{port}"
+        return started
+
+    def start_broker(
+        self, store: Path | None = None, *, name: str = "broker-a", name_servers: str | None = None, **conf: object
+    ) -> Process:
+        """A broker that is registered when this returns; ``conf`` goes into its broker.conf."""
+        settings = {
+            "brokerClusterName": "DefaultCluster", "brokerName": name, "brokerId": "0", "brokerIP1": "127.0.0.1",
+            "listenPort": str(free_port()), "namesrvAddr": name_servers or self.name_servers,
+            "storePathRootDir": str(store or self.directory / f"store-{name}"), **SMALL_STORE,
+            **{key: str(value) for key, value in conf.items()},
+        }  # fmt: skip
+        path = self.directory / f"{name}-{settings['listenPort']}.conf"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        started = self.gantry("broker", "-c", str(path))
+        started.await_line(READY)
+        for name_server in settings["namesrvAddr"].split(";"):
+            await_route(name_server, name)
+        return started
+
+    def gantry(self, *arguments: str) -> Process:
+        """Any ``gantry`` command as a process; it is stopped with the cluster."""
+        self._count += 1
+        command = [sys.executable, "-m", "gantrymq.cli.main", *arguments]
+        started = Process(f"gantry-{arguments[0]}-{self._count}", command, self.directory, {"COLUMNS": "200"})
+        self._running.append(started)
+        return started
+
+    def close(self) -> None:
+        """End everything at once: the stores of tests are thrown away, and an orderly stop of a JVM takes long."""
+        for process in reversed(self._running):
+            process.kill()
