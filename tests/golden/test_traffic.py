@@ -12,8 +12,17 @@ from gantrymq.message import flags, properties
 from gantrymq.protocol import lenient_json, stored_message
 from gantrymq.protocol.batch import split_batch
 from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.bodies.groups import GroupList
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
+from gantrymq.protocol.bodies.progress import (
+    ConsumerConnections,
+    ConsumerRunning,
+    ConsumeStats,
+    OffsetsByQueue,
+    ProducerConnections,
+    TopicStats,
+)
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 from gantrymq.protocol.bodies.topics import DataVersion, KVTable, TopicConfig, TopicList
@@ -36,18 +45,9 @@ WITHOUT_HEADER = {
 """Requests that carry no extension fields, or only those that hooks add."""
 
 GENERIC = {
-    RequestCode.GET_TOPIC_STATS_INFO,
-    RequestCode.GET_CONSUMER_CONNECTION_LIST,
-    RequestCode.GET_PRODUCER_CONNECTION_LIST,
-    RequestCode.DELETE_SUBSCRIPTIONGROUP,
-    RequestCode.GET_CONSUME_STATS,
-    RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
-    RequestCode.GET_CONSUMER_RUNNING_INFO,
     RequestCode.RECALL_MESSAGE,
 }
-"""Requests of mqadmin and of recall: no typed header yet, they are read as plain commands."""
+"""Recall: no typed header yet, they are read as plain commands."""
 
 HOOKS = {"ReqT"}
 """Extension fields that a hook of the client adds to any request (lite pull and pull consumers)."""
@@ -66,6 +66,7 @@ REQUEST_BODIES: dict[int, type[Body]] = {
     RequestCode.UNLOCK_BATCH_MQ: LockBatch,
     RequestCode.REGISTER_BROKER: RegisterBrokerBody,
     RequestCode.QUERY_DATA_VERSION: DataVersion,
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: OffsetsByQueue,
 }
 ANSWER_BODIES: dict[int, type[Body]] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: ConsumerIdList,
@@ -77,19 +78,16 @@ ANSWER_BODIES: dict[int, type[Body]] = {
     RequestCode.QUERY_DATA_VERSION: DataVersion,
     RequestCode.GET_BROKER_RUNTIME_INFO: KVTable,
     RequestCode.GET_TOPIC_CONFIG: TopicConfig,
+    RequestCode.GET_TOPIC_STATS_INFO: TopicStats,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: ConsumerConnections,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: ProducerConnections,
+    RequestCode.GET_CONSUME_STATS: ConsumeStats,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: OffsetsByQueue,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: GroupList,
+    RequestCode.GET_CONSUMER_RUNNING_INFO: ConsumerRunning,
 }
-OTHER_JSON_BODIES = {
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-    RequestCode.GET_TOPIC_STATS_INFO,
-    RequestCode.GET_CONSUMER_CONNECTION_LIST,
-    RequestCode.GET_PRODUCER_CONNECTION_LIST,
-    RequestCode.GET_CONSUME_STATS,
-    RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
-    RequestCode.GET_CONSUMER_RUNNING_INFO,
-}
-"""JSON bodies of mqadmin's requests: read by ``lenient_json``, not typed yet."""
+OTHER_JSON_BODIES = {RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP}
+"""Typed, but written with the fields of 5.x whatever was read."""
 
 RECORD_BODIES = {
     RequestCode.PULL_MESSAGE,

@@ -6,7 +6,7 @@ from typing import Final
 
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.headers import consumer, nameserver, pull, send, topics, transaction
+from gantrymq.protocol.headers import consumer, nameserver, pull, send, tools, topics, transaction
 
 REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.SEND_MESSAGE: send.SendMessageLong,
@@ -33,6 +33,18 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: topics.CreateTopic,
     RequestCode.DELETE_TOPIC_IN_BROKER: topics.TopicOnly,
     RequestCode.GET_TOPIC_CONFIG: topics.TopicOnly,
+    RequestCode.GET_TOPIC_STATS_INFO: topics.TopicOnly,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: topics.TopicOnly,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: tools.ConsumerGroupOnly,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: tools.ProducerGroupOnly,
+    RequestCode.GET_CONSUME_STATS: tools.GetConsumeStats,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: tools.ResetOffset,
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: tools.ResetOffset,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: topics.DeleteGroup,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: topics.GroupOnly,
+    RequestCode.GET_CONSUMER_RUNNING_INFO: tools.ClientOfGroup,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: tools.ResumeCheck,
+    RequestCode.QUERY_CONSUME_QUEUE: tools.QueryConsumeQueue,
     RequestCode.REGISTER_BROKER: nameserver.RegisterBroker,
     RequestCode.UNREGISTER_BROKER: nameserver.UnregisterBroker,
     RequestCode.QUERY_DATA_VERSION: nameserver.QueryDataVersion,

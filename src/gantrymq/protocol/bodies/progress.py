@@ -1,0 +1,162 @@
+"""How far queues and groups are, and who is connected: answers to tools.
+
+A table by queue has the queue as JSON for its keys (wire-protocol.md 3.1); :func:`queue_of` and :func:`key_of` turn
+one into the other.
+
+Source: TopicStatsTable, ConsumeStats, ConsumerConnection, ProducerConnection, ProducerTableInfo, ConsumerRunningInfo,
+ResetOffsetBody, QueryConsumeQueueResponseBody; wire-protocol.md 3.3 to 3.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import field
+
+from gantrymq.errors import RemoteProtocolError
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.bodies.heartbeat import SubscriptionData
+from gantrymq.protocol.numbers import Int, Long
+
+
+def queue_of(key: str) -> MessageQueue:
+    """The queue a key of a table by queue names. Raises RemoteProtocolError."""
+    try:
+        return msgspec.json.decode(key, type=MessageQueue)
+    except msgspec.MsgspecError as error:
+        raise RemoteProtocolError(f"malformed queue {key[:100]!r}: {error}") from error
+
+
+def key_of(queue: MessageQueue) -> str:
+    """The key for a queue."""
+    return msgspec.json.encode(queue, order="sorted").decode()
+
+
+class TopicOffset(Body, frozen=True, kw_only=True):
+    """What a queue holds."""
+
+    min_offset: Long = 0
+    max_offset: Long = 0
+    last_update_timestamp: Long = 0
+    """When its last message was stored, ms since 1970; 0: never."""
+
+
+class TopicStats(Body, frozen=True, kw_only=True):
+    """Answer to GET_TOPIC_STATS_INFO."""
+
+    offset_table: dict[str, TopicOffset] = field(default_factory=dict)
+    topic_put_tps: float | None = None
+    """5.x."""
+
+    def by_queue(self) -> dict[MessageQueue, TopicOffset]:
+        return {queue_of(key): value for key, value in self.offset_table.items()}
+
+
+class QueueProgress(Body, frozen=True, kw_only=True):
+    """How far a group is in a queue."""
+
+    broker_offset: Long = 0
+    """One behind the last message."""
+    consumer_offset: Long = 0
+    last_timestamp: Long = 0
+    """When the last message that was done was stored, ms since 1970; 0: unknown."""
+    pull_offset: Long | None = None
+    """How far it has been pulled (5.x)."""
+
+
+class ConsumeStats(Body, frozen=True, kw_only=True):
+    """Answer to GET_CONSUME_STATS."""
+
+    offset_table: dict[str, QueueProgress] = field(default_factory=dict)
+    consume_tps: float = 0.0
+
+    def by_queue(self) -> dict[MessageQueue, QueueProgress]:
+        return {queue_of(key): value for key, value in self.offset_table.items()}
+
+
+class ClientConnection(Body, frozen=True, kw_only=True):
+    """One client of a group."""
+
+    client_id: str
+    client_addr: str
+    language: str | None = None
+    version: Int = 0
+
+
+class ConsumerConnections(Body, frozen=True, kw_only=True):
+    """Answer to GET_CONSUMER_CONNECTION_LIST."""
+
+    connection_set: list[ClientConnection] = field(default_factory=list)
+    subscription_table: dict[str, SubscriptionData] = field(default_factory=dict)
+    consume_type: str | None = None
+    message_model: str | None = None
+    consume_from_where: str | None = None
+
+
+class ProducerConnections(Body, frozen=True, kw_only=True):
+    """Answer to GET_PRODUCER_CONNECTION_LIST."""
+
+    connection_set: list[ClientConnection] = field(default_factory=list)
+
+
+class LiveProducer(Body, frozen=True, kw_only=True):
+    """One client of a producer group."""
+
+    client_id: str
+    remote_ip: str = field(name="remoteIP", default="")
+    language: str | None = None
+    version: Int = 0
+    last_update_timestamp: Long = 0
+    """ms since 1970"""
+
+
+class ProducerTable(Body, frozen=True, kw_only=True):
+    """Answer to GET_ALL_PRODUCER_INFO: clients by producer group."""
+
+    data: dict[str, list[LiveProducer]] = field(default_factory=dict)
+
+
+class OffsetsByQueue(Body, frozen=True, kw_only=True):
+    """Answer to INVOKE_BROKER_TO_RESET_OFFSET: where every queue is now."""
+
+    offset_table: dict[str, Long] = field(default_factory=dict)
+
+    def by_queue(self) -> dict[MessageQueue, int]:
+        return {queue_of(key): value for key, value in self.offset_table.items()}
+
+
+class ConsumerRunning(Body, frozen=True, kw_only=True):
+    """Answer to GET_CONSUMER_RUNNING_INFO, as the client itself wrote it. Clients of different kinds fill different
+    parts, so the parts are shown as they come.
+    """
+
+    properties: dict[str, str] = field(default_factory=dict)
+    subscription_set: list[SubscriptionData] = field(default_factory=list)
+    mq_table: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By queue."""
+    mq_pop_table: dict[str, dict[str, Any]] | None = None
+    """5.x."""
+    status_table: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By topic."""
+    user_consumer_info: dict[str, str] | None = None
+    """5.x."""
+    jstack: str | None = None
+
+
+class ConsumeQueueEntry(Body, frozen=True, kw_only=True):
+    """One entry of a consume queue."""
+
+    physic_offset: Long
+    """Log offset of the record."""
+    physic_size: Int = 0
+    tags_code: Long = 0
+
+
+class ConsumeQueueEntries(Body, frozen=True, kw_only=True):
+    """Answer to QUERY_CONSUME_QUEUE."""
+
+    queue_data: list[ConsumeQueueEntry] = field(default_factory=list)
+    min_queue_index: Long = 0
+    max_queue_index: Long = 0

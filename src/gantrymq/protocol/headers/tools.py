@@ -1,0 +1,77 @@
+"""What tools ask brokers about groups, clients and progress. Source: wire-protocol.md 2.3.3, 2.3.4."""
+
+from __future__ import annotations
+
+from gantrymq.protocol.command import Header
+from gantrymq.protocol.numbers import Int, Long
+
+
+class ConsumerGroupOnly(Header, frozen=True, kw_only=True):
+    """GET_CONSUMER_CONNECTION_LIST; answered with a ConsumerConnections body."""
+
+    consumer_group: str
+
+
+class ProducerGroupOnly(Header, frozen=True, kw_only=True):
+    """GET_PRODUCER_CONNECTION_LIST; answered with a ProducerConnections body."""
+
+    producer_group: str
+
+
+class GetConsumeStats(Header, frozen=True, kw_only=True):
+    """GET_CONSUME_STATS; answered with a ConsumeStats body."""
+
+    consumer_group: str
+    topic: str | None = None
+    """Absent or empty: every topic the group has offsets on."""
+    topic_list: str | None = None
+    """5.x: several topics, separated by ``;``."""
+
+
+class ResetOffset(Header, frozen=True, kw_only=True):
+    """INVOKE_BROKER_TO_RESET_OFFSET (222) and RESET_CONSUMER_CLIENT_OFFSET (220)."""
+
+    topic: str
+    group: str
+    timestamp: Long
+    """ms since 1970; -1: the end of every queue."""
+    is_force: bool
+    """False: only backwards."""
+    queue_id: Int | None = None
+    """5.x; -1 or absent: every queue."""
+    offset: Long | None = None
+    """5.x, with ``queue_id``; -1 or absent: by ``timestamp``."""
+
+
+class ClientOfGroup(Header, frozen=True, kw_only=True):
+    """GET_CONSUMER_RUNNING_INFO, handed on to the client; answered with a ConsumerRunning body."""
+
+    consumer_group: str
+    client_id: str
+    jstack_enable: bool | None = None
+
+
+class ResumeCheck(Header, frozen=True, kw_only=True):
+    """RESUME_CHECK_HALF_MESSAGE: check a parked half message again."""
+
+    msg_id: str
+    """Offset message id of the parked copy."""
+    topic: str | None = None
+
+
+class QueryConsumeQueue(Header, frozen=True, kw_only=True):
+    """QUERY_CONSUME_QUEUE: the entries of a queue; answered with a ConsumeQueueEntries body."""
+
+    topic: str
+    queue_id: Int
+    index: Long
+    """Queue offset of the first entry."""
+    count: Int
+    consumer_group: str | None = None
+
+
+class BrokerConfigAnswer(Header, frozen=True, kw_only=True):
+    """Answer to GET_BROKER_CONFIG; the body is text, ``key=value`` on every line."""
+
+    version: str | None = None
+    """A DataVersion as JSON."""
