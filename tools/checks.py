@@ -57,7 +57,11 @@ def layers(_: list[str]) -> bool:
 
 
 def tests(arguments: list[str]) -> bool:
-    return run(BIN / "python", "-m", "pytest", "--durations=10", *arguments)
+    return run(BIN / "python", "-m", "pytest", "--durations=10", "-m", "not interop", *arguments)
+
+
+def interop(arguments: list[str]) -> bool:
+    return run(BIN / "python", "-m", "pytest", "--durations=10", "-rs", "-m", "interop", "tests/interop", *arguments)
 
 
 def demo(_: list[str]) -> bool:
@@ -69,6 +73,7 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "types": types,
     "layers": layers,
     "tests": tests,
+    "interop": interop,
     "demo": demo,
 }
 

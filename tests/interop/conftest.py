@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.interop import jars
 from tests.interop.apache import ApacheCluster, JavaClient
+from tests.interop.compatibility import Outcome, Result, known
 from tests.interop.ours import GantryCluster
 
 HERE = Path(__file__).parent
@@ -16,11 +17,54 @@ QUICK = {"transactionTimeOut": "2000", "transactionCheckInterval": "1000", "flus
 """Checks come soon, so that tests need not wait. What differs by server is in the fixtures."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+RESULTS = pytest.StashKey[list[Result]]()
+PARTIAL = pytest.StashKey[bool]()
+LAST = "test_compatibility.py"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash.setdefault(RESULTS, [])
+    config.stash.setdefault(PARTIAL, False)
+    ours = [item for item in items if HERE in item.path.parents]
+    for item in ours:
+        item.add_marker(pytest.mark.interop)
+        item.add_marker(pytest.mark.timeout(600))
+        for mark in item.iter_markers("feature"):
+            for row in mark.args:
+                assert known(row), f"{item.nodeid}: no row {row!r} in tests/interop/features.py"
+    last = [item for item in ours if item.path.name == LAST]
+    items[:] = [item for item in items if item not in last] + last
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.interop)
-            item.add_marker(pytest.mark.timeout(600))
+            item.config.stash[PARTIAL] = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write down what a test with the mark ``feature`` has shown."""
+    report = yield
+    if report.when == "call" or (report.when == "setup" and not report.passed):
+        for mark in item.iter_markers("feature"):
+            good = Outcome.REFUSED if mark.kwargs.get("refused") else Outcome.WORKS
+            outcome = good if report.passed else Outcome.SKIPPED if report.skipped else Outcome.FAILED
+            column = mark.kwargs.get("column") or _column(item)
+            item.config.stash[RESULTS] += [Result(row, column, outcome, item.path.name) for row in mark.args]
+    return report
+
+
+def _column(item: pytest.Item) -> str:
+    """Client and server as the fixtures say."""
+    used = getattr(item, "funcargs", {})
+    server = next(
+        (used[name].label for name in ("server", "apache", "apache_5", "apache_4", "gantry") if name in used), ""
+    )
+    client = f"Java {used['java_client'].version}" if "java_client" in used else "GantryMQ"
+    return f"{client} on {server}"
 
 
 @pytest.fixture(scope="session")

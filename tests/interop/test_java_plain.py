@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.interop.apache import ApacheCluster, JavaClient
 from tests.interop.ours import GantryCluster
 
@@ -16,6 +18,7 @@ def _round(client: JavaClient, cluster: GantryCluster | ApacheCluster) -> None:
     assert sorted(step["body"] for step in driver.steps("got")) == sorted(f"body {i}" for i in range(COUNT))
 
 
+@pytest.mark.feature("send: sync, async, one-way", "push: concurrent")
 def test_java_client_on_ours(java_client: JavaClient, gantry: GantryCluster) -> None:
     _round(java_client, gantry)
 

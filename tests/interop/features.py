@@ -1,0 +1,128 @@
+"""Everything that ought to work with official software, as the rows and columns of docs/compatibility.md.
+
+A test says which row it shows with ``@pytest.mark.feature("row")``; its column follows from its fixtures, or is given
+as ``column=``. A row that no test shows appears as "not yet", so nothing can be left out silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+JAVA_4, JAVA_5 = "Java 4.9.8 on GantryMQ", "Java 5.5.0 on GantryMQ"
+OURS, APACHE_4, APACHE_5 = "GantryMQ on GantryMQ", "GantryMQ on Apache 4.9.7", "GantryMQ on Apache 5.5.0"
+NOT_IN_4 = "not in RocketMQ 4"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table."""
+
+    title: str
+    intro: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    apart: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(row, column) to why there is nothing to show."""
+
+
+def _apart(rows: tuple[str, ...], columns: tuple[str, ...], why: str) -> dict[tuple[str, str], str]:
+    return {(row, column): why for row in rows for column in columns}
+
+
+CLIENTS = Section(
+    "Clients",
+    "The official Java clients on our server; our client on Apache's servers and on ours.",
+    (JAVA_4, JAVA_5, OURS, APACHE_4, APACHE_5),
+    (
+        "send: sync, async, one-way",
+        "send: ordered",
+        "send: batch",
+        "send: delay level",
+        "send: timer",
+        "send: recall",
+        "send: compressed",
+        "send: request-reply",
+        "send: too big is refused",
+        "transaction: commit",
+        "transaction: rollback",
+        "transaction: unknown, then check",
+        "transaction: producer killed, sibling checked",
+        "push: concurrent",
+        "push: orderly",
+        "push: broadcast",
+        "push: retry and dead letter",
+        "push: POP",
+        "push: offset reset",
+        "push: rebalance",
+        "filter: tags",
+        "filter: SQL92",
+        "pull: lite pull, seek",
+        "pull: pull consumer",
+        "query: id, key, unique key",
+        "message trace",
+        "namespace",
+        "binary headers",
+        "fast port",
+        "mixed group",
+    ),
+    {
+        **_apart(("send: timer", "send: recall", "push: POP"), (JAVA_4, APACHE_4), NOT_IN_4),
+        **_apart(("push: POP",), (OURS, APACHE_5), "our client has no POP mode"),
+        **_apart(("binary headers", "fast port"), (OURS, APACHE_4, APACHE_5), "our client speaks JSON headers"),
+        **_apart(("mixed group",), (JAVA_4, JAVA_5), "see the columns of our client"),
+    },
+)
+
+COMMANDS = Section(
+    "mqadmin",
+    "Each command of both versions on our broker, its output compared with Apache's broker in the same state.",
+    ("mqadmin 4.9.7", "mqadmin 5.5.0"),
+    (
+        "topicList", "updateTopic", "deleteTopic", "topicRoute", "topicStatus", "topicClusterList", "clusterList",
+        "brokerStatus", "statsAll", "queryMsgById", "queryMsgByKey", "queryMsgByUniqueKey", "queryMsgByOffset",
+        "printMsg", "consumerProgress", "consumerStatus", "consumerConnection", "producerConnection", "producer",
+        "updateSubGroup", "deleteSubGroup", "resetOffsetByTime", "getBrokerConfig", "updateBrokerConfig",
+        "sendMessage", "consumeMessage", "checkMsgSendRT",
+    ),
+)  # fmt: skip
+
+SWAP = Section(
+    "Store directories",
+    "One broker writes, the other opens the same directory and goes on.",
+    ("ours to Apache 5.5.0", "ours to Apache 4.9.7", "Apache 5.5.0 to ours", "Apache 4.9.7 to ours"),
+    (
+        "messages and queries",
+        "open and ended transactions",
+        "consumer offsets",
+        "delayed messages",
+        "timer messages",
+        "popped messages",
+        "after SIGKILL",
+        "there and back",
+    ),
+    _apart(("timer messages", "popped messages"), ("ours to Apache 4.9.7", "Apache 4.9.7 to ours"), NOT_IN_4),
+)
+
+MIXED = Section(
+    "Mixed clusters",
+    "An Apache broker and ours behind one name server.",
+    ("name server Apache 5.5.0", "name server Apache 4.9.7", "name server GantryMQ"),
+    ("Java client over both", "our client over both", "transactions over both", "Spark source over both"),
+)
+
+SPARK = Section(
+    "Spark",
+    "The data source and the pipelines on Apache's servers.",
+    ("Apache 4.9.7", "Apache 5.5.0"),
+    ("batch source", "streaming source", "pipeline order-paid", "pipeline reconcile"),
+)
+
+CLI = Section(
+    "gantry commands",
+    "Our command line on Apache's servers and on ours.",
+    ("on GantryMQ", "on Apache 4.9.7", "on Apache 5.5.0"),
+    ("topic", "group", "message", "consumer", "cluster", "transactions"),
+)
+
+SECTIONS = (CLIENTS, COMMANDS, SWAP, MIXED, SPARK, CLI)
