@@ -36,6 +36,7 @@ USAGE = """usage: python3 run.py COMMAND [arguments]
   test [stage ...]                                 every check, as CI runs them; a pytest argument after --
   gantry ...                                       any other command of gantry
   bench ...                                        messages a second and latencies on this machine; --help says more
+  bench apache ...                                 the same side by side with Apache's broker; needs a JDK and Maven
   lock                                             (maintainers, needs uv) write requirements.lock anew
 """
 

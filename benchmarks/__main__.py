@@ -1,7 +1,8 @@
 """``python -m benchmarks``: messages per second and latencies, for both flush modes, with a ratio to a bare peer.
 
 The machine decides absolute figures, so every row also says how it compares with the same client against a process
-that answers at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run.
+that answers at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run. ``python -m benchmarks
+apache`` compares with Apache's broker instead.
 """
 
 from __future__ import annotations
@@ -230,6 +231,10 @@ def spark_source(quick: bool) -> object:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["apache"]:
+        from benchmarks import side_by_side
+
+        sys.exit(side_by_side.main(sys.argv[2:]))
     arguments = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     arguments.add_argument("--quick", action="store_true", help="a tenth of the messages; figures are rough")
     arguments.add_argument("--no-spark", action="store_true", help="leave the Spark source out")

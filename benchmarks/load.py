@@ -65,7 +65,7 @@ async def plain_send(name_server: str, topic: str, body_bytes: int, width: int, 
         return await _in_flight(total, width, lambda _: producer.send(Message(topic, body)))
 
 
-class _Commit:
+class Commit:
     """Commits everything; the local transaction is free, so that only messaging is measured."""
 
     async def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
@@ -77,7 +77,7 @@ class _Commit:
 
 async def transaction(name_server: str, topic: str, body_bytes: int, width: int, total: int) -> Rate:
     body = b"x" * body_bytes
-    async with TransactionProducer("bench-tx", name_servers=name_server, listener=_Commit()) as producer:
+    async with TransactionProducer("bench-tx", name_servers=name_server, listener=Commit()) as producer:
         await producer.send_in_transaction(Message(topic, body))
         return await _in_flight(total, width, lambda _: producer.send_in_transaction(Message(topic, body)))
 

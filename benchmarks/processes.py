@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.nameserver import GetRoute
 
-START_LIMIT_S = 30.0
+START_LIMIT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Running:
         """Resident memory now, in MiB."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def anonymous_mb(self) -> float:
+        """The part of it that is not backed by files, in MiB: what mapped files add is the page cache's."""
+        found = re.search(r"RssAnon:\s*(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
+        return int(found[1]) / 1024 if found else 0.0
 
     def cpu_s(self) -> float:
         """Processor seconds used so far by all its threads."""
@@ -74,7 +80,7 @@ def _process(command: list[str], name_port: int, broker_port: int, log: Path) ->
     try:
         for port in (name_port, broker_port):
             _wait_for(port, process, started, log)
-        _wait_for_route(name_port, process, started, log)
+        await_route(name_port, process, started, log)
         yield Running(f"127.0.0.1:{name_port}", process.pid, time.monotonic() - started)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -93,13 +99,16 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], started: float, log: 
         _pause(process, started, log)
 
 
-def _wait_for_route(port: int, process: subprocess.Popen[bytes], started: float, log: Path) -> None:
-    """Until the name server knows the broker: only then can a client send."""
+def await_route(
+    port: int, process: subprocess.Popen[bytes], started: float, log: Path, expect: bytes | None = b'"code":0'
+) -> None:
+    """Until the name server knows the broker: only then can a client send. ``expect`` None: until it answers at all."""
     question = encode_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, 1, GetRoute(topic=AUTO_CREATE))
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as peer:
             peer.sendall(question)
-            if b'"code":0' in peer.recv(65536):
+            answer = peer.recv(65536)
+            if answer and (expect is None or expect in answer):
                 return
         _pause(process, started, log)
 

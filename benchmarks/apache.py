@@ -1,0 +1,198 @@
+"""Apache's programs as child processes: its jars by Maven, its broker and name server, its benchmark clients."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from benchmarks.processes import Running, await_route, free_port
+
+VERSION = "5.5.0"
+MODULES = ("namesrv", "broker", "example")
+OLDEST_JAVA = 11
+JAVA_OPENS = [
+    f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch", "java.lang", "java.util")
+]
+BROKER_HEAP = ["-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g"]
+"""Apache's own start script gives its broker 8 GiB; so much less is in its favour where memory is compared."""
+CLIENT_HEAP = ["-Xms256m", "-Xmx512m"]
+SECONDS_PER_LINE = 10
+"""Apache's benchmark programs say what they measured this often."""
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>benchmarks</groupId><artifactId>benchmarks</artifactId><version>1</version><dependencies>{}</dependencies>
+</project>"""
+_DEPENDENCY = (
+    "<dependency><groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-{}</artifactId>"
+    f"<version>{VERSION}</version></dependency>"
+)
+
+
+class NotPossible(Exception):
+    """Something the comparison needs is not on this machine; the text says what to do."""
+
+
+def check_tools() -> None:
+    """Raise NotPossible when there is no JDK or no Maven."""
+    for tool, package in (("java", f"a JDK, version {OLDEST_JAVA} or later"), ("mvn", "Apache Maven")):
+        if shutil.which(tool) is None:
+            raise NotPossible(f"{tool!r} is not on the PATH; install {package}, then call again")
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    if found is None or int(found[1]) < OLDEST_JAVA:
+        first = said.splitlines()[0] if said else "nothing"
+        raise NotPossible(f"a JDK of version {OLDEST_JAVA} or later is needed; 'java -version' says: {first}")
+
+
+def jars(cache: Path) -> Path:
+    """The directory with Apache's jars, fetched by Maven on the first call. Raises NotPossible with Maven's words."""
+    target = cache / f"benchmark-{VERSION}"
+    if (target / "complete").exists():
+        return target
+    target.mkdir(parents=True, exist_ok=True)
+    pom = target / "pom.xml"
+    pom.write_text(_POM.format("".join(_DEPENDENCY.format(module) for module in MODULES)))
+    ElementTree.parse(pom)
+    command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    done = subprocess.run([*command, f"-DoutputDirectory={target}"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotPossible(f"Maven could not fetch Apache's jars:\n{(done.stdout + done.stderr)[-1500:]}")
+    (target / "complete").touch()
+    return target
+
+
+def _java(lib: Path, options: Sequence[str], *program: str) -> list[str]:
+    return ["java", *options, *JAVA_OPENS, "-cp", f"{lib}/*", *program]
+
+
+@contextlib.contextmanager
+def child(command: Sequence[str], log: Path, home: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, its output in ``log``; it is gone when the block ends, however it ends."""
+    environment = dict(os.environ)
+    environment.pop("NAMESRV_ADDR", None)
+    if home is not None:
+        environment["ROCKETMQ_HOME"] = str(home)
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def broker_conf(directory: Path, flush: str, name_server: str, port: int) -> Path:
+    """The same settings for both brokers; everything else has its default."""
+    settings = {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "broker-a",
+        "brokerId": 0,
+        "brokerIP1": "127.0.0.1",
+        "listenPort": port,
+        "namesrvAddr": name_server,
+        "storePathRootDir": directory / "store",
+        "storePathCommitLog": directory / "store" / "commitlog",
+        "flushDiskType": f"{flush.upper()}_FLUSH",
+        "autoCreateTopicEnable": "true",
+    }
+    path = directory / "broker.conf"
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
+
+
+@contextlib.contextmanager
+def broker(lib: Path, directory: Path, flush: str) -> Iterator[Running]:
+    """Apache's name server and broker, each a JVM; ``Running`` tells of the broker alone."""
+    directory.mkdir(parents=True)
+    home = directory / "home"
+    home.mkdir()
+    log = directory / "output.log"
+    name_port, broker_port = free_port(), free_port()
+    name_conf = directory / "namesrv.conf"
+    name_conf.write_text(f"listenPort={name_port}\n")
+    own = [f"-Duser.home={home}"]
+    start = "org.apache.rocketmq.namesrv.NamesrvStartup"
+    with child(_java(lib, ["-Xmx256m", *own], start, "-c", str(name_conf)), log, home) as name_server:
+        await_route(name_port, name_server, time.monotonic(), log, expect=None)
+        conf = broker_conf(directory, flush, f"127.0.0.1:{name_port}", broker_port)
+        started = time.monotonic()
+        start = "org.apache.rocketmq.broker.BrokerStartup"
+        with child(_java(lib, [*BROKER_HEAP, *own], start, "-c", str(conf)), log, home) as process:
+            await_route(name_port, process, started, log)
+            yield Running(f"127.0.0.1:{name_port}", process.pid, time.monotonic() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a benchmark program said about its last ten seconds, and the broker's CPU seconds by then."""
+
+    per_second: float
+    average_ms: float
+    max_ms: float
+    failed: int
+    at: float
+    broker_cpu_s: float
+
+
+_PROGRAMS = {"plain": "Producer", "transaction": "TransactionProducer", "consume": "Consumer"}
+_FORMS = {
+    "plain": re.compile(
+        r"Send TPS:\s*(\d+).*?Max RT\(ms\):\s*(\d+).*?(?:Average|AVG) RT\(ms\):\s*([\d.]+|NaN)"
+        r".*?Send Failed:\s*(\d+)(?:.*?Response Failed:\s*(\d+))?"
+    ),
+    "consume": re.compile(
+        r" TPS:\s*(\d+) FAIL:\s*(\d+).*?AVG\(S2C\) RT\(ms\):\s*([\d.]+|NaN).*?MAX\(S2C\) RT\(ms\):\s*(\d+)"
+    ),
+}
+
+
+def parse(kind: str, text: str) -> tuple[float, float, float, int] | None:
+    """(per second, average ms, max ms, failed) of a line; None when it is another one."""
+    found = _FORMS["consume" if kind == "consume" else "plain"].search(text)
+    if found is None:
+        return None
+    if kind == "consume":
+        return float(found[1]), float(found[3]), float(found[4]), int(found[2])
+    return float(found[1]), float(found[3]), float(found[2]), int(found[4]) + int(found[5] or 0)
+
+
+@contextlib.contextmanager
+def client(
+    lib: Path, kind: str, running: Running, topic: str, size: int, threads: int, directory: Path, *, json: bool
+) -> Iterator[Path]:
+    """A benchmark program at work; the file it writes to."""
+    program = ["org.apache.rocketmq.example.benchmark." + _PROGRAMS[kind], "-n", running.name_server, "-t", topic]
+    program += ["-w", str(threads)] + (["-s", str(size)] if kind != "consume" else [])
+    if json:
+        program.insert(0, str(Path(__file__).parent / "java" / "JsonHeaders.java"))
+    output = directory / f"client-{time.monotonic_ns()}.log"
+    options = [*CLIENT_HEAP, f"-Duser.home={directory}", "-Drocketmq.serialize.type=ROCKETMQ"]
+    with child(_java(lib, options, *program), output, directory):
+        yield output
+
+
+def follow(kind: str, output: Path, running: Running, lines: int) -> list[Line]:
+    """The next ``lines`` reports of a program, as they come. Raises NotPossible when they do not."""
+    found: list[Line] = []
+    deadline = time.monotonic() + SECONDS_PER_LINE * lines + 60
+    while len(found) < lines:
+        reported = [parsed for text in output.read_text().splitlines() if (parsed := parse(kind, text)) is not None]
+        for report in reported[len(found) :]:
+            found.append(Line(*report, time.monotonic(), running.cpu_s()))
+        if time.monotonic() > deadline:
+            raise NotPossible(f"the benchmark program reported nothing:\n{output.read_text()[-1500:]}")
+        time.sleep(0.02)
+    return found

@@ -1,0 +1,372 @@
+"""``python -m benchmarks apache``: Apache's broker and ours under the same load, in turns, as ratios.
+
+The load is Apache's own benchmark programs (with binary headers, as they are, and with JSON headers) and our client.
+Both brokers run all the time with the same settings; a row is measured on one and then on the other, as often as there
+are turns, and its figures are the medians. Each pair of flush mode and body size begins with empty stores, and with a
+turn that is not counted: a JVM compiles what is hot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import apache, load, processes
+from benchmarks.apache import SECONDS_PER_LINE, NotPossible
+from benchmarks.processes import Running
+from gantrymq.aio import Admin, Message, Producer, TransactionProducer
+from gantrymq.errors import GantryError
+
+NARROWEST = 170
+"""Columns the table needs."""
+console = Console()
+if console.width < NARROWEST:
+    console.width = NARROWEST
+TOPIC_QUEUES = 8
+GOALS = {"plain": 1.5, "transaction": 2.0, "consume": 1.0}
+"""How many times Apache's messages per second we want, by kind."""
+CPU_GOAL = 0.6
+SIZE_GOAL = 0.1
+"""Goals for CPU per message, and for memory and start-up time, as parts of Apache's."""
+OWN_WARM_UP_S = 1.5
+OWN_SHARE = 0.3
+"""Our client needs no time to compile: so much of a turn of Apache's programs is enough for it."""
+WARM_UP_THREADS = 32
+NAMES = ("Apache", "GantryMQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the result: which client does what, how."""
+
+    client: str
+    """``java`` (binary headers), ``json`` (the same with JSON headers), ``ours``."""
+    kind: str
+    flush: str
+    size: int
+    threads: int
+
+    def words(self) -> set[str]:
+        core = {"core"} if self in CORE else set()
+        return {self.client, self.kind, self.flush, str(self.size), f"{self.threads}t"} | core
+
+    def __str__(self) -> str:
+        return f"{self.client} {self.kind} {self.flush} {self.size} B, {self.threads} threads"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One turn of a row on one broker."""
+
+    per_second: float
+    average_ms: float
+    max_ms: float
+    broker_cpu_us: float
+    """Processor time of the broker per message, microseconds."""
+    failed: int
+
+
+def all_rows() -> list[Row]:
+    rows = []
+    for flush in ("async", "sync"):
+        for size in (128, 2048):
+            for client in ("java", "json", "ours"):
+                for kind in ("plain", "transaction"):
+                    for threads in (1, 32, 64) if client != "json" else (32,):
+                        rows.append(Row(client, kind, flush, size, threads))
+            rows.append(Row("java", "consume", flush, size, 32))
+    return rows
+
+
+CORE = {
+    *(Row("java", "plain", "async", 128, threads) for threads in (1, 32, 64)),
+    *(Row("java", "plain", "sync", 128, threads) for threads in (32, 64)),
+    *(Row("java", "transaction", flush, 2048, 32) for flush in ("async", "sync")),
+    Row("json", "plain", "async", 128, 32),
+    Row("json", "transaction", "async", 2048, 32),
+    Row("java", "consume", "async", 128, 32),
+    Row("ours", "plain", "async", 128, 64),
+    Row("ours", "transaction", "async", 2048, 32),
+}
+"""What ``--only core`` measures."""
+
+
+def chosen_rows(only: list[str]) -> list[Row]:
+    """The rows of which some text of ``only`` names all words; all rows for an empty list."""
+    rows = all_rows()
+    known = set().union(*(row.words() for row in rows))
+    for text in only:
+        for word in text.split():
+            if word not in known:
+                raise NotPossible(f"--only: {word!r} names nothing; the words are {', '.join(sorted(known))}")
+    return [row for row in rows if not only or any(set(text.split()) <= row.words() for text in only)]
+
+
+@contextlib.contextmanager
+def gantry(directory: Path, flush: str) -> Iterator[Running]:
+    """Our name server and broker, each a process; ``Running`` tells of the broker alone."""
+    directory.mkdir(parents=True)
+    log = directory / "output.log"
+    command = [sys.executable, "-m", "gantrymq.cli.main"]
+    name_port, broker_port = processes.free_port(), processes.free_port()
+    options = ["--listen-port", str(name_port), "--log-level", "warning"]
+    with apache.child([*command, "nameserver", *options], log) as name_server:
+        processes.await_route(name_port, name_server, time.monotonic(), log, expect=None)
+        conf = apache.broker_conf(directory, flush, f"127.0.0.1:{name_port}", broker_port)
+        started = time.monotonic()
+        with apache.child([*command, "broker", "-c", str(conf), "--log-level", "warning"], log) as process:
+            processes.await_route(name_port, process, started, log)
+            yield Running(f"127.0.0.1:{name_port}", process.pid, time.monotonic() - started)
+
+
+async def _make_topic(name_server: str, topic: str) -> None:
+    async with Admin(name_servers=name_server) as admin:
+        await admin.create_topic(topic, TOPIC_QUEUES)
+
+
+def turn(row: Row, running: Running, lib: Path, directory: Path, seconds: int) -> Figures:
+    """Measure one row on one broker."""
+    topic = f"{row.client}_{row.kind}_{row.size}_{row.threads}"
+    if row.client == "ours":
+        return uvloop.run(own_turn(row, running, topic, max(2.0, seconds * OWN_SHARE)))
+    lines = seconds // SECONDS_PER_LINE
+    # A producer feeds the consumer that is measured.
+    kinds = ("consume", "plain") if row.kind == "consume" else (row.kind,)
+    with contextlib.ExitStack() as stack:
+        before = running.cpu_s()
+        outputs = [
+            stack.enter_context(
+                apache.client(lib, kind, running, topic, row.size, row.threads, directory, json=row.client == "json")
+            )
+            for kind in kinds
+        ]
+        found = apache.follow(row.kind, outputs[0], running, lines)
+    last = found[-1]
+    if lines > 1:
+        elapsed, cpu = last.at - found[-2].at, last.broker_cpu_s - found[-2].broker_cpu_s
+    else:
+        elapsed, cpu = SECONDS_PER_LINE, last.broker_cpu_s - before
+    messages = max(1.0, elapsed * last.per_second)
+    return Figures(last.per_second, last.average_ms, last.max_ms, cpu / messages * 1e6, last.failed)
+
+
+async def own_turn(row: Row, running: Running, topic: str, seconds: float) -> Figures:
+    """The same by our client."""
+    body = b"x" * row.size
+    producer: Producer | TransactionProducer
+    if row.kind == "plain":
+        producer = Producer("bench-producer", name_servers=running.name_server)
+    else:
+        producer = TransactionProducer("bench-tx", name_servers=running.name_server, listener=load.Commit())
+    async with producer:
+        send: Callable[[Message], Awaitable[object]] = (
+            producer.send_in_transaction if isinstance(producer, TransactionProducer) else producer.send
+        )
+        taken, failed, elapsed, cpu = await _for_some_time(lambda: send(Message(topic, body)), row, running, seconds)
+    count = max(1, len(taken))
+    average = sum(taken) / count * 1000
+    return Figures(count / elapsed, average, max(taken, default=0.0) * 1000, cpu / count * 1e6, failed)
+
+
+async def _for_some_time(
+    operation: Callable[[], Awaitable[object]], row: Row, running: Running, seconds: float
+) -> tuple[list[float], int, float, float]:
+    """(seconds each one took, failures, seconds in all, CPU seconds of the broker) after a warm-up."""
+    clock = time.perf_counter
+    taken: list[float] = []
+    failed = 0
+    end = clock() + OWN_WARM_UP_S + seconds
+
+    async def worker() -> None:
+        nonlocal failed
+        while (begun := clock()) < end:
+            try:
+                await operation()
+                taken.append(clock() - begun)
+            except GantryError:
+                failed += 1
+
+    workers = [asyncio.create_task(worker()) for _ in range(row.threads)]
+    await asyncio.sleep(OWN_WARM_UP_S)
+    taken.clear()
+    started, cpu = clock(), running.cpu_s()
+    await asyncio.gather(*workers)
+    return taken, failed, clock() - started, running.cpu_s() - cpu
+
+
+def compare(rows: list[Row], lib: Path, scratch: Path, seconds: int, turns: int, save: Callable[[], None],
+            report: dict[str, Any]) -> None:  # fmt: skip
+    """Measure ``rows`` into ``report``, calling ``save`` whenever something was added."""
+    groups: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.flush, row.size), []).append(row)
+    begun, done = time.monotonic(), 0
+    for (flush, size), members in groups.items():
+        directory = scratch / f"{flush}-{size}"
+        with contextlib.ExitStack() as stack:
+            started = {
+                "Apache": stack.enter_context(apache.broker(lib, directory / "apache", flush)),
+                "GantryMQ": stack.enter_context(gantry(directory / "gantry", flush)),
+            }
+            sizes = {name: size_of(running) for name, running in started.items()}
+            console.print(f"[bold]{flush.upper()}_FLUSH, {size} B[/]: both brokers are up")
+            topics = {f"{row.client}_{row.kind}_{row.size}_{row.threads}" for row in members} | {"warm_up"}
+            for running in started.values():
+                for topic in sorted(topics):
+                    uvloop.run(_make_topic(running.name_server, topic))
+            warm_up(members, started, lib, directory, seconds)
+            for row in members:
+                measured: dict[str, list[Figures]] = {name: [] for name in NAMES}
+                for number in range(turns):
+                    # Whoever was last is first: what the machine does in the meantime shall hit both.
+                    for name in NAMES if number % 2 == 0 else NAMES[::-1]:
+                        measured[name].append(turn(row, started[name], lib, directory, seconds))
+                done += 1
+                report["rows"].append({**asdict(row), **{n: [asdict(f) for f in fs] for n, fs in measured.items()}})
+                save()
+                tell(row, measured, done, len(rows), begun)
+            report["processes"].append(
+                {"flush": flush, "bytes": size, **{n: sizes[n] | _after(r) for n, r in started.items()}}
+            )
+            save()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def warm_up(rows: list[Row], started: dict[str, Running], lib: Path, directory: Path, seconds: int) -> None:
+    """A turn of every kind that is not counted."""
+    for kind in sorted({row.kind for row in rows} - {"consume"}) or ["plain"]:
+        for running in started.values():
+            row = Row("java", kind, rows[0].flush, rows[0].size, WARM_UP_THREADS)
+            with apache.client(lib, kind, running, "warm_up", row.size, row.threads, directory, json=False) as output:
+                apache.follow(kind, output, running, max(1, seconds // SECONDS_PER_LINE - 1))
+    console.print("  warmed up")
+
+
+def size_of(running: Running) -> dict[str, float]:
+    time.sleep(2)  # what a start leaves to be done in the background
+    return {"start_s": running.start_s, "rss_mb": running.rss_mb(), "anonymous_mb": running.anonymous_mb()}
+
+
+def _after(running: Running) -> dict[str, float]:
+    return {"rss_mb_after": running.rss_mb(), "anonymous_mb_after": running.anonymous_mb()}
+
+
+def tell(row: Row, measured: dict[str, list[Figures]], done: int, rows: int, begun: float) -> None:
+    """Progress: this row, and how long the others will take."""
+    left = (time.monotonic() - begun) / done * (rows - done) / 60
+    rates = ", ".join(f"{name} {middle(figures, 'per_second'):,.0f}/s" for name, figures in measured.items())
+    console.print(f"  {done}/{rows} {row}: {rates}; about {left:.0f} min left")
+
+
+def middle(figures: Iterable[Figures | dict[str, float]], field: str) -> float:
+    return statistics.median(
+        figure[field] if isinstance(figure, dict) else getattr(figure, field) for figure in figures
+    )
+
+
+def ratio(ours: float, theirs: float) -> float:
+    return ours / theirs if theirs else 0.0
+
+
+def show(report: dict[str, Any]) -> None:
+    """The rows and the processes as tables; what misses its goal is marked."""
+    table = Table(title="GantryMQ and Apache 5.5.0: medians of the turns, and ours as a part of Apache's")
+    for title in ("client", "what", "flush", "bytes", "threads"):
+        table.add_column(title)
+    for title in ("/s Apache", "/s ours", "ratio", "avg ms", "max ms", "CPU us", "CPU ratio", "failed"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in report["rows"]:
+        pairs = {
+            field: (middle(row["GantryMQ"], field), middle(row["Apache"], field))
+            for field in ("per_second", "average_ms", "max_ms", "broker_cpu_us")
+        }
+        faster, cheaper = ratio(*pairs["per_second"]), ratio(*pairs["broker_cpu_us"])
+        failed = sum(figure["failed"] for figure in row["GantryMQ"])
+        table.add_row(
+            row["client"], row["kind"], row["flush"], str(row["size"]), str(row["threads"]),
+            f"{pairs['per_second'][1]:,.0f}", f"{pairs['per_second'][0]:,.0f}",
+            _marked(faster, faster >= GOALS[row["kind"]]),
+            "{:.2f} : {:.2f}".format(*pairs["average_ms"]), "{:.0f} : {:.0f}".format(*pairs["max_ms"]),
+            "{:.1f} : {:.1f}".format(*pairs["broker_cpu_us"]), _marked(cheaper, cheaper <= CPU_GOAL), str(failed),
+        )  # fmt: skip
+    console.print(table)
+    console.print("Pairs are ours : Apache's. ! marks what misses its goal: "
+                  f"{GOALS['plain']} times the messages (transactions {GOALS['transaction']}), {CPU_GOAL} of the CPU, "
+                  f"{SIZE_GOAL} of memory and start-up.")  # fmt: skip
+    for found in report["processes"]:
+        parts = []
+        for field, unit in (("start_s", "s"), ("rss_mb", "MB"), ("anonymous_mb", "MB"), ("rss_mb_after", "MB"),
+                            ("anonymous_mb_after", "MB")):  # fmt: skip
+            ours, theirs = found["GantryMQ"][field], found["Apache"][field]
+            share = ratio(ours, theirs)
+            parts.append(f"{field} {ours:.2f} : {theirs:.2f} {unit} = {_marked(share, share <= SIZE_GOAL)}")
+        console.print(f"{found['flush']} {found['bytes']} B: " + "; ".join(parts))
+
+
+def _marked(value: float, good: bool) -> str:
+    return f"{value:.2f}" + ("" if good else " !")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="bench apache", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="WORDS",
+        help="rows with all these words, e.g. 'java plain async 128'; may be given again. 'core': the ones goals are "
+             "about. Threads are 1t, 32t, 64t",
+    )  # fmt: skip
+    parser.add_argument("--seconds", type=int, default=20, help="length of a turn: 10 (not warm), 20, 30, ...")
+    parser.add_argument("--turns", type=int, default=3, help="how often each row is measured on each broker")
+    parser.add_argument("--json", type=Path, help="write everything measured to this file, after every row")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(__file__).parents[1] / ".interop", help="where jars are kept"
+    )
+    parser.add_argument("--dir", type=Path, help="where stores are made (and removed); default: a temporary directory")
+    parser.add_argument("--list", action="store_true", help="say which rows would be measured, and how long it takes")
+    chosen = parser.parse_args(arguments)
+    report: dict[str, Any] = {"seconds": chosen.seconds, "turns": chosen.turns, "rows": [], "processes": []}
+
+    def save() -> None:
+        if chosen.json:
+            chosen.json.write_text(json.dumps(report, indent=2))
+
+    try:
+        rows = chosen_rows(chosen.only)
+        java = sum(row.client != "ours" for row in rows) * (chosen.seconds + 2)
+        own = sum(row.client == "ours" for row in rows) * (chosen.seconds * OWN_SHARE + OWN_WARM_UP_S)
+        minutes = ((java + own) * 2 * chosen.turns + 100 * len({(row.flush, row.size) for row in rows})) / 60
+        console.print(f"{len(rows)} rows, {chosen.turns} turns each: about {minutes:.0f} minutes")
+        if chosen.list:
+            for row in rows:
+                console.print(f"  {row}")
+            return 0
+        if chosen.seconds < SECONDS_PER_LINE:
+            raise NotPossible(f"--seconds: Apache's programs say something every {SECONDS_PER_LINE} seconds only")
+        apache.check_tools()
+        lib = apache.jars(chosen.cache.resolve())
+        with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=chosen.dir) as scratch:
+            compare(rows, lib, Path(scratch), chosen.seconds, chosen.turns, save, report)
+    except NotPossible as error:
+        console.print(f"bench apache: {error}", markup=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("stopped; this is what was measured until then")
+    if report["rows"]:
+        show(report)
+    return 0
