@@ -5,72 +5,55 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree
+
+from tests.interop import jars as interop
 
 from benchmarks.processes import Running, await_route, free_port
 
 VERSION = "5.5.0"
-MODULES = ("namesrv", "broker", "example")
-OLDEST_JAVA = 11
 JAVA_OPENS = [
-    f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch", "java.lang", "java.util")
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in ("java.nio", "java.lang", "sun.nio.ch", "jdk.internal.misc", "jdk.internal.ref")
+    ),
 ]
 BROKER_HEAP = ["-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g"]
 """Apache's own start script gives its broker 8 GiB; so much less is in its favour where memory is compared."""
 CLIENT_HEAP = ["-Xms256m", "-Xmx512m"]
 SECONDS_PER_LINE = 10
 """Apache's benchmark programs say what they measured this often."""
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>benchmarks</groupId><artifactId>benchmarks</artifactId><version>1</version><dependencies>{}</dependencies>
-</project>"""
-_DEPENDENCY = (
-    "<dependency><groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-{}</artifactId>"
-    f"<version>{VERSION}</version></dependency>"
-)
 
 
 class NotPossible(Exception):
     """Something the comparison needs is not on this machine; the text says what to do."""
 
 
-def check_tools() -> None:
-    """Raise NotPossible when there is no JDK or no Maven."""
-    for tool, package in (("java", f"a JDK, version {OLDEST_JAVA} or later"), ("mvn", "Apache Maven")):
-        if shutil.which(tool) is None:
-            raise NotPossible(f"{tool!r} is not on the PATH; install {package}, then call again")
-    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    if found is None or int(found[1]) < OLDEST_JAVA:
-        first = said.splitlines()[0] if said else "nothing"
-        raise NotPossible(f"a JDK of version {OLDEST_JAVA} or later is needed; 'java -version' says: {first}")
+@dataclass(frozen=True, slots=True)
+class Jars:
+    """Directories with Apache's programs and all they need."""
+
+    server: Path
+    example: Path
 
 
-def jars(cache: Path) -> Path:
-    """The directory with Apache's jars, fetched by Maven on the first call. Raises NotPossible with Maven's words."""
-    target = cache / f"benchmark-{VERSION}"
-    if (target / "complete").exists():
-        return target
-    target.mkdir(parents=True, exist_ok=True)
-    pom = target / "pom.xml"
-    pom.write_text(_POM.format("".join(_DEPENDENCY.format(module) for module in MODULES)))
-    ElementTree.parse(pom)
-    command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    done = subprocess.run([*command, f"-DoutputDirectory={target}"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NotPossible(f"Maven could not fetch Apache's jars:\n{(done.stdout + done.stderr)[-1500:]}")
-    (target / "complete").touch()
-    return target
+def jars() -> Jars:
+    """Fetched by Maven on the first call, into the directory of the interop tests. Raises NotPossible."""
+    try:
+        interop.check_jdk()
+        return Jars(interop.library(f"server-{VERSION}"), interop.library(f"example-{VERSION}"))
+    except interop.NotHere as error:
+        raise NotPossible(f"{error} (the same holds for this comparison)") from error
 
 
 def _java(lib: Path, options: Sequence[str], *program: str) -> list[str]:
-    return ["java", *options, *JAVA_OPENS, "-cp", f"{lib}/*", *program]
+    return [interop.java(), *options, *JAVA_OPENS, "-cp", f"{lib}/*", *program]
 
 
 @contextlib.contextmanager
@@ -114,7 +97,7 @@ def broker_conf(directory: Path, flush: str, name_server: str, port: int) -> Pat
 
 
 @contextlib.contextmanager
-def broker(lib: Path, directory: Path, flush: str) -> Iterator[Running]:
+def broker(lib: Jars, directory: Path, flush: str) -> Iterator[Running]:
     """Apache's name server and broker, each a JVM; ``Running`` tells of the broker alone."""
     directory.mkdir(parents=True)
     home = directory / "home"
@@ -125,12 +108,12 @@ def broker(lib: Path, directory: Path, flush: str) -> Iterator[Running]:
     name_conf.write_text(f"listenPort={name_port}\n")
     own = [f"-Duser.home={home}"]
     start = "org.apache.rocketmq.namesrv.NamesrvStartup"
-    with child(_java(lib, ["-Xmx256m", *own], start, "-c", str(name_conf)), log, home) as name_server:
+    with child(_java(lib.server, ["-Xmx256m", *own], start, "-c", str(name_conf)), log, home) as name_server:
         await_route(name_port, name_server, time.monotonic(), log, expect=None)
         conf = broker_conf(directory, flush, f"127.0.0.1:{name_port}", broker_port)
         started = time.monotonic()
         start = "org.apache.rocketmq.broker.BrokerStartup"
-        with child(_java(lib, [*BROKER_HEAP, *own], start, "-c", str(conf)), log, home) as process:
+        with child(_java(lib.server, [*BROKER_HEAP, *own], start, "-c", str(conf)), log, home) as process:
             await_route(name_port, process, started, log)
             yield Running(f"127.0.0.1:{name_port}", process.pid, time.monotonic() - started)
 
@@ -154,7 +137,8 @@ _FORMS = {
         r".*?Send Failed:\s*(\d+)(?:.*?Response Failed:\s*(\d+))?"
     ),
     "consume": re.compile(
-        r" TPS:\s*(\d+) FAIL:\s*(\d+).*?AVG\(S2C\) RT\(ms\):\s*([\d.]+|NaN).*?MAX\(S2C\) RT\(ms\):\s*(\d+)"
+        r"Consume TPS:\s*(\d+).*?AVG\(S2C\) RT\(ms\):\s*([\d.]+|NaN).*?MAX\(S2C\) RT\(ms\):\s*(\d+)"
+        r".*?Consume Fail:\s*(\d+)"
     ),
 }
 
@@ -165,13 +149,13 @@ def parse(kind: str, text: str) -> tuple[float, float, float, int] | None:
     if found is None:
         return None
     if kind == "consume":
-        return float(found[1]), float(found[3]), float(found[4]), int(found[2])
+        return float(found[1]), float(found[2]), float(found[3]), int(found[4])
     return float(found[1]), float(found[3]), float(found[2]), int(found[4]) + int(found[5] or 0)
 
 
 @contextlib.contextmanager
 def client(
-    lib: Path, kind: str, running: Running, topic: str, size: int, threads: int, directory: Path, *, json: bool
+    lib: Jars, kind: str, running: Running, topic: str, size: int, threads: int, directory: Path, *, json: bool
 ) -> Iterator[Path]:
     """A benchmark program at work; the file it writes to."""
     program = ["org.apache.rocketmq.example.benchmark." + _PROGRAMS[kind], "-n", running.name_server, "-t", topic]
@@ -180,7 +164,7 @@ def client(
         program.insert(0, str(Path(__file__).parent / "java" / "JsonHeaders.java"))
     output = directory / f"client-{time.monotonic_ns()}.log"
     options = [*CLIENT_HEAP, f"-Duser.home={directory}", "-Drocketmq.serialize.type=ROCKETMQ"]
-    with child(_java(lib, options, *program), output, directory):
+    with child(_java(lib.example, options, *program), output, directory):
         yield output
 
 

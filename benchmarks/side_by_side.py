@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import apache, load, processes
-from benchmarks.apache import SECONDS_PER_LINE, NotPossible
+from benchmarks.apache import SECONDS_PER_LINE, Jars, NotPossible
 from benchmarks.processes import Running
 from gantrymq.aio import Admin, Message, Producer, TransactionProducer
 from gantrymq.errors import GantryError
@@ -139,12 +139,13 @@ async def _make_topic(name_server: str, topic: str) -> None:
         await admin.create_topic(topic, TOPIC_QUEUES)
 
 
-def turn(row: Row, running: Running, lib: Path, directory: Path, seconds: int) -> Figures:
+def turn(row: Row, running: Running, lib: Jars, directory: Path, seconds: int) -> Figures:
     """Measure one row on one broker."""
     topic = f"{row.client}_{row.kind}_{row.size}_{row.threads}"
     if row.client == "ours":
         return uvloop.run(own_turn(row, running, topic, max(2.0, seconds * OWN_SHARE)))
-    lines = seconds // SECONDS_PER_LINE
+    # A consumer begins at the end of the topic: its first report is about nothing.
+    lines = seconds // SECONDS_PER_LINE + (row.kind == "consume")
     # A producer feeds the consumer that is measured.
     kinds = ("consume", "plain") if row.kind == "consume" else (row.kind,)
     with contextlib.ExitStack() as stack:
@@ -209,7 +210,7 @@ async def _for_some_time(
     return taken, failed, clock() - started, running.cpu_s() - cpu
 
 
-def compare(rows: list[Row], lib: Path, scratch: Path, seconds: int, turns: int, save: Callable[[], None],
+def compare(rows: list[Row], lib: Jars, scratch: Path, seconds: int, turns: int, save: Callable[[], None],
             report: dict[str, Any]) -> None:  # fmt: skip
     """Measure ``rows`` into ``report``, calling ``save`` whenever something was added."""
     groups: dict[tuple[str, int], list[Row]] = {}
@@ -247,7 +248,7 @@ def compare(rows: list[Row], lib: Path, scratch: Path, seconds: int, turns: int,
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def warm_up(rows: list[Row], started: dict[str, Running], lib: Path, directory: Path, seconds: int) -> None:
+def warm_up(rows: list[Row], started: dict[str, Running], lib: Jars, directory: Path, seconds: int) -> None:
     """A turn of every kind that is not counted."""
     for kind in sorted({row.kind for row in rows} - {"consume"}) or ["plain"]:
         for running in started.values():
@@ -358,8 +359,7 @@ def main(arguments: list[str]) -> int:
             return 0
         if chosen.seconds < SECONDS_PER_LINE:
             raise NotPossible(f"--seconds: Apache's programs say something every {SECONDS_PER_LINE} seconds only")
-        apache.check_tools()
-        lib = apache.jars(chosen.cache.resolve())
+        lib = apache.jars()
         with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=chosen.dir) as scratch:
             compare(rows, lib, Path(scratch), chosen.seconds, chosen.turns, save, report)
     except NotPossible as error:
