@@ -75,6 +75,8 @@ class ApacheCluster:
         self.version = version
         self.directory = directory
         self.name_servers = ""
+        self.broker_address = ""
+        """Of the broker that was started last."""
         self._library = library(f"server-{version}")
         self._running: list[Process] = []
         self._count = 0
@@ -108,6 +110,7 @@ class ApacheCluster:
         main = "org.apache.rocketmq.broker.BrokerStartup"
         started = self._start(name, main, ["-c", str(path)], jvm={"MaxDirectMemorySize": "256m"})
         started.await_line("boot success")
+        self.broker_address = f"127.0.0.1:{port}"
         for name_server in settings["namesrvAddr"].split(";"):
             await_route(name_server, name)
         return started

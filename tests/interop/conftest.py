@@ -63,7 +63,8 @@ def _column(item: pytest.Item) -> str:
     server = next(
         (used[name].label for name in ("server", "apache", "apache_5", "apache_4", "gantry") if name in used), ""
     )
-    client = f"Java {used['java_client'].version}" if "java_client" in used else "GantryMQ"
+    clients = {"java_client": "Java", "go": "Go"}
+    client = next((f"{kind} {used[name].version}" for name, kind in clients.items() if name in used), "GantryMQ")
     return f"{client} on {server}"
 
 

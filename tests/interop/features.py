@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-JAVA_4, JAVA_5 = "Java 4.9.8 on GantryMQ", "Java 5.5.0 on GantryMQ"
+JAVA_4, JAVA_5, GO = "Java 4.9.8 on GantryMQ", "Java 5.5.0 on GantryMQ", "Go v2.1.2 on GantryMQ"
 OURS, APACHE_4, APACHE_5 = "GantryMQ on GantryMQ", "GantryMQ on Apache 4.9.7", "GantryMQ on Apache 5.5.0"
 NOT_IN_4 = "not in RocketMQ 4"
 
@@ -32,8 +32,8 @@ def _apart(rows: tuple[str, ...], columns: tuple[str, ...], why: str) -> dict[tu
 
 CLIENTS = Section(
     "Clients",
-    "The official Java clients on our server; our client on Apache's servers and on ours.",
-    (JAVA_4, JAVA_5, OURS, APACHE_4, APACHE_5),
+    "The official Java and Go clients on our server; our client on Apache's servers and on ours.",
+    (JAVA_4, JAVA_5, GO, OURS, APACHE_4, APACHE_5),
     (
         "send: sync, async, one-way",
         "send: ordered",
@@ -68,6 +68,18 @@ CLIENTS = Section(
     ),
     {
         **_apart(("send: timer", "send: recall", "push: POP"), (JAVA_4, APACHE_4), NOT_IN_4),
+        **_apart(
+            (
+                "send: timer",
+                "send: recall",
+                "push: POP",
+                "fast port",
+                "query: id, key, unique key",
+                "push: offset reset",
+            ),
+            (GO,),
+            "not in this client",
+        ),
         **_apart(("push: POP",), (OURS, APACHE_5), "our client has no POP mode"),
         **_apart(("binary headers", "fast port"), (OURS, APACHE_4, APACHE_5), "our client speaks JSON headers"),
         **_apart(("mixed group",), (JAVA_4, JAVA_5), "see the columns of our client"),

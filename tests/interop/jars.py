@@ -57,7 +57,7 @@ def check_jdk() -> None:
 def library(name: str) -> Path:
     """Directory with the jars of one of ARTEFACTS, fetched on first use. Raises NotHere."""
     where = cache() / name
-    with _alone(name):
+    with alone(name):
         if not (where / "complete").exists():
             shutil.rmtree(where, ignore_errors=True)
             where.mkdir(parents=True)
@@ -73,7 +73,7 @@ def drivers(client: str) -> Path:
     sources = [path for path in sorted(SOURCES.glob("*.java")) if five or not path.stem.endswith("Five")]
     state = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()[:16]
     where = cache() / f"drivers-{client}-{state}"
-    with _alone(f"drivers-{client}"):
+    with alone(f"drivers-{client}"):
         if not (where / "complete").exists():
             shutil.rmtree(where, ignore_errors=True)
             where.mkdir(parents=True)
@@ -117,7 +117,7 @@ def _pom(name: str) -> str:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
+def alone(name: str) -> Iterator[None]:
     """One process at a time: test runs of several checkouts may share the directory."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / f"{name}.lock").open("w") as lock:

@@ -22,6 +22,8 @@ class GantryCluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.name_servers = ""
+        self.broker_address = ""
+        """Of the broker that was started last."""
         self._running: list[Process] = []
         self._count = 0
 
@@ -47,6 +49,7 @@ class GantryCluster:
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         started = self.gantry("broker", "-c", str(path))
         started.await_line(READY)
+        self.broker_address = f"127.0.0.1:{settings['listenPort']}"
         for name_server in settings["namesrvAddr"].split(";"):
             await_route(name_server, name)
         return started
