@@ -73,7 +73,8 @@ def jdk() -> None:
     """A JDK and Maven are here, and Maven reaches what it needs; else skipped, saying what is missing."""
     try:
         jars.check_jdk()
-        jars.library("client-5.5.0")
+        for name in ("client-4.9.8", "client-5.5.0", "server-4.9.7", "server-5.5.0"):
+            jars.library(name)
     except jars.NotHere as reason:
         pytest.skip(str(reason))
 
