@@ -203,7 +203,7 @@ def test_the_commands_of_a_document_exist(name: str) -> None:
             assert f"\n  {match.group(1)} " in (ROOT / "run.py").read_text(), line
         if match := re.match(r"(?:python3 run\.py )?gantry (.+)", line):
             words = match.group(1).split()
-            command = known.get(words[0]) or known.get(" ".join(words[:2]))
+            command = next((known[name] for n in (1, 2, 3) if (name := " ".join(words[:n])) in known), None)
             assert command is not None, line
             options = {option for parameter in command.params for option in parameter.opts}
             assert {word for word in words if word.startswith("-")} <= options, line

@@ -17,6 +17,11 @@ _COMMANDS: Final = {
     "nameserver": ("gantrymq.cli.serve", "nameserver"),
     "broker": ("gantrymq.cli.serve", "broker"),
     "topic": ("gantrymq.cli.topic", "app"),
+    "group": ("gantrymq.cli.group", "app"),
+    "message": ("gantrymq.cli.message", "app"),
+    "consumer": ("gantrymq.cli.consumer", "app"),
+    "transactions": ("gantrymq.cli.transactions", "app"),
+    "cluster": ("gantrymq.cli.cluster", "app"),
     "demo": ("gantrymq.cli.demo", "demo"),
     "pipeline": ("gantrymq.cli.pipelines", "app"),
 }

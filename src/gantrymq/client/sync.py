@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from gantrymq.client import admin, portal, producer, pull_consumer, push_consumer, transaction_producer
-from gantrymq.client.admin import DEFAULT_QUEUES, QueueStats
+from gantrymq.client.admin import DEFAULT_QUEUES, READ_WRITE, QueueStats
 from gantrymq.client.config import (
     ClientSettings,
     ProducerSettings,
@@ -329,9 +329,11 @@ class Admin(Blocking["admin.Admin"]):
         queues: int = DEFAULT_QUEUES,
         message_type: str | None = None,
         cluster: str | None = None,
+        perm: int = READ_WRITE,
+        order: bool = False,
     ) -> None:
         """Make or change a topic; returns when the name servers know it; see ``gantrymq.aio.Admin.create_topic``."""
-        self._call(self._client.create_topic, topic, queues, message_type, cluster)
+        self._call(self._client.create_topic, topic, queues, message_type, cluster, perm, order)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Remove a topic with its messages."""

@@ -1,31 +1,42 @@
-"""Topics: make, list, look at, delete. Source: DefaultMQAdminExtImpl; wire-protocol.md 2.5."""
+"""The admin client: topics, and the doors to the other areas. Source: DefaultMQAdminExtImpl; wire-protocol.md 2.5."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 import msgspec
 
+from gantrymq.client.admin.asking import Asking
 from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
 from gantrymq.client.routes import subscribe_queues
-from gantrymq.errors import ConfigError, RequestRejected, RouteNotFound, Unreachable
+from gantrymq.errors import ConfigError, RouteNotFound, Unreachable
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 from gantrymq.protocol.bodies.topics import TopicList
-from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, Header
 from gantrymq.protocol.headers.nameserver import DeleteTopicInNameServer
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer
 from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
 
+if TYPE_CHECKING:
+    from gantrymq.client.admin.brokers import Brokers
+    from gantrymq.client.admin.consumers import Consumers
+    from gantrymq.client.admin.groups import Groups
+    from gantrymq.client.admin.messages import Messages
+    from gantrymq.client.admin.topic_state import TopicState
+    from gantrymq.client.admin.transactions import Transactions
+
 MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
 """What a topic may be made for; brokers refuse other messages. Source: TopicMessageType."""
 DEFAULT_QUEUES: Final = 8
-_READ_WRITE: Final = 6
+READ_WRITE: Final = 6
+"""4 read, 2 write."""
 _VISIBLE_WITHIN_MS: Final = 5_000
 """How long a new topic may take to become visible at the name servers."""
 
@@ -54,6 +65,7 @@ class Admin:
         """``settings``: fields of ClientConfig."""
         self._config = settings_of(ClientConfig, name_servers, settings)
         self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())
+        self._asking = Asking(self._endpoint)
 
     async def start(self) -> None:
         """Needs no network; the first call connects."""
@@ -73,12 +85,19 @@ class Admin:
         await self.close()
 
     async def create_topic(
-        self, topic: str, queues: int = DEFAULT_QUEUES, message_type: str | None = None, cluster: str | None = None
+        self,
+        topic: str,
+        queues: int = DEFAULT_QUEUES,
+        message_type: str | None = None,
+        cluster: str | None = None,
+        perm: int = READ_WRITE,
+        order: bool = False,
     ) -> None:
         """Make a topic on every master (of ``cluster``), or change it; returns when the name servers know it.
 
-        ``message_type``: what it may hold, e.g. ``"TRANSACTION"``; default: everything. Raises MessageIllegal,
-        ConfigError, RequestRejected or Unreachable.
+        ``perm``: 6 read and write, 4 read, 2 write. ``order``: mark it as an ordered one. ``message_type``: what it
+        may hold, e.g. ``"TRANSACTION"``; default: everything. Raises MessageIllegal, ConfigError, RequestRejected or
+        Unreachable.
         """
         self._endpoint.check_usable()
         system_topics.check_topic(topic)
@@ -91,13 +110,13 @@ class Admin:
             default_topic=system_topics.AUTO_CREATE,
             read_queue_nums=queues,
             write_queue_nums=queues,
-            perm=_READ_WRITE,
+            perm=perm,
             topic_filter_type="SINGLE_TAG",
             topic_sys_flag=0,
-            order=False,
+            order=order,
             attributes=f"+message.type={message_type}" if message_type else None,
         )
-        masters = await self._masters(cluster)
+        masters = await self._asking.masters(cluster)
         for address in masters.values():
             await self._command(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, f"creation of topic {topic!r}")
         await self._until_visible(topic, set(masters))
@@ -106,7 +125,7 @@ class Admin:
         """Remove a topic with its messages from every master (of ``cluster``) and from the name servers."""
         self._endpoint.check_usable()
         what = f"deletion of topic {topic!r}"
-        for address in (await self._masters(cluster)).values():
+        for address in (await self._asking.masters(cluster)).values():
             await self._command(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=topic), what)
         header = DeleteTopicInNameServer(topic=topic, cluster_name=cluster)
         for address in self._config.name_servers:
@@ -115,8 +134,10 @@ class Admin:
     async def topics(self) -> list[str]:
         """The names of all topics the name servers know, system topics included, sorted."""
         self._endpoint.check_usable()
-        answer = await self._endpoint.name_servers.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        return sorted(TopicList.decode(_accepted(answer, "list of topics").body).topic_list)
+        answer = await self._asking.ask_name_server(
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, what="list of topics"
+        )
+        return sorted(TopicList.decode(answer.body).topic_list)
 
     async def route(self, topic: str) -> TopicRoute:
         """Which brokers hold a topic, in how many queues, and where they are. Raises RouteNotFound."""
@@ -126,13 +147,56 @@ class Admin:
     async def cluster_info(self) -> ClusterInfo:
         """Clusters, their brokers, and where those are."""
         self._endpoint.check_usable()
-        answer = await self._endpoint.name_servers.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
-        return ClusterInfo.decode(_accepted(answer, "cluster table").body)
+        return await self._asking.cluster()
 
     async def queue_stats(self, topic: str) -> list[QueueStats]:
         """What every queue of a topic holds, in order."""
         route = await self.route(topic)
         return [await self._stats(queue) for queue in subscribe_queues(topic, route)]
+
+    # Areas.
+
+    @cached_property
+    def topic_state(self) -> TopicState:
+        """What brokers say about a topic: settings, offsets."""
+        from gantrymq.client.admin.topic_state import TopicState
+
+        return TopicState(self._asking)
+
+    @cached_property
+    def brokers(self) -> Brokers:
+        """Brokers, their figures and their settings."""
+        from gantrymq.client.admin.brokers import Brokers
+
+        return Brokers(self._asking)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Consumer groups and their settings."""
+        from gantrymq.client.admin.groups import Groups
+
+        return Groups(self._asking)
+
+    @cached_property
+    def consumers(self) -> Consumers:
+        """Consumer groups at work, and live producers."""
+        from gantrymq.client.admin.consumers import Consumers
+
+        return Consumers(self._asking)
+
+    @cached_property
+    def messages(self) -> Messages:
+        """Single messages."""
+        from gantrymq.client.admin.messages import Messages
+
+        return Messages(self._asking, self.groups, self.consumers)
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        """Transactions, open and ended."""
+        from gantrymq.client.admin.transactions import Transactions
+
+        return Transactions(self._asking, self.brokers, self.consumers, self.messages)
 
     # The parts.
 
@@ -151,23 +215,6 @@ class Admin:
             max_offset=QueueOffset(last.header(OffsetAnswer).offset),
         )
 
-    async def _masters(self, cluster: str | None) -> dict[str, str]:
-        """Broker name to address of its master."""
-        info = await self.cluster_info()
-        if cluster is not None and cluster not in info.cluster_addr_table:
-            known = ", ".join(sorted(info.cluster_addr_table)) or "none"
-            raise ConfigError(f"there is no cluster {cluster!r}; the name servers know: {known}")
-        names = set(info.broker_addr_table) if cluster is None else set(info.cluster_addr_table[cluster])
-        masters = {
-            name: broker.master
-            for name, broker in info.broker_addr_table.items()
-            if name in names and broker.master is not None
-        }
-        if not masters:
-            places = ", ".join(self._config.name_servers)
-            raise Unreachable(places, "the name server knows no broker; start one (`gantry server` or `gantry broker`)")
-        return masters
-
     async def _until_visible(self, topic: str, brokers: set[str]) -> None:
         deadline = self._endpoint.clock.monotonic() + _VISIBLE_WITHIN_MS / 1000
         while self._endpoint.clock.monotonic() < deadline:
@@ -181,11 +228,4 @@ class Admin:
             await self._endpoint.clock.sleep(0.02)
 
     async def _command(self, address: str, code: RequestCode, header: Header, what: str) -> Command:
-        answer = await self._endpoint.call(address, code, header)
-        return _accepted(answer, what, address)
-
-
-def _accepted(answer: Command, what: str, address: str = "") -> Command:
-    if answer.code != ResponseCode.SUCCESS:
-        raise RequestRejected(answer.code, answer.remark, request=what, address=address)
-    return answer
+        return await self._asking.ask(address, code, header, what=what)

@@ -1,0 +1,111 @@
+"""The record of what persons decided about transactions: one JSON line before acting and one after.
+
+A line is on the disk before the call returns, and without the first one nothing is done: whatever a decision did can
+be traced to a person, a time and a reason, also when the tool or the machine died in between. Lines are only appended.
+
+    when        UTC
+    decision    the same in both lines of one decision
+    phase       intended, then done, refused or unknown (no answer: it may or may not have been executed); a dry run
+                leaves a single line
+    who, host   of the person: login name, machine
+    action      commit, rollback, resume
+    why         what --why said
+    ...         which transaction, and where
+
+The file is ``--audit``, else ``GANTRY_AUDIT``, else ``gantry/audit.jsonl`` under ``XDG_STATE_HOME``
+(``~/.local/state``).
+"""
+
+from __future__ import annotations
+
+import enum
+import getpass
+import json
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import Any, Final
+
+from gantrymq.cli.show import stamp
+from gantrymq.errors import GantryError
+from gantrymq.runtime.clock import Clock
+
+VARIABLE: Final = "GANTRY_AUDIT"
+
+
+class AuditFailed(GantryError):
+    """The record could not be written, so nothing is done."""
+
+
+class Phase(enum.StrEnum):
+    """Where a decision stands."""
+
+    DRY_RUN = "dry run"
+    INTENDED = "intended"
+    DONE = "done"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+def default_path() -> Path:
+    """Where the record is when nobody says otherwise."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen)
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "gantry" / "audit.jsonl"
+
+
+class AuditFile:
+    """Appends lines."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+
+    def decision(self, **facts: Any) -> Decided:
+        """A decision to be recorded; ``facts`` are in each of its lines."""
+        return Decided(self, secrets.token_hex(6), {"who": who(), "host": socket.gethostname(), **facts})
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Raises AuditFailed when the line is not on the disk."""
+        text = json.dumps({"when": stamp(self._clock.wall_ms()), **line}, ensure_ascii=False) + "\n"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                data = text.encode()
+                if os.write(descriptor, data) != len(data):
+                    raise OSError("the line was written in part only")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise AuditFailed(
+                f"the record of decisions {self._path} cannot be written ({error.strerror or error}); make it "
+                "writable, or name another file with --audit"
+            ) from error
+
+
+class Decided:
+    """One decision, from intention to outcome."""
+
+    def __init__(self, file: AuditFile, number: str, facts: dict[str, Any]) -> None:
+        self._file = file
+        self._number = number
+        self._facts = facts
+
+    def note(self, phase: Phase, outcome: str | None = None) -> None:
+        """Write a line. Raises AuditFailed."""
+        end = {} if outcome is None else {"outcome": outcome}
+        self._file.append({"decision": self._number, "phase": str(phase), **self._facts, **end})
+
+
+def who() -> str:
+    """The person: who logged in, also behind sudo."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container without an entry for this user
+        name = f"uid {os.getuid()}"
+    behind = os.environ.get("SUDO_USER")
+    return f"{behind} as {name}" if behind and behind != name else name

@@ -1,0 +1,212 @@
+"""``gantry group``: consumer groups and their settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from gantrymq.cli import show
+from gantrymq.cli.talk import LOCAL, ClusterOption, DryRun, Json, NameServers, Yes, agreed, note, talk
+from gantrymq.client.admin import Admin
+from gantrymq.errors import GantryError
+from gantrymq.message import system_topics
+from gantrymq.protocol.bodies.groups import Group
+
+app = typer.Typer(help="Make, list, alter and remove consumer groups.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="Name of the group.")]
+_SYSTEM_NAMES = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "__MONITOR_CONSUMER",
+    "CLIENT_INNER_PRODUCER",
+)
+_SYSTEM_PREFIXES = ("CID_ONS", "CID_RMQ_SYS_", "CID_SYS_RMQ_", "CID_HOUSEKEEPING", "CID_ONSAPI")
+
+
+def of_system(group: str) -> bool:
+    """Whether a group is one that servers and tools make for themselves."""
+    return group in _SYSTEM_NAMES or group.startswith(_SYSTEM_PREFIXES)
+
+
+@app.command(name="list")
+def list_groups(
+    all_groups: Annotated[bool, typer.Option("--all", help="Also groups of the system.")] = False,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Show the groups that the brokers know, and how many members are online."""
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        rows = []
+        for name, brokers in (await admin.groups.all()).items():
+            if not all_groups and of_system(name):
+                continue
+            online = await admin.consumers.connections(name)
+            settings = next(iter(brokers.values()))
+            rows.append(
+                {
+                    "group": name, "members": len(online.connection_set) if online else 0,
+                    "consume": settings.consume_enable, "retries": settings.retry_max_times,
+                    "brokers": sorted(brokers),
+                }
+            )  # fmt: skip
+        return rows
+
+    rows = talk(name_servers, work, "group list")
+    columns = {
+        "group": "GROUP", "members": "MEMBERS ONLINE", "consume": "MAY CONSUME", "retries": "RETRIES",
+        "brokers": "BROKERS",
+    }  # fmt: skip
+    show.answer(as_json, rows, lambda: show.table(rows, columns, "no groups; a consumer makes its own when it starts"))
+
+
+RetryMax = Annotated[int | None, typer.Option("--retry-max", help="Deliveries before a message is a dead letter.")]
+RetryQueues = Annotated[int | None, typer.Option("--retry-queues", help="Queues of the retry topic.")]
+Consume = Annotated[bool | None, typer.Option("--consume/--no-consume", help="Whether the group may read at all.")]
+Broadcast = Annotated[bool | None, typer.Option("--broadcast/--no-broadcast", help="Whether members may broadcast.")]
+Orderly = Annotated[bool | None, typer.Option("--orderly/--no-orderly", help="Whether it reads in order (5.x).")]
+
+
+def _changed(
+    retry_max: int | None, retry_queues: int | None, consume: bool | None, broadcast: bool | None, orderly: bool | None
+) -> dict[str, Any]:
+    given = {
+        "retry_max_times": retry_max, "retry_queue_nums": retry_queues, "consume_enable": consume,
+        "consume_broadcast_enable": broadcast, "consume_message_orderly": orderly,
+    }  # fmt: skip
+    return {key: value for key, value in given.items() if value is not None}
+
+
+@app.command()
+def create(
+    group: Name,
+    retry_max: RetryMax = None,
+    retry_queues: RetryQueues = None,
+    consume: Consume = None,
+    broadcast: Broadcast = None,
+    orderly: Orderly = None,
+    cluster: ClusterOption = None,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Make a group on every broker; what is not given is as the broker has it."""
+    changes = _changed(retry_max, retry_queues, consume, broadcast, orderly)
+
+    async def work(admin: Admin) -> list[str]:
+        return await admin.groups.put(group, lambda known: msgspec.structs.replace(known, **changes), cluster)
+
+    _put(group, talk(name_servers, work, "group create"), changes, as_json)
+
+
+@app.command()
+def alter(
+    group: Name,
+    retry_max: RetryMax = None,
+    retry_queues: RetryQueues = None,
+    consume: Consume = None,
+    broadcast: Broadcast = None,
+    orderly: Orderly = None,
+    cluster: ClusterOption = None,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Change settings of a group that is there; what is not given stays."""
+    changes = _changed(retry_max, retry_queues, consume, broadcast, orderly)
+
+    async def work(admin: Admin) -> list[str]:
+        await admin.groups.get(group, cluster)
+        return await admin.groups.put(group, lambda known: msgspec.structs.replace(known, **changes), cluster)
+
+    _put(group, talk(name_servers, work, "group alter"), changes, as_json)
+
+
+def _put(group: str, brokers: list[str], changes: dict[str, Any], as_json: bool) -> None:
+    show.answer(
+        as_json,
+        {"group": group, "brokers": brokers, "changed": changes},
+        lambda: typer.echo(f"group {group} is there, on: {', '.join(brokers)}"),
+    )
+
+
+@app.command(name="show")
+def show_group(group: Name, as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
+    """Show the settings of a group, what it reads, its members and how far it is."""
+
+    async def work(admin: Admin) -> tuple[dict[str, Group], dict[str, Any]]:
+        settings = await admin.groups.get(group)
+        online = await admin.consumers.connections(group)
+        try:
+            progress = await admin.consumers.progress(group)
+            lag, topics = progress.lag, sorted({at.queue.topic for at in progress.queues})
+        except GantryError:
+            lag, topics = None, []
+        subscriptions = {t: data.sub_string for t, data in sorted(online.subscription_table.items())} if online else {}
+        members = [client.client_id for client in online.connection_set] if online else []
+        state = {"members": members, "subscriptions": subscriptions, "topics": topics, "lag": lag}
+        return settings, {**state, "model": online.message_model if online else None}
+
+    settings, state = talk(name_servers, work, "group show")
+    rows = [
+        {
+            "broker": broker, "consume": at.consume_enable, "broadcast": at.consume_broadcast_enable,
+            "orderly": at.consume_message_orderly, "retry_queues": at.retry_queue_nums, "retries": at.retry_max_times,
+        }
+        for broker, at in sorted(settings.items())
+    ]  # fmt: skip
+
+    def draw() -> None:
+        columns = {
+            "broker": "BROKER", "consume": "MAY CONSUME", "broadcast": "MAY BROADCAST", "orderly": "ORDERLY",
+            "retry_queues": "RETRY QUEUES", "retries": "RETRIES",
+        }  # fmt: skip
+        show.table(rows, columns, "no broker has it")
+        reads = ", ".join(f"{topic} ({tags})" for topic, tags in state["subscriptions"].items())
+        show.facts(
+            {
+                "members online": ", ".join(state["members"]) or "none",
+                "reads": reads or ", ".join(state["topics"]) or "nothing yet",
+                "messages behind": state["lag"],
+            }
+        )
+
+    show.answer(as_json, {"group": group, "brokers": rows, **state}, draw)
+
+
+@app.command()
+def delete(
+    group: Name,
+    keep_offsets: Annotated[bool, typer.Option("--keep-offsets", help="Keep its progress on the brokers.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    cluster: ClusterOption = None,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Remove a group with its progress and its retry and dead-letter topics."""
+    derived = [system_topics.retry_topic(group), system_topics.dead_letter_topic(group)]
+
+    async def look(admin: Admin) -> tuple[list[str], int]:
+        brokers = sorted(await admin.groups.get(group, cluster))
+        online = await admin.consumers.connections(group)
+        return brokers, len(online.connection_set) if online else 0
+
+    brokers, members = talk(name_servers, look, "group delete")
+    if members:
+        note(f"{members} member(s) are online; they make the group again with their next heartbeat")
+    result = {"group": group, "brokers": brokers, "topics": derived, "members": members, "deleted": not dry_run}
+    if not dry_run:
+        agreed(f"Remove group {group} with its progress from {', '.join(brokers)}?", yes, "group delete")
+
+        async def work(admin: Admin) -> None:
+            await admin.groups.delete(group, keep_offsets=keep_offsets, cluster=cluster)
+            there = set(await admin.topics())
+            for topic in derived:
+                if topic in there:
+                    await admin.delete_topic(topic, cluster)
+
+        talk(name_servers, work, "group delete")
+    verb = "would be" if dry_run else "is"
+    show.answer(as_json, result, lambda: typer.echo(f"group {group} {verb} removed from {', '.join(brokers)}"))

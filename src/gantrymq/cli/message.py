@@ -1,0 +1,311 @@
+"""``gantry message``: send, find, look at and follow messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gantrymq.cli import show
+from gantrymq.cli.talk import LOCAL, USAGE, Json, NameServers, fail, guarded, note, pairs, talk
+from gantrymq.client.admin import Admin
+from gantrymq.client.admin.messages import FOREVER_MS
+from gantrymq.errors import RequestRejected
+from gantrymq.message.message import Message, MessageView
+from gantrymq.message.queues import MessageQueue
+
+app = typer.Typer(help="Send, find, look at and follow messages.", no_args_is_help=True)
+TopicOption = Annotated[str | None, typer.Option("--topic", "-t", help="Topic of the message.")]
+BodyBytes = Annotated[int, typer.Option("--body-bytes", help="How much of a body is shown.", min=0)]
+Tags = Annotated[str, typer.Option("--tags", help="Only these: 'A || B'.")]
+FOLLOW_SECONDS = 0.5
+"""Between two looks for new messages."""
+
+
+def fields(message: MessageView) -> dict[str, Any]:
+    """A message for JSON."""
+    return {
+        "topic": message.topic, "broker": message.queue.broker_name, "queue": message.queue.queue_id,
+        "queue_offset": message.queue_offset, "message_id": message.message_id,
+        "offset_message_id": message.offset_message_id, "tags": message.tags, "keys": message.keys,
+        "born_at": show.when(message.born_timestamp), "born_host": message.born_host,
+        "stored_at": show.when(message.store_timestamp), "store_host": message.store_host,
+        "reconsume_times": message.reconsume_times, "log_offset": message.log_offset, "flag": message.flag,
+        "properties": message.properties, "body_size": len(message.body), **show.body_fields(message.body),
+    }  # fmt: skip
+
+
+@app.command()
+def send(
+    topic: Annotated[str, typer.Argument(help="Where to.")],
+    body: Annotated[str | None, typer.Argument(help="The body as text; '-' or nothing: standard input.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="The body is the content of this file.")] = None,
+    tags: Annotated[str | None, typer.Option("--tags", help="One tag.")] = None,
+    keys: Annotated[str | None, typer.Option("--keys", help="Words to find it by, separated by blanks.")] = None,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", "-p", help="name=value; may be given several times.")
+    ] = None,
+    delay_level: Annotated[int, typer.Option(help="1 to 18: deliver it later.")] = 0,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", help="broker:number, e.g. broker-a:0.")] = None,
+    group: Annotated[str, typer.Option("--group", "-g", help="Producer group.")] = "gantry-cli",
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Send one message."""
+    content = _body(body, file)
+    user = pairs(properties or [], "--property", "message send")
+    target = None if queue is None else MessageQueue(topic, *_place(queue, "message send"))
+
+    def work() -> Any:
+        from gantrymq import Producer
+
+        message = Message(topic, content, tags=tags, keys=keys, properties=user, delay_level=delay_level)
+        with Producer(group, name_servers=name_servers) as producer:
+            return producer.send(message, target)
+
+    sent = guarded(work, "message send")
+    result = {
+        "status": sent.status.name, "message_id": sent.message_id, "offset_message_id": sent.offset_message_id,
+        "broker": sent.queue.broker_name, "queue": sent.queue.queue_id, "queue_offset": sent.queue_offset,
+    }  # fmt: skip
+    show.answer(as_json, result, lambda: show.facts({key.replace("_", " "): value for key, value in result.items()}))
+
+
+def _body(body: str | None, file: Path | None) -> bytes:
+    if body is not None and file is not None:
+        fail("give the body as an argument or by --file, not both", "message send", USAGE)
+    if file is not None:
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            fail(f"cannot read {file}: {error.strerror}", "message send")
+    if body is None or body == "-":
+        return sys.stdin.buffer.read()
+    return body.encode()
+
+
+def _place(text: str, command: str) -> tuple[str, int]:
+    broker, mark, number = text.rpartition(":")
+    if not mark or not broker or not number.isdecimal():
+        fail(f"--queue {text!r}: write it as broker:number, e.g. broker-a:0", command, USAGE)
+    return broker, int(number)
+
+
+@app.command(name="show")
+def show_message(
+    message_id: Annotated[str | None, typer.Argument(help="Unique key, or offset message id.")] = None,
+    topic: TopicOption = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="One of the message's KEYS.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", help="broker:number; with --offset.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", "-o", help="Queue offset; with --queue.")] = None,
+    trace: Annotated[bool, typer.Option("--trace/--no-trace", help="Which groups have got it.")] = True,
+    limit: Annotated[int, typer.Option("--max", help="Messages shown at most.", min=1)] = 10,
+    body_bytes: BodyBytes = show.BODY_SHOWN_BYTES,
+    save_body: Annotated[Path | None, typer.Option(help="Write the body, as it is, to this file.")] = None,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Show a message with its body, and which groups have got it.
+
+    By offset message id alone; by unique key or --key with --topic; by place with --topic, --queue and --offset.
+    """
+    command = "message show"
+    find = _finder(message_id, topic, key, queue, offset, limit, command)
+
+    async def work(admin: Admin) -> list[tuple[MessageView, list[dict[str, Any]]]]:
+        shown = []
+        for message in (await find(admin))[:limit]:
+            readers: list[dict[str, Any]] = []
+            if trace:
+                try:
+                    readers = [
+                        {"group": at.group, "state": str(at.state), "consumer_offset": at.consumer_offset}
+                        for at in await admin.messages.readers(message)
+                    ]
+                except RequestRejected as error:
+                    note(f"who has got it could not be found out: {error}")
+            shown.append((message, readers))
+        return shown
+
+    found = talk(name_servers, work, command)
+    if not found:
+        hint = "" if topic is not None else "; for a unique key, say --topic as well"
+        fail(f"there is no such message{hint}", command)
+    if save_body is not None:
+        save_body.write_bytes(found[0][0].body)
+    if as_json:
+        show.emit_json([{**fields(message), "readers": readers} for message, readers in found])
+        return
+    for message, readers in found:
+        _draw(message, readers, body_bytes, trace)
+
+
+def _finder(
+    message_id: str | None,
+    topic: str | None,
+    key: str | None,
+    queue: str | None,
+    offset: int | None,
+    limit: int,
+    command: str,
+) -> Callable[[Admin], Awaitable[list[MessageView]]]:
+    """How to look for what the arguments name; ends the command when they name nothing, or too much."""
+    ways = [message_id is not None, key is not None, queue is not None or offset is not None]
+    if sum(ways) != 1 or (ways[2] and (queue is None or offset is None)):
+        fail("say which message: an ID, or --key, or --queue with --offset", command, USAGE)
+    if topic is None and message_id is None:
+        fail("say in which topic: --topic", command, USAGE)
+    place = None if queue is None else MessageQueue(topic or "", *_place(queue, command))
+
+    async def find(admin: Admin) -> list[MessageView]:
+        if place is not None:
+            found = await admin.messages.at(place, offset or 0)
+            return [found] if found is not None else []
+        if key is not None:
+            return await admin.messages.by_key(topic or "", key, count=max(limit, 64))
+        by_key = await admin.messages.by_unique_key(topic, message_id or "") if topic is not None else []
+        if by_key or message_id is None:
+            return by_key
+        found = await admin.messages.by_place_id(message_id)
+        return [found] if found is not None else []
+
+    return find
+
+
+def _draw(message: MessageView, readers: list[dict[str, Any]], body_bytes: int, trace: bool) -> None:
+    values = fields(message)
+    del values["body"], values["body_encoding"]
+    user = values.pop("properties")
+    values["properties"] = ", ".join(f"{name}={value}" for name, value in sorted(user.items()))
+    show.facts({name.replace("_", " "): value for name, value in values.items()})
+    typer.echo("body")
+    typer.echo(show.body_text(message.body, body_bytes))
+    if trace:
+        columns = {"group": "GROUP", "state": "STATE", "consumer_offset": "GROUP IS AT"}
+        show.table(readers, columns, "no group reads this topic yet")
+
+
+@app.command()
+def tail(
+    topic: Annotated[str, typer.Argument(help="Which topic.")],
+    count: Annotated[int, typer.Option("--lines", "-l", help="The last ones of every queue.", min=0)] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    tags: Tags = "*",
+    body_bytes: BodyBytes = 120,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Show the last messages of a topic, one per line; nothing is consumed by it."""
+    _print(topic, None, None, count, follow, tags, None, body_bytes, as_json, name_servers, "message tail")
+
+
+@app.command(name="print")
+def print_messages(
+    topic: Annotated[str, typer.Argument(help="Which topic.")],
+    since: Annotated[str | None, typer.Option("--from", help="Time (2026-01-31T12:00); default: the oldest.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Time; default: the newest.")] = None,
+    limit: Annotated[int, typer.Option("--max", help="Messages shown at most.", min=1)] = 1_000,
+    tags: Tags = "*",
+    body_bytes: BodyBytes = 120,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Print the messages of a topic, queue by queue; nothing is consumed by it."""
+    command = "message print"
+    begin = 0 if since is None else _time(since, "--from", command)
+    end = FOREVER_MS if until is None else _time(until, "--to", command)
+    _print(topic, begin, end, 0, False, tags, limit, body_bytes, as_json, name_servers, command)
+
+
+def _time(text: str, option: str, command: str) -> int:
+    found = show.parse_time(text)
+    if found is None:
+        fail(f"{option} {text!r}: write a time like 2026-01-31T12:00, or ms since 1970", command, USAGE)
+    return found
+
+
+def _print(
+    topic: str,
+    begin_ms: int | None,
+    end_ms: int | None,
+    last: int,
+    follow: bool,
+    tags: str,
+    limit: int | None,
+    body_bytes: int,
+    as_json: bool,
+    name_servers: str,
+    command: str,
+) -> None:
+    from gantrymq.aio import PullConsumer
+
+    async def run() -> int:
+        shown = 0
+        async with PullConsumer(name_servers=name_servers) as consumer:
+            at = {}
+            for queue in await consumer.queues(topic):
+                low, high = await consumer.min_offset(queue), await consumer.max_offset(queue)
+                if begin_ms is None:
+                    at[queue] = max(low, high - last)
+                else:
+                    at[queue] = await consumer.offset_by_time(queue, begin_ms) if begin_ms else low
+            while True:
+                news = 0
+                for queue, offset in at.items():
+                    at[queue], count = await _drain(
+                        consumer,
+                        queue,
+                        offset,
+                        tags,
+                        end_ms,
+                        None if limit is None else limit - shown,
+                        body_bytes,
+                        as_json,
+                    )
+                    news += count
+                    shown += count
+                if not follow:
+                    return shown
+                if not news:
+                    await asyncio.sleep(FOLLOW_SECONDS)
+
+    with contextlib.suppress(BrokenPipeError):
+        shown = guarded(lambda: asyncio.run(run()), command)
+        if not shown:
+            note(f"no messages in {topic}" + ("" if tags == "*" else f" with tags {tags}"))
+
+
+async def _drain(
+    consumer: Any, queue: MessageQueue, offset: int, tags: str, end_ms: int | None, left: int | None, body_bytes: int,
+    as_json: bool,
+) -> tuple[int, int]:  # fmt: skip
+    """Show what is there from ``offset`` on; where to go on, and how many were shown."""
+    shown = 0
+    while left is None or shown < left:
+        pulled = await consumer.pull(queue, offset, 32 if left is None else min(32, left - shown), tags)
+        for message in pulled.messages:
+            if end_ms is not None and message.store_timestamp > end_ms:
+                return offset, shown
+            _line(message, body_bytes, as_json)
+            shown += 1
+        moved = pulled.next_offset > offset
+        offset = pulled.next_offset
+        if not moved or offset >= pulled.max_offset:
+            break
+    return offset, shown
+
+
+def _line(message: MessageView, body_bytes: int, as_json: bool) -> None:
+    if as_json:
+        show.emit_line(fields(message))
+        return
+    time = (show.when(message.store_timestamp) or "")[:23]
+    place = f"{message.queue.broker_name}:{message.queue.queue_id}@{message.queue_offset}"
+    words = " ".join(part for part in (message.tags, ",".join(message.keys)) if part)
+    body = show.body_text(message.body, body_bytes).replace("\n", " ")
+    typer.echo(f"{time}  {place}  {message.message_id}  {show.safe(words) or '-'}  {body}")

@@ -1,0 +1,326 @@
+"""``gantry transactions``: see which are undecided and why, and decide them in the name of a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from gantrymq.cli import show
+from gantrymq.cli.audit import AuditFailed, AuditFile, Phase, default_path, who
+from gantrymq.cli.talk import (
+    LOCAL,
+    USAGE,
+    BrokerOption,
+    DryRun,
+    Json,
+    NameServers,
+    Yes,
+    agreed,
+    fail,
+    guarded,
+    sentence,
+    talk,
+)
+from gantrymq.client.admin import Admin
+from gantrymq.client.admin.transactions import Place
+from gantrymq.errors import GantryError, TimedOut, Unreachable
+from gantrymq.message.transaction import Resolution
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.transactions.story import Stage
+
+app = typer.Typer(help="See undecided transactions, and decide them.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="Transaction id (the message's unique key), or offset message id of its half.")]
+Why = Annotated[str | None, typer.Option("--why", "-w", help="The reason; goes into the record of decisions.")]
+Audit = Annotated[
+    Path | None,
+    typer.Option(
+        "--audit", help="The record of decisions. Default: GANTRY_AUDIT, else ~/.local/state/gantry/audit.jsonl."
+    ),
+]
+_COLUMNS = {
+    "id": "TRANSACTION", "state": "STATE", "group": "PRODUCER GROUP", "topic": "TOPIC", "age": "AGE",
+    "checks": "CHECKS", "producers": "PRODUCERS ONLINE", "broker": "BROKER",
+}  # fmt: skip
+
+
+def fields(place: Place) -> dict[str, Any]:
+    """A transaction for JSON."""
+    story = place.story
+    half = story.half
+    op = None if story.op is None or story.op.queue_offset < 0 else {
+        "queue_offset": story.op.queue_offset, "stored_at": show.when(story.op.stored_ms),
+        "says": story.op.decision.name.lower(),
+    }  # fmt: skip
+    final = None if story.final is None else {
+        "topic": story.final.topic, "queue": story.final.queue_id, "queue_offset": story.final.queue_offset,
+        "stored_at": show.when(story.final.stored_ms), "offset_message_id": story.final.message_id,
+    }  # fmt: skip
+    return {
+        "id": story.transaction_id, "state": str(story.stage), "group": story.group, "topic": story.topic,
+        "queue": story.queue_id, "broker": place.broker, "address": place.address, "age_ms": story.age_ms,
+        "born_at": show.when(half.born_ms), "born_host": half.born_host, "stored_at": show.when(half.stored_ms),
+        "keys": half.keys, "tags": half.tags, "checks": story.checks, "producers_online": story.producers,
+        "next_check_not_before": show.when(story.next_check_ms), "half_offset_message_id": half.message_id,
+        "half_queue_offset": half.queue_offset, "half_log_offset": half.log_offset, "copies": story.copies,
+        "op": op, "final": final, "why": story.why, "advice": story.advice,
+    }  # fmt: skip
+
+
+@app.command(name="list")
+def list_transactions(
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Only of this producer group.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", "-t", help="Only for this topic.")] = None,
+    state: Annotated[str | None, typer.Option("--state", help="open or parked; default: both.")] = None,
+    broker: BrokerOption = None,
+    limit: Annotated[int, typer.Option("--max", help="Shown at most, the oldest first.", min=1)] = 100,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Show the undecided transactions, the oldest first: open ones, and those that were parked."""
+    command = "transactions list"
+    if state not in (None, str(Stage.OPEN), str(Stage.PARKED)):
+        fail(f"--state {state!r}: write open or parked", command, USAGE)
+    bar = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
+    with bar:
+        task = bar.add_task("reading halves and op messages ...", total=None)
+        count = 0
+
+        def read(records: int) -> None:
+            nonlocal count
+            count += records
+            bar.update(task, description=f"reading halves and op messages ... {count}")
+
+        places = talk(name_servers, lambda admin: admin.transactions.undecided(broker, read), command)
+    chosen = [
+        place
+        for place in places
+        if group in (None, place.story.group)
+        and topic in (None, place.story.topic)
+        and state in (None, place.story.stage)
+    ]
+    rows = [{**fields(place), "age": show.ago(place.story.age_ms)} for place in chosen[:limit]]
+
+    def draw() -> None:
+        show.table(
+            [{**row, "producers": row["producers_online"]} for row in rows], _COLUMNS, "no undecided transactions"
+        )
+        if len(chosen) > limit:
+            typer.echo(f"... and {len(chosen) - limit} more (--max)")
+        if rows:
+            typer.echo("`gantry transactions explain ID` says why one is undecided and what to do")
+
+    show.answer(as_json, rows, draw)
+
+
+@app.command(name="show")
+def show_transaction(
+    transaction: Id, broker: BrokerOption = None, as_json: Json = False, name_servers: NameServers = LOCAL
+) -> None:
+    """Show all that is known of a transaction."""
+    rows = [fields(place) for place in _find(transaction, broker, name_servers, "transactions show")]
+
+    def draw() -> None:
+        for row in rows:
+            shown = {name.replace("_", " "): value for name, value in row.items()}
+            shown["age"] = show.ago(shown.pop("age ms"))
+            for name in ("op", "final"):
+                if row[name] is not None:
+                    shown[name] = ", ".join(f"{part.replace('_', ' ')} {value}" for part, value in row[name].items())
+            show.facts(shown)
+            typer.echo("")
+
+    show.answer(as_json, rows, draw)
+
+
+@app.command()
+def explain(
+    transaction: Id, broker: BrokerOption = None, as_json: Json = False, name_servers: NameServers = LOCAL
+) -> None:
+    """Say in sentences what happened to a transaction, why it is where it is, and what can be done."""
+    places = _find(transaction, broker, name_servers, "transactions explain")
+    told = [{"id": p.story.transaction_id, "state": str(p.story.stage), "told": tell(p)} for p in places]
+
+    def draw() -> None:
+        for one in told:
+            typer.secho(f"{one['id']} is {one['state']}", bold=True)
+            for line in one["told"]:
+                typer.echo(f"  {line}")
+
+    show.answer(as_json, told, draw)
+
+
+def tell(place: Place) -> list[str]:
+    """The story in sentences, in order of time."""
+    story, half = place.story, place.story.half
+    lines = [
+        f"{show.when(half.born_ms)}  a producer of {story.group} at {half.born_host} sent it for topic {story.topic}.",
+    ]
+    if story.stage is Stage.PARKED:
+        lines.append(f"{show.when(half.stored_ms)}  broker {place.broker} parked it after {half.checks} checks.")
+    elif story.copies > 1:
+        lines.append(
+            f"{show.when(half.stored_ms)}  broker {place.broker} put its half back to check it (copy {story.copies})."
+        )
+    else:
+        lines.append(
+            f"{show.when(half.stored_ms)}  broker {place.broker} stored its half (offset {half.queue_offset})."
+        )
+    if story.final is not None:
+        at = story.final
+        lines.append(
+            f"{show.when(at.stored_ms)}  it was committed: {at.topic} queue {at.queue_id} offset {at.queue_offset}."
+        )
+    if story.op is not None and story.op.queue_offset >= 0 and story.stage is not Stage.PARKED:
+        lines.append(f"{show.when(story.op.stored_ms)}  its op message was stored: it is settled.")
+    lines.append(story.why)
+    if story.advice:
+        lines.append(story.advice)
+    return lines
+
+
+@app.command()
+def commit(
+    transaction: Id,
+    why: Why = None,
+    broker: BrokerOption = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    audit: Audit = None,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Commit an open transaction: consumers get its message. It cannot be taken back."""
+    _decide("commit", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
+
+
+@app.command()
+def rollback(
+    transaction: Id,
+    why: Why = None,
+    broker: BrokerOption = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    audit: Audit = None,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Roll an open transaction back: consumers never see its message. It cannot be taken back."""
+    _decide("rollback", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
+
+
+@app.command()
+def resume(
+    transaction: Id,
+    why: Why = None,
+    broker: BrokerOption = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    audit: Audit = None,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Open a parked transaction again: its producers are asked again, and it can be committed or rolled back."""
+    _decide("resume", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
+
+
+_NEEDED = {"commit": Stage.OPEN, "rollback": Stage.OPEN, "resume": Stage.PARKED}
+_QUESTIONS = {
+    "commit": "Commit {id}, so that consumers of {topic} get its message?",
+    "rollback": "Roll {id} back, so that nobody ever gets its message?",
+    "resume": "Open {id} again, so that producers of {group} are asked about it?",
+}
+_OUTCOMES = {"commit": "committed", "rollback": "rolled back", "resume": "open again"}
+
+
+def _decide(
+    action: str,
+    transaction: str,
+    why: str | None,
+    broker: str | None,
+    yes: bool,
+    dry_run: bool,
+    audit: Path | None,
+    as_json: bool,
+    name_servers: str,
+) -> None:
+    """Look, ask, record, act, record."""
+    command = f"transactions {action}"
+    place = _the_one(_find(transaction, broker, name_servers, command), _NEEDED[action], command)
+    story = place.story
+    if not as_json:
+        show.facts({"transaction": story.transaction_id, "group": story.group, "topic": story.topic,
+                    "broker": f"{place.broker} ({place.address})", "age": show.ago(story.age_ms),
+                    "why it is undecided": story.why})  # fmt: skip
+    if not dry_run:
+        agreed(_QUESTIONS[action].format(id=story.transaction_id, topic=story.topic, group=story.group), yes, command)
+        if not why:
+            why = "" if yes else str(typer.prompt("Why (for the record)", err=True))
+        if not why.strip():
+            fail("say why, for the record: --why 'ticket 4711: the order was paid'", command, USAGE)
+    path = audit or default_path()
+    decision = AuditFile(path, SystemClock()).decision(
+        action=action, why=why or "", dry_run=dry_run, transaction_id=story.transaction_id, group=story.group,
+        topic=story.topic, broker=place.broker, address=place.address, name_servers=name_servers,
+        half_queue_offset=story.half.queue_offset, half_offset_message_id=story.half.message_id,
+        born_at=show.stamp(story.half.born_ms), state_before=str(story.stage),
+    )  # fmt: skip
+    result = {**fields(place), "action": action, "dry_run": dry_run, "audit": str(path)}
+    if dry_run:
+        guarded(lambda: decision.note(Phase.DRY_RUN), command)
+        show.answer(as_json, {**result, "outcome": "dry run"}, lambda: typer.echo("nothing was done (--dry-run)"))
+        return
+    guarded(lambda: decision.note(Phase.INTENDED), command)
+
+    async def work(admin: Admin) -> None:
+        try:
+            if action == "resume":
+                await admin.transactions.resume(place, f"{who()}: {why}")
+            else:
+                resolution = Resolution.COMMIT if action == "commit" else Resolution.ROLLBACK
+                await admin.transactions.end(place, resolution, f"{who()}: {why}")
+        except (TimedOut, Unreachable) as error:
+            decision.note(Phase.UNKNOWN, sentence(error))
+            raise
+        except GantryError as error:
+            decision.note(Phase.REFUSED, sentence(error))
+            raise
+
+    talk(name_servers, work, command)
+    outcome = _OUTCOMES[action]
+    try:
+        decision.note(Phase.DONE, outcome)
+    except AuditFailed as error:
+        fail(f"{story.transaction_id} is {outcome}, and the record lacks the line that says so: {error}", command)
+    show.answer(
+        as_json,
+        {**result, "outcome": outcome},
+        lambda: typer.echo(f"{story.transaction_id} is {outcome}; recorded in {path}"),
+    )
+
+
+def _find(transaction: str, broker: str | None, name_servers: str, command: str) -> list[Place]:
+    places = talk(name_servers, lambda admin: admin.transactions.find(transaction, broker), command)
+    if not places:
+        fail(
+            f"no broker has a transaction {transaction!r}: it is older than the log, or the id is another one; "
+            "`gantry transactions list` shows the undecided ones",
+            command,
+        )
+    return places
+
+
+def _the_one(places: list[Place], needed: Stage, command: str) -> Place:
+    """The only transaction in the state that the action needs."""
+    fitting = [place for place in places if place.story.stage is needed]
+    if not fitting:
+        story = places[-1].story
+        hint = f" {story.advice}" if story.advice else ""
+        fail(f"{story.transaction_id} is {story.stage}, this needs one that is {needed}. {story.why}{hint}", command)
+    if len(fitting) > 1:
+        ids = ", ".join(f"{place.story.half.message_id} on {place.broker}" for place in fitting)
+        fail(f"several transactions have this id; name one by the id of its half: {ids}", command)
+    return fitting[0]
