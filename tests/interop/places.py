@@ -8,13 +8,14 @@ from contextlib import suppress
 
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import decode_command, encode_request
+from gantrymq.protocol.command import Command, Header, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
 from tests.interop.process import poll
 
 FIRST_PORT, LAST_PORT = 12000, 31000
 """Below the ports that Linux gives to outgoing connections, so that no client takes one first."""
+ANSWER_SECONDS = 20.0
 _chance = random.Random()
 
 
@@ -41,14 +42,20 @@ def await_route(name_server: str, topic: str, brokers: int = 1) -> None:
 
 def brokers_of(name_server: str, topic: str) -> int:
     """On how many brokers a name server knows a topic; 0 while it does not answer."""
-    host, port = name_server.split(":")
-    splitter = FrameSplitter()
-    with suppress(OSError), socket.create_connection((host, int(port)), 5) as connection:
-        connection.settimeout(5)
-        connection.sendall(encode_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, 1, GetRoute(topic=topic)))
-        while data := connection.recv(65536):
-            for serialization, header, body in splitter.feed(data):
-                answer = decode_command(serialization, header, body)
-                found = answer.code == ResponseCode.SUCCESS
-                return len(TopicRoute.decode(answer.body).broker_datas) if found else 0
+    with suppress(OSError, EOFError):
+        answer = ask(name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic))
+        return len(TopicRoute.decode(answer.body).broker_datas) if answer.code == ResponseCode.SUCCESS else 0
     return 0
+
+
+def ask(address: str, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
+    """What a server answers to one request on a connection of its own. Raises OSError or EOFError."""
+    host, port = address.split(":")
+    splitter = FrameSplitter()
+    with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
+        connection.settimeout(ANSWER_SECONDS)
+        connection.sendall(encode_request(code, 1, header, body))
+        while data := connection.recv(65536):
+            for serialization, head, content in splitter.feed(data):
+                return decode_command(serialization, head, content)
+    raise EOFError(f"{address} closed the connection instead of an answer to {code.name}")

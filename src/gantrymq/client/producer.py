@@ -152,8 +152,8 @@ class Producer:
             for message in messages:
                 self._stamp(message.properties)
             ids = ",".join(message.properties[properties.UNIQ_KEY] for message in messages)
+            # Not a UNIQ_KEY of its own (as 5.x clients give it): 4.x brokers write it over the keys of the messages.
             own = {properties.WAIT: messages[0].properties[properties.WAIT]}
-            self._stamp(own)
             text, body = properties_text(own), encode_batch(messages)
 
             def frame(target: MessageQueue, opaque: int) -> bytes:

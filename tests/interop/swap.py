@@ -1,0 +1,266 @@
+"""What a store has to keep when it is handed from one broker to another: written, remembered, looked for again.
+
+One SwapStory goes with one store directory. Each broker that has it in turn is told to ``write`` one chapter, is
+stopped or killed, and the next one is asked whether everything of all chapters is where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gantrymq import Admin, LocalTransactionState, Message, MessageQueue, Producer, PullConsumer, TransactionProducer
+from gantrymq.broker.registries.json_file import read_json
+from gantrymq.client.results import PullStatus, SendResult
+from gantrymq.message.message import MessageView
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.pull import QueryMessage, ViewMessage
+from gantrymq.protocol.message_ids import parse_offset_message_id
+from gantrymq.protocol.stored_message import decode_record, to_view
+from gantrymq.runtime.disk import OsDisk
+from tests.interop.places import ask
+from tests.interop.process import poll
+
+QUEUES = 3
+LEVELS = "1s 15s 2h"
+"""Delivered at once; delivered by the next broker; never delivered here."""
+CONF = {
+    "messageDelayLevel": LEVELS, "transactionTimeOut": "2000", "transactionCheckInterval": "1000",
+    "flushConsumerOffsetInterval": "300", "flushDelayOffsetInterval": "300",
+}  # fmt: skip
+LARGE = 6000
+"""Bytes of a body that our producer compresses."""
+TOPIC, PAID, GROUP, PAYERS = "Swap", "SwapPaid", "swap-readers", "swap-payers"
+PATIENT: dict[str, Any] = {"send_timeout_ms": 20_000}
+
+
+@dataclass
+class Desk:
+    """The listener of all transaction producers: ends and checks as the body of a message says."""
+
+    answers: bool = False
+    """Whether checks are answered as they will end, or (the local transaction still runs) UNKNOWN."""
+    checked: Counter[str] = field(default_factory=Counter)
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        kind = message.body.decode().split()[1]
+        return {"commit": LocalTransactionState.COMMIT, "rollback": LocalTransactionState.ROLLBACK}.get(
+            kind, LocalTransactionState.UNKNOWN
+        )
+
+    def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        body = message.body.decode()
+        self.checked[body] += 1
+        if not self.answers:
+            return LocalTransactionState.UNKNOWN
+        return LocalTransactionState.COMMIT if "commit" in body else LocalTransactionState.ROLLBACK
+
+
+@dataclass(frozen=True)
+class Written:
+    """A message that has to stay where it is."""
+
+    message: Message
+    queue: MessageQueue
+    offset: int
+    offset_message_id: str
+
+
+class SwapStory:
+    """What was written to one store directory until now."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.placed: list[Written] = []
+        """Ordinary messages with their places."""
+        self.delayed: list[str] = []
+        """Bodies of messages that were delayed: each has to appear once."""
+        self.visible: list[str] = []
+        """Bodies of transactions that committed or will: each has to appear once in PAID, and no other."""
+        self.left_open: list[str] = []
+        """Bodies of halves that the last chapter left open."""
+        self.lost_ends: list[str] = []
+        """Bodies of transactions that were rolled back by a broker which may have died before it wrote that down."""
+        self.committed = 0
+        self.ends: dict[int, int] = {}
+        """Of every queue of TOPIC, as the last writer left it."""
+
+    # ---- a chapter
+
+    def write(self, chapter: str, name_servers: str, *, forgets: bool) -> None:
+        """Everything a broker can be given; ends with transactions in the air.
+
+        ``forgets``: the writer is an Apache broker that will be killed. Those keep rollbacks, and the ends of commits,
+        in memory for some seconds: such a rollback is asked about again; a commit is in the log and must not be.
+        """
+        self.lost_ends = [f"{chapter} rollback", f"{chapter} rollback 2"] if forgets else []
+        with Admin(name_servers) as admin:
+            if not self.placed:
+                admin.create_topic(TOPIC, QUEUES)
+                admin.create_topic(PAID, QUEUES, message_type="TRANSACTION")
+        with Producer("swap-writers", name_servers=name_servers, **PATIENT) as producer:
+            self._write_plain(chapter, producer)
+        with PullConsumer(GROUP, name_servers=name_servers) as consumer:
+            self.committed += 2
+            consumer.commit(self.placed[-1].queue, self.committed)
+            poll(lambda: consumer.committed(self.placed[-1].queue) == self.committed, "committed offset")
+        desk = Desk()
+        with _payers(name_servers, desk) as payers:
+            self._write_transactions(chapter, payers, desk)
+        self.ends = {}
+        with PullConsumer(name_servers=name_servers) as consumer:
+            poll(lambda: f"{chapter} level 1" in self._bodies(consumer, TOPIC), "delayed message of level 1")
+            self.ends = {queue.queue_id: consumer.max_offset(queue) for queue in consumer.queues(TOPIC)}
+        poll(self._progress_saved, "offsets in their files")
+
+    def _progress_saved(self) -> bool:
+        """Whether the broker wrote down how far consumers and delays are, which it does from time to time."""
+        read = [
+            read_json(OsDisk(), str(self.store / "config" / f"{name}Offset.json")) for name in ("consumer", "delay")
+        ]
+        offsets, delays = [(content or {}).get("offsetTable") or {} for content in read]
+        delivered = {int(level): offset for level, offset in delays.items()}
+        queue = self.placed[-1].queue.queue_id
+        saved = {int(queue_id): offset for queue_id, offset in offsets.get(f"{TOPIC}@{GROUP}", {}).items()}
+        return delivered.get(1) == len(self.delayed) // 2 and saved.get(queue) == self.committed
+
+    def _write_plain(self, chapter: str, producer: Producer) -> None:
+        queues = sorted(producer.queues(TOPIC), key=lambda queue: queue.queue_id)
+        assert len(queues) == QUEUES
+        for number in range(6):
+            body = f"{chapter} plain {number}"
+            message = Message(
+                TOPIC, body, tags=f"Tag{number % 2}", keys=[f"{chapter}-key{number}", "all"], flag=number,
+                properties={"chapter": chapter, "number": str(number), "text": "Größe 5 µm"},
+            )  # fmt: skip
+            self._place(message, producer.send(message, queues[number % QUEUES]))
+        large = Message(TOPIC, f"{chapter} large " + "x" * LARGE, tags="Large", keys=f"{chapter}-large")
+        self._place(large, producer.send(large, queues[1]))
+        batch = [Message(TOPIC, f"{chapter} batch {n}", tags="Batch", keys=f"{chapter}-batch{n}") for n in range(3)]
+        result = producer.send_batch(batch, queues[2])
+        ids = result.offset_message_id.split(",")
+        for number, message in enumerate(batch):
+            self.placed.append(Written(message, result.queue, result.queue_offset + number, ids[number]))
+        for level in (1, 2, 3):
+            producer.send(Message(TOPIC, f"{chapter} level {level}", delay_level=level), queues[0])
+        self.delayed += [f"{chapter} level 1", f"{chapter} level 2"]
+
+    def _place(self, message: Message, result: SendResult) -> None:
+        self.placed.append(Written(message, result.queue, result.queue_offset, result.offset_message_id))
+
+    def _write_transactions(self, chapter: str, payers: TransactionProducer, desk: Desk) -> None:
+        for kind in ("commit", "rollback", "checked-commit", "checked-rollback"):
+            _pay(payers, f"{chapter} {kind}")
+        poll(
+            lambda: {f"{chapter} checked-commit", f"{chapter} checked-rollback"} <= desk.checked.keys(),
+            "checks of the open transactions",
+        )
+        for kind in ("open-commit", "open-rollback", "commit 2", "rollback 2"):
+            _pay(payers, f"{chapter} {kind}")
+        self.visible += [f"{chapter} {kind}" for kind in ("commit", "checked-commit", "open-commit", "commit 2")]
+        self.left_open = [f"{chapter} {a}-{b}" for a in ("checked", "open") for b in ("commit", "rollback")]
+
+    # ---- the next broker
+
+    def check(self, name_servers: str) -> None:
+        """The broker has everything, ends what was open, and goes on behind what was there."""
+        with PullConsumer(GROUP, name_servers=name_servers) as consumer:
+            self._check_messages(consumer)
+            queue = self.placed[-1].queue
+            assert consumer.committed(queue) == self.committed
+            for queue in consumer.queues(TOPIC):
+                assert consumer.max_offset(queue) >= self.ends[queue.queue_id]
+        self._check_queries(name_servers)
+        self._check_transactions(name_servers)
+        with PullConsumer(name_servers=name_servers) as consumer:
+            poll(lambda: set(self.delayed) <= set(self._bodies(consumer, TOPIC)), "delayed messages")
+            bodies = Counter(self._bodies(consumer, TOPIC))
+            assert [bodies[body] for body in self.delayed] == [1] * len(self.delayed)
+            assert not any("level 3" in body for body in bodies)
+            self.ends = {queue.queue_id: consumer.max_offset(queue) for queue in consumer.queues(TOPIC)}
+        with Producer("swap-writers", name_servers=name_servers, **PATIENT) as producer:
+            for queue in producer.queues(TOPIC):
+                message = Message(TOPIC, f"one more for {queue.queue_id}", keys="more")
+                result = producer.send(message, queue)
+                assert result.queue_offset == self.ends[queue.queue_id]
+                self._place(message, result)
+
+    def _check_messages(self, consumer: PullConsumer) -> None:
+        found = {(m.queue.queue_id, m.queue_offset): m for m in self._messages(consumer, TOPIC)}
+        for written in self.placed:
+            view = found[written.queue.queue_id, written.offset]
+            message = written.message
+            assert (view.body, view.flag, view.tags) == (message.body, message.flag, message.tags)
+            lost = message.properties.items() - {("WAIT", "true")} - view.properties.items()
+            assert not lost, (message, view)
+            assert view.message_id == (message.unique_key or view.message_id)
+
+    def _check_queries(self, name_servers: str) -> None:
+        with Admin(name_servers) as admin:
+            address = admin.route(TOPIC).broker_datas[0].master
+        assert address is not None
+        for written in self.placed:
+            _, log_offset = parse_offset_message_id(written.offset_message_id)
+            answer = ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=log_offset))
+            assert (answer.code, decode_record(answer.body).queue_offset) == (ResponseCode.SUCCESS, written.offset)
+            for key in [*written.message.keys, written.message.unique_key]:
+                if key is not None and key not in ("all", "more"):
+                    poll(lambda key=key, written=written: _finds(address, key, written), f"message of key {key}", 20)
+
+    def _check_transactions(self, name_servers: str) -> None:
+        desk = Desk(answers=True)
+        with _payers(name_servers, desk), PullConsumer(name_servers=name_servers) as consumer:
+            poll(lambda: set(self.left_open) <= desk.checked.keys(), f"checks of {self.left_open}")
+            poll(lambda: set(self.visible) <= set(self._bodies(consumer, PAID)), "committed messages")
+            assert sorted(self._bodies(consumer, PAID)) == sorted(self.visible)
+            ended = [body for body in desk.checked if body not in self.left_open + self.lost_ends]
+            assert not ended, f"{ended} were over and have been checked"
+
+    def _messages(self, consumer: PullConsumer, topic: str) -> Iterator[MessageView]:
+        for queue in consumer.queues(topic):
+            offset: int = consumer.min_offset(queue)
+            while True:
+                result = consumer.pull(queue, offset, 100)
+                if result.status is PullStatus.NO_NEW_MSG or result.status is PullStatus.OFFSET_ILLEGAL:
+                    break
+                yield from result.messages
+                offset = result.next_offset
+
+    def _bodies(self, consumer: PullConsumer, topic: str) -> list[str]:
+        return [message.body.decode() for message in self._messages(consumer, topic)]
+
+
+@contextmanager
+def _payers(name_servers: str, desk: Desk) -> Iterator[TransactionProducer]:
+    producer = TransactionProducer(
+        PAYERS, name_servers=name_servers, listener=desk, topics=(PAID,), heartbeat_interval_ms=1000, **PATIENT
+    )
+    with producer:
+        yield producer
+
+
+def _pay(payers: TransactionProducer, body: str) -> None:
+    result = payers.send_in_transaction(Message(PAID, body, keys=body.replace(" ", "-")))
+    assert result.decided == (result.state is not LocalTransactionState.UNKNOWN), result
+
+
+def _finds(address: str, key: str, written: Written) -> bool:
+    header = QueryMessage(
+        topic=TOPIC, key=key, max_num=32, begin_timestamp=0, end_timestamp=int(time.time() * 1000) + 60_000,
+        unique_key_query=True if key == written.message.unique_key else None,
+        index_type="U" if key == written.message.unique_key else "K",
+    )  # fmt: skip
+    answer = ask(address, RequestCode.QUERY_MESSAGE, header)
+    if answer.code != ResponseCode.SUCCESS:
+        return False
+    views, at = [], 0
+    while at < len(answer.body):
+        record = decode_record(answer.body, at)
+        views.append(to_view(record, ""))
+        at += record.size
+    return any(view.body == written.message.body and view.queue_offset == written.offset for view in views)
