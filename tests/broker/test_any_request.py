@@ -121,6 +121,7 @@ def test_any_request_is_answered_without_a_defect(tmp_path: Path, caplog: pytest
     running = cluster(tmp_path, message_delay_level="1s 2s", flush_disk_type="ASYNC_FLUSH")
     c = loop.run_until_complete(running.__aenter__())
     codes = sorted(c.broker.handlers)
+    codes += [RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2] * (len(codes) // 8)
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(requests(codes), min_size=1, max_size=8))
@@ -130,7 +131,7 @@ def test_any_request_is_answered_without_a_defect(tmp_path: Path, caplog: pytest
 
     try:
         check()
-        assert c.broker.store.queues(), "some of it was good enough to be stored"
+        assert c.broker.store.max_log_offset > 0, "some of it was good enough to be stored"
     finally:
         loop.run_until_complete(running.__aexit__(None, None, None))
         loop.close()

@@ -6,16 +6,21 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from gantrymq.broker.client_calls import ClientCalls
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delay import DelayedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.long_polling import HeldPulls
 from gantrymq.broker.processors.admission import Admission
+from gantrymq.broker.processors.connections import ConnectionProcessor
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
+from gantrymq.broker.processors.progress import ProgressProcessor
 from gantrymq.broker.processors.pull import PullProcessor
 from gantrymq.broker.processors.query import QueryProcessor
+from gantrymq.broker.processors.relay import RelayProcessor
+from gantrymq.broker.processors.reset import ResetProcessor
 from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
 from gantrymq.broker.processors.send import SendProcessor
 from gantrymq.broker.processors.send_answers import SendAnswers
@@ -29,6 +34,7 @@ from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.request_table import request_table
+from gantrymq.broker.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.broker.transaction_desk import TransactionDesk
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError
 from gantrymq.protocol.codes import ResponseCode
@@ -98,7 +104,10 @@ class Broker:
         self._rng = rng
         self._disk = disk
         self._handlers: dict[int, Handler] = {}
-        self._server = RemotingServer(network, clock, self._handlers, closed=self._session_closed)
+        self._calls = ClientCalls(clock)
+        self._server = RemotingServer(
+            network, clock, self._handlers, closed=self._session_closed, responses=self._calls.answer
+        )
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)
         self.producers = ProducerGroups()
@@ -157,7 +166,10 @@ class Broker:
         config, clock, store = self._config, self._clock, self.store
         delays_ms = self._store_config.delays_ms
         unique_ids = UniqueIds(self._rng, clock, self._host[:-4], self._rng.below(1 << 16))
-        self._pull = PullProcessor(config, store, self.topics, self.groups, self.consumers, self.offsets, clock)
+        self.statistics = statistics = Statistics(config.broker_cluster_name, clock, store.put_counts)
+        self._pull = PullProcessor(
+            config, store, self.topics, self.groups, self.consumers, self.offsets, clock, statistics
+        )
         self._membership = MembershipProcessor(
             config, self.topics, self.groups, self.producers, self.consumers, self.locks, clock,
             self.registration.when_announced,
@@ -183,9 +195,25 @@ class Broker:
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
             membership=self._membership,
-            send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms),
+            send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics),
             topics=TopicAdminProcessor(self.topics, self.groups, self.offsets, self.registration.when_announced),
-            runtime=RuntimeInfoProcessor(config, store, self._disk, clock),
+            progress=ProgressProcessor(
+                config,
+                self.address,
+                store,
+                self.topics,
+                self.groups,
+                self.consumers,
+                self.offsets,
+                statistics,
+                clock,
+            ),
+            connections=ConnectionProcessor(self.producers, self.consumers, clock),
+            relay=RelayProcessor(config, self._calls, self.consumers, store),
+            reset=ResetProcessor(
+                config, store, self.topics, self.groups, self.consumers, self.offsets, self._pull.held
+            ),
+            runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, self._disk, clock),
             end_transaction=self.desk.end_transaction,
         )
         self._handlers.update(table)
@@ -199,6 +227,7 @@ class Broker:
         every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.offsets.save_later)
         every(config.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
         every(RETENTION_SECONDS, "deleting old log files", retention.run)
+        every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
         every(EXPIRY_SECONDS, "taking out silent clients", self._membership.expire)
 
     async def close(self) -> None:
@@ -232,6 +261,7 @@ class Broker:
         self._pull.held.session_closed(session)
         self._membership.session_closed(session)
         self.desk.session_closed(session)
+        self._calls.session_closed(session)
 
     @property
     def held_pulls(self) -> HeldPulls:

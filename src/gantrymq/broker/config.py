@@ -51,6 +51,8 @@ class BrokerConfig:
     default_topic_queue_nums: int = 8
     auto_create_subscription_group: bool = True
     notify_consumer_ids_changed_enable: bool = True
+    use_server_side_reset_offset: bool = True
+    """Whether the broker resets offsets itself, as since 5.2; else it tells the members of the group to."""
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1_000
     """How long a pull may be held when long polling is off."""

@@ -81,6 +81,10 @@ class DelayedDelivery:
         """What the file holds."""
         return {"dataVersion": dict(self._version), "offsetTable": dict(self._offsets)}
 
+    def delivered(self) -> dict[int, int]:
+        """Level to the first queue offset that is not delivered, for levels that delivered something."""
+        return dict(self._offsets)
+
     def save_later(self) -> None:
         """Write the cursors if they moved; raises StoreError when the file cannot be made."""
         self._file.write_later(self.content)

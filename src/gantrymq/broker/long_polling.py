@@ -95,6 +95,11 @@ class HeldPulls:
         """A connection ended: nobody waits there any more."""
         self._take(lambda pull: pull.session is session)
 
+    def release(self, wanted: Callable[[HeldPull], bool]) -> None:
+        """Answer the pulls that are wanted now, also with nothing."""
+        for pull in self._take(wanted):
+            self._resume(pull, True)
+
     def _take(self, wanted: Callable[[HeldPull], bool]) -> list[HeldPull]:
         """Remove the held pulls that are wanted, and return them."""
         taken: list[HeldPull] = []

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gantrymq.broker.processors.connections import ConnectionProcessor
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
+from gantrymq.broker.processors.progress import ProgressProcessor
 from gantrymq.broker.processors.pull import PullProcessor
 from gantrymq.broker.processors.query import QueryProcessor
+from gantrymq.broker.processors.relay import RelayProcessor
+from gantrymq.broker.processors.reset import ResetProcessor
 from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
 from gantrymq.broker.processors.send import SendProcessor
 from gantrymq.broker.processors.send_back import SendBackProcessor
@@ -27,6 +31,10 @@ def request_table(
     membership: MembershipProcessor,
     send_back: SendBackProcessor,
     topics: TopicAdminProcessor,
+    progress: ProgressProcessor,
+    connections: ConnectionProcessor,
+    relay: RelayProcessor,
+    reset: ResetProcessor,
     runtime: RuntimeInfoProcessor,
     end_transaction: Handler,
 ) -> Mapping[int, Handler]:
@@ -65,6 +73,30 @@ def request_table(
         RequestCode.DELETE_SUBSCRIPTIONGROUP: topics.delete_group,
         RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: topics.group,
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: topics.all_groups,
+        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: topics.update_topics,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: topics.update_groups,
+        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: topics.forbid,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: topics.system_topics,
+        # What tools ask about topics, groups and clients.
+        RequestCode.GET_TOPIC_STATS_INFO: progress.topic_stats,
+        RequestCode.GET_CONSUME_STATS: progress.consume_stats,
+        RequestCode.GET_BROKER_CONSUME_STATS: progress.broker_consume_stats,
+        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: progress.who_consumes,
+        RequestCode.QUERY_TOPICS_BY_CONSUMER: progress.topics_of_group,
+        RequestCode.QUERY_CONSUME_TIME_SPAN: progress.time_span,
+        RequestCode.QUERY_CORRECTION_OFFSET: progress.correction,
+        RequestCode.CLONE_GROUP_OFFSET: progress.clone_offsets,
+        RequestCode.QUERY_CONSUME_QUEUE: progress.consume_queue,
+        RequestCode.GET_CONSUMER_CONNECTION_LIST: connections.consumers,
+        RequestCode.GET_PRODUCER_CONNECTION_LIST: connections.producers,
+        RequestCode.GET_ALL_PRODUCER_INFO: connections.all_producers,
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: connections.subscription,
+        RequestCode.GET_CONSUMER_RUNNING_INFO: relay.running_info,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY: relay.consume_directly,
+        RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: relay.positions,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: reset.reset,
         # The broker itself.
+        RequestCode.VIEW_BROKER_STATS_DATA: runtime.statistic,
+        RequestCode.GET_ALL_DELAY_OFFSET: runtime.delay_offsets,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime.runtime_info,
     }

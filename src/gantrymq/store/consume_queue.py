@@ -34,8 +34,8 @@ class ConsumeQueue:
     ``start_offset <= max_offset <= next_offset``.
     """
 
-    __slots__ = ("_files", "_min_for", "_min_offset", "_stale", "_tail", "_tail_start", "max_offset", "next_offset",
-                 "queue_id", "start_offset", "topic", "topic_bytes")  # fmt: skip
+    __slots__ = ("_files", "_min_for", "_min_offset", "_stale", "_tail", "_tail_start", "added_bytes",
+                 "max_offset", "next_offset", "queue_id", "start_offset", "topic", "topic_bytes")  # fmt: skip
 
     def __init__(
         self, open_files: OpenFiles, directory: str, segment_size: int, topic: str, queue_id: int, bases: list[int]
@@ -51,6 +51,8 @@ class ConsumeQueue:
         self._stale = False
         self._min_for = -1
         self._min_offset = self.start_offset
+        self.added_bytes = 0
+        """Sizes of the records that were made visible since the store was opened; for statistics."""
 
     # ---- appending
 
@@ -62,6 +64,7 @@ class ConsumeQueue:
             self._fill_to(queue_offset, log_offset)
         self._tail += ENTRY.pack(log_offset, size, tags_code)
         self.max_offset = queue_offset + 1
+        self.added_bytes += size
         if self.next_offset < self.max_offset:
             self.next_offset = self.max_offset
 

@@ -53,6 +53,8 @@ class MessageStore:
         self._log_files = OpenFiles(disk)
         self._queue_files = OpenFiles(disk)
         self._closed = False
+        self._earliest = (-1, -1)
+        """Start of the log and store time of its first record."""
 
     # ---- opening
 
@@ -124,6 +126,7 @@ class MessageStore:
             self._mark_file, checkpoint,
         )  # fmt: skip
         self._housekeeping.after_recovery(recovered)
+        self._opened_with = {key: (queue.max_offset, queue.added_bytes) for key, queue in self._queues.queues.items()}
         self._appender = Appender(
             self.config, self._disk, self._clock, self._store_host, self._log, self._queues, self._dispatch,
             self._mark_file, last_timestamp, self._housekeeping.arm,
@@ -350,6 +353,23 @@ class MessageStore:
     def queues(self) -> list[tuple[str, int]]:
         """(topic, queue id) of every queue that ever got a message, sorted."""
         return sorted(key for key, queue in self._queues.queues.items() if queue.max_offset > 0)
+
+    def put_counts(self) -> dict[str, tuple[int, int]]:
+        """Topic to messages and bytes that became visible since the store was opened."""
+        counts: dict[str, tuple[int, int]] = {}
+        for key, queue in self._queues.queues.items():
+            messages_before, bytes_before = self._opened_with.get(key, (queue.start_offset, 0))
+            messages, size = counts.get(key[0], (0, 0))
+            counts[key[0]] = (messages + queue.max_offset - messages_before, size + queue.added_bytes - bytes_before)
+        return counts
+
+    def earliest_store_time(self) -> int:
+        """Store timestamp (ms) of the oldest record that still exists; -1 when there is none."""
+        start = self._log.start
+        if self._earliest[0] != start or self._earliest[1] < 0:
+            first = next(self.scan(start), None)
+            self._earliest = (start, -1 if first is None else first.store_timestamp)
+        return self._earliest[1]
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER

@@ -66,6 +66,8 @@ class PositionProcessor:
             raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} not exist!")
         if header.queue_id < 0 or header.commit_offset < 0:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, "queueId and commitOffset must not be negative")
+        if (header.consumer_group, header.topic, header.queue_id) in self._offsets.resets:
+            return encode_response(command, ResponseCode.SUCCESS, remark="Offset has been previously reset")
         self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return encode_response(command, ResponseCode.SUCCESS)
 

@@ -14,6 +14,7 @@ from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.statistics import Statistics
 from gantrymq.errors import RequestRejected, StoreError
 from gantrymq.message import system_topics
 from gantrymq.message.tags import java_hash, parse_tag_expression
@@ -74,6 +75,7 @@ class PullProcessor:
         consumers: ConsumerGroups,
         offsets: ConsumerOffsets,
         clock: Clock,
+        statistics: Statistics,
     ) -> None:
         self._config = config
         self._store = store
@@ -81,6 +83,7 @@ class PullProcessor:
         self._groups = groups
         self._consumers = consumers
         self._offsets = offsets
+        self._statistics = statistics
         self.held = HeldPulls(clock, self._resume)
         store.arrivals.append(self.held.arrived)
 
@@ -91,6 +94,12 @@ class PullProcessor:
         header = command.header(PullMessage)
         self._check_group_and_topic(header)
         tag_codes = self._tag_codes(header)
+        offsets = self._offsets
+        if offsets.resets:
+            offset = offsets.resets.pop((header.consumer_group, header.topic, header.queue_id), None)
+            if offset is not None:
+                return self._sent_elsewhere(command, header, offset)
+        offsets.note_pull(header.consumer_group, header.topic, header.queue_id, header.queue_offset)
         if header.sys_flag & COMMIT_FLAG and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         result = self._read(header, tag_codes)
@@ -98,7 +107,20 @@ class PullProcessor:
         if code is ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_FLAG:
             self._hold(session, command, header, tag_codes)
             return None
+        self._count(header, result)
         return _encode(command, code, remark, result)
+
+    def _count(self, header: PullMessage, result: GetResult) -> None:
+        if result.count:
+            self._statistics.got(header.topic, header.consumer_group, result.count, len(result.data))
+        else:
+            self._statistics.missed += 1
+
+    def _sent_elsewhere(self, command: Command, header: PullMessage, offset: int) -> bytes:
+        """The answer to the first pull after the group was reset."""
+        first, end = self._store.queue_range(header.topic, header.queue_id)
+        moved = GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, offset, first, end)
+        return _encode(command, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", moved)
 
     def _read(self, header: PullMessage, tag_codes: frozenset[int] | None) -> GetResult:
         config = self._config
@@ -134,6 +156,7 @@ class PullProcessor:
             code, remark = _answer_of(result, pull.header.queue_offset)
             if code is ResponseCode.PULL_NOT_FOUND and not expired:
                 return False
+            self._count(pull.header, result)
             answer = _encode(pull.command, code, remark, result)
         except RequestRejected as refusal:
             answer = encode_response(pull.command, refusal.code, remark=refusal.remark)
@@ -160,6 +183,11 @@ class PullProcessor:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please!")
+        if self._groups.is_forbidden(header.consumer_group, header.topic):
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{header.consumer_group}] is forbidden for topic[{header.topic}]",
+            )
         if not topic.perm & PERM_READ:
             raise RequestRejected(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] pulling message is forbidden")
         if header.topic in system_topics.TRANSACTION_TOPICS and header.consumer_group not in TRANSACTION_READERS:

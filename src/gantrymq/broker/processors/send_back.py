@@ -10,6 +10,7 @@ from gantrymq.broker.delay_levels import park
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
 from gantrymq.broker.retry import plan_retry
+from gantrymq.broker.statistics import Statistics
 from gantrymq.errors import GantryError, RequestRejected, StoreError
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE
@@ -32,7 +33,14 @@ class SendBackProcessor:
     """Handles CONSUMER_SEND_MSG_BACK; answered when the copy is durable."""
 
     def __init__(
-        self, store: MessageStore, topics: Topics, groups: Groups, rng: Rng, clock: Clock, delays_ms: Sequence[int]
+        self,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        rng: Rng,
+        clock: Clock,
+        delays_ms: Sequence[int],
+        statistics: Statistics,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -40,6 +48,7 @@ class SendBackProcessor:
         self._rng = rng
         self._clock = clock
         self._delays_ms = delays_ms
+        self._statistics = statistics
 
     def send_back(self, session: Session, command: Command) -> bytes | None:
         header = command.header(SendBack)
@@ -55,6 +64,7 @@ class SendBackProcessor:
             placement = self._store.append((record,))[0]
         except GantryError as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        self._statistics.sent_back(properties.find(record.properties, properties.RETRY_TOPIC) or "", header.group)
         self._store.when_durable(placement.end, partial(_finish, session, command))
         return None
 

@@ -1,4 +1,4 @@
-"""Topics and groups, as tools make, show and remove them: 17, 21, 200, 201, 207, 215, 351, 352.
+"""Topics and groups, as tools make, show and remove them: 17, 18, 21, 200, 201, 207, 215, 225, 305, 351 to 353.
 
 Source: AdminBrokerProcessor; wire-protocol.md 2.3.4.
 """
@@ -13,9 +13,11 @@ from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import MAX_QUEUES, Topics, apply_attributes
 from gantrymq.errors import ConfigError, MessageIllegal, RequestRejected
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.topics import TopicConfig
+from gantrymq.protocol.bodies.groups import GroupConfigList, GroupForbidden
+from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicList
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers.tools import UpdateForbidden
 from gantrymq.protocol.headers.topics import CreateTopic, DeleteGroup, GroupOnly, TopicOnly
 from gantrymq.remoting.server import Session
 
@@ -35,11 +37,18 @@ class TopicAdminProcessor:
 
     def update_topic(self, session: Session, command: Command) -> bytes | None:
         """UPDATE_AND_CREATE_TOPIC; answered when the name servers know it, so that its route can be asked at once."""
-        header = command.header(CreateTopic)
-        config = self._checked(header)
-        self._topics.update(config)
+        self._topics.update(self._checked(command.header(CreateTopic)))
         self._announce(lambda: session.send(encode_response(command, ResponseCode.SUCCESS)))
         return None
+
+    def update_topics(self, session: Session, command: Command) -> None:
+        """UPDATE_AND_CREATE_TOPIC_LIST: all or, when one cannot be, none."""
+        wanted = TopicConfigList.decode(command.body).topic_config_list
+        if not wanted:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, "the list names no topic")
+        for config in [self._checked(_as_header(topic)) for topic in wanted]:
+            self._topics.update(config)
+        self._announce(lambda: session.send(encode_response(command, ResponseCode.SUCCESS)))
 
     def _checked(self, header: CreateTopic) -> TopicConfig:
         known = self._topics.get(header.topic)
@@ -104,6 +113,32 @@ class TopicAdminProcessor:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
         return encode_response(command, ResponseCode.SUCCESS)
 
+    def update_groups(self, session: Session, command: Command) -> bytes:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all or, when one cannot be, none."""
+        wanted = GroupConfigList.decode(command.body).group_config_list
+        try:
+            for group in wanted:
+                system_topics.check_group(group.group_name)
+            for group in wanted:
+                self._groups.update(group)
+        except MessageIllegal as error:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def forbid(self, session: Session, command: Command) -> bytes:
+        """UPDATE_AND_GET_GROUP_FORBIDDEN."""
+        header = command.header(UpdateForbidden)
+        if header.readable is not None:
+            self._groups.forbid(header.group, header.topic, not header.readable)
+        readable = not self._groups.is_forbidden(header.group, header.topic)
+        body = GroupForbidden(group=header.group, topic=header.topic, readable=readable)
+        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
+
+    def system_topics(self, session: Session, command: Command) -> bytes:
+        """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
+        body = TopicList(topic_list=sorted(name for name in self._topics.names() if self._topics.is_system(name)))
+        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
+
     def delete_group(self, session: Session, command: Command) -> bytes:
         """DELETE_SUBSCRIPTIONGROUP."""
         header = command.header(DeleteGroup)
@@ -123,3 +158,19 @@ class TopicAdminProcessor:
     def all_groups(self, session: Session, command: Command) -> bytes:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
         return encode_response(command, ResponseCode.SUCCESS, body=self._groups.table().encode())
+
+
+def _as_header(topic: TopicConfig) -> CreateTopic:
+    """A topic of a list in the form of a request for one. Its attributes have signs, as in such a request."""
+    attributes = ",".join(f"{name}={value}" if value else name for name, value in (topic.attributes or {}).items())
+    return CreateTopic(
+        topic=topic.topic_name,
+        default_topic=system_topics.AUTO_CREATE,
+        read_queue_nums=topic.read_queue_nums,
+        write_queue_nums=topic.write_queue_nums,
+        perm=topic.perm,
+        topic_filter_type=topic.topic_filter_type,
+        topic_sys_flag=topic.topic_sys_flag,
+        order=topic.order,
+        attributes=attributes,
+    )

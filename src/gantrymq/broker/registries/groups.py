@@ -34,6 +34,10 @@ SYSTEM_GROUPS: Final = (
 """Groups every Apache broker has from its first start."""
 
 
+_FORBIDDEN_READ: Final = 1 << 2
+"""Bit of a group's entry for a topic. Source: PermName.INDEX_PERM_READ."""
+
+
 class Groups:
     """Group name to settings; every change is on the disk before the call returns."""
 
@@ -100,14 +104,28 @@ class Groups:
         self._save(table)
         return True
 
+    def is_forbidden(self, group: str, topic: str) -> bool:
+        """Whether the group must not read the topic."""
+        table = self._content.forbidden_table
+        return bool(table) and bool(table.get(group, {}).get(topic, 0) & _FORBIDDEN_READ)
+
+    def forbid(self, group: str, topic: str, forbidden: bool) -> None:
+        """Forbid a group to read a topic, or allow it again."""
+        bits = self._content.forbidden_table.get(group, {})
+        wanted = bits.get(topic, 0) | _FORBIDDEN_READ if forbidden else bits.get(topic, 0) & ~_FORBIDDEN_READ
+        bits = {name: value for name, value in (bits | {topic: wanted}).items() if value}
+        table = {name: value for name, value in (self._content.forbidden_table | {group: bits}).items() if value}
+        self._save(self._content.subscription_group_table, table)
+
     def _put(self, groups: dict[str, Group]) -> None:
         self._save(self._content.subscription_group_table | groups)
 
-    def _save(self, table: dict[str, Group]) -> None:
+    def _save(self, table: dict[str, Group], forbidden: dict[str, dict[str, int]] | None = None) -> None:
         content = msgspec.structs.replace(
             self._content,
             data_version=self._content.data_version.next(self._clock.wall_ms()),
             subscription_group_table=table,
+            forbidden_table=self._content.forbidden_table if forbidden is None else forbidden,
         )
         write_json(self._disk, self._path, msgspec.to_builtins(content))
         self._content = content

@@ -23,6 +23,9 @@ class ConsumerOffsets:
         self._path = path
         self._version: dict[str, int] = {"counter": 0, "stateVersion": 0, "timestamp": now_ms}
         self._table: dict[tuple[str, str], dict[int, int]] = {}
+        self._pulled: dict[tuple[str, str, int], int] = {}
+        self.resets: dict[tuple[str, str, int], int] = {}
+        """(group, topic, queue) to the offset that the group's next pull is sent to."""
         self._file = LazyFile(disk, path)
         content = read_json(disk, path)
         if content is not None:
@@ -52,6 +55,19 @@ class ConsumerOffsets:
             queues[queue_id] = offset
             self._file.dirty = True
 
+    def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """A member of the group asked for messages from ``offset`` on."""
+        self._pulled[group, topic, queue_id] = offset
+
+    def pulled(self, group: str, topic: str, queue_id: int) -> int:
+        """How far the group has pulled since the broker started; -1 when it has not."""
+        return self._pulled.get((group, topic, queue_id), -1)
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Go on at ``offset``, whatever members of the group commit until they have heard of it."""
+        self.commit(group, topic, queue_id, offset)
+        self.resets[group, topic, queue_id] = offset
+
     def of_topic(self, group: str, topic: str) -> dict[int, int]:
         """Queue to next offset."""
         return dict(self._table.get((topic, group), {}))
@@ -71,8 +87,11 @@ class ConsumerOffsets:
         self._forget([key for key in self._table if key[1] == group])
 
     def _forget(self, keys: list[tuple[str, str]]) -> None:
-        for key in keys:
-            del self._table[key]
+        for topic, group in keys:
+            del self._table[topic, group]
+            for table in (self._pulled, self.resets):
+                for place in [place for place in table if place[:2] == (group, topic)]:
+                    del table[place]
             self._file.dirty = True
 
     def content(self) -> dict[str, Any]:

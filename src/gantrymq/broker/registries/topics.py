@@ -62,7 +62,9 @@ class Topics:
         self._version = table.data_version
 
     def _add_system_topics(self) -> None:
-        missing = [topic for topic in system_topic_configs(self._config) if topic.topic_name not in self._table]
+        made = system_topic_configs(self._config)
+        self._system = {topic.topic_name for topic in made} | system_topics.NOT_SENDABLE
+        missing = [topic for topic in made if topic.topic_name not in self._table]
         if missing:
             self._put(missing)
 
@@ -76,6 +78,10 @@ class Topics:
 
     def names(self) -> list[str]:
         return list(self._table)
+
+    def is_system(self, topic: str) -> bool:
+        """Whether every broker has such a topic, or a broker makes it for itself."""
+        return topic in self._system
 
     @property
     def version(self) -> DataVersion:

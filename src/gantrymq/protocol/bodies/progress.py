@@ -9,7 +9,8 @@ ResetOffsetBody, QueryConsumeQueueResponseBody; wire-protocol.md 3.3 to 3.5.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import msgspec
 from msgspec import field
@@ -34,6 +35,24 @@ def key_of(queue: MessageQueue) -> str:
     return msgspec.json.encode(queue, order="sorted").decode()
 
 
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(:?)')
+
+
+class ByQueue(Body, frozen=True, kw_only=True):
+    """A body with a table by queue. Its keys are written as Apache's brokers write them, as objects: not every reader
+    takes a text there (wire-protocol.md 3.1).
+    """
+
+    def encode(self) -> bytes:
+        return _TEXT.sub(_object_key, super().encode())
+
+
+def _object_key(text: re.Match[bytes]) -> bytes:
+    if not text[1] or not text[0].startswith(b'"{'):
+        return text[0]
+    return msgspec.json.decode(text[0][:-1], type=str).encode() + b":"
+
+
 class TopicOffset(Body, frozen=True, kw_only=True):
     """What a queue holds."""
 
@@ -43,7 +62,7 @@ class TopicOffset(Body, frozen=True, kw_only=True):
     """When its last message was stored, ms since 1970; 0: never."""
 
 
-class TopicStats(Body, frozen=True, kw_only=True):
+class TopicStats(ByQueue, frozen=True, kw_only=True):
     """Answer to GET_TOPIC_STATS_INFO."""
 
     offset_table: dict[str, TopicOffset] = field(default_factory=dict)
@@ -66,7 +85,7 @@ class QueueProgress(Body, frozen=True, kw_only=True):
     """How far it has been pulled (5.x)."""
 
 
-class ConsumeStats(Body, frozen=True, kw_only=True):
+class ConsumeStats(ByQueue, frozen=True, kw_only=True):
     """Answer to GET_CONSUME_STATS."""
 
     offset_table: dict[str, QueueProgress] = field(default_factory=dict)
@@ -118,7 +137,7 @@ class ProducerTable(Body, frozen=True, kw_only=True):
     data: dict[str, list[LiveProducer]] = field(default_factory=dict)
 
 
-class OffsetsByQueue(Body, frozen=True, kw_only=True):
+class OffsetsByQueue(ByQueue, frozen=True, kw_only=True):
     """Answer to INVOKE_BROKER_TO_RESET_OFFSET: where every queue is now."""
 
     offset_table: dict[str, Long] = field(default_factory=dict)
@@ -145,6 +164,57 @@ class ConsumerRunning(Body, frozen=True, kw_only=True):
     jstack: str | None = None
 
 
+class PositionsByClient(ByQueue, frozen=True, kw_only=True):
+    """Answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS (by client, then queue) and, from the client, to
+    GET_CONSUMER_STATUS_FROM_CLIENT (by queue).
+    """
+
+    consumer_table: dict[str, dict[str, Long]] = field(default_factory=dict)
+    message_queue_table: dict[str, Long] = field(default_factory=dict)
+
+
+class ConsumeStatsList(ByQueue, frozen=True, kw_only=True):
+    """Answer to GET_BROKER_CONSUME_STATS: what GET_CONSUME_STATS says of each topic, by group."""
+
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
+    broker_addr: str = ""
+    total_diff: Long = 0
+    """Messages that were not consumed."""
+    total_inflight_diff: Long = 0
+    """Messages that were pulled and not consumed."""
+
+
+class TimeSpan(Body, frozen=True, kw_only=True):
+    """Of one queue, as a group sees it: store times in ms since 1970, -1 or 0 when there is no message."""
+
+    message_queue: MessageQueue
+    min_time_stamp: Long
+    max_time_stamp: Long
+    consume_time_stamp: Long
+    delay_time: Long
+    """ms since the next message was stored; 0 when all are consumed."""
+
+
+class TimeSpans(Body, frozen=True, kw_only=True):
+    """Answer to QUERY_CONSUME_TIME_SPAN."""
+
+    consume_time_span_set: list[TimeSpan] = field(default_factory=list)
+
+
+class CorrectionOffsets(Body, frozen=True, kw_only=True):
+    """Answer to QUERY_CORRECTION_OFFSET, by queue id."""
+
+    correction_offsets: dict[Int, Long] = field(default_factory=dict)
+
+
+class SubscriptionAnswer(Body, frozen=True, kw_only=True):
+    """Answer to QUERY_SUBSCRIPTION_BY_CONSUMER."""
+
+    group: str
+    topic: str
+    subscription_data: SubscriptionData | None = None
+
+
 class ConsumeQueueEntry(Body, frozen=True, kw_only=True):
     """One entry of a consume queue."""
 
@@ -160,3 +230,5 @@ class ConsumeQueueEntries(Body, frozen=True, kw_only=True):
     queue_data: list[ConsumeQueueEntry] = field(default_factory=list)
     min_queue_index: Long = 0
     max_queue_index: Long = 0
+    subscription_data: SubscriptionData | None = None
+    """What the group that was named subscribes to."""

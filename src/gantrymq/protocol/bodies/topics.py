@@ -54,6 +54,12 @@ class TopicTable(Body, frozen=True, kw_only=True):
     topic_queue_mapping_info_map: dict[str, object] | None = None
 
 
+class TopicConfigList(Body, frozen=True, kw_only=True):
+    """Request body of UPDATE_AND_CREATE_TOPIC_LIST."""
+
+    topic_config_list: list[TopicConfig] = field(default_factory=list)
+
+
 class TopicList(Body, frozen=True, kw_only=True):
     """Answer to the requests for lists of topics."""
 

@@ -59,6 +59,90 @@ class ResumeCheck(Header, frozen=True, kw_only=True):
     topic: str | None = None
 
 
+class ConsumeDirectly(Header, frozen=True, kw_only=True):
+    """CONSUME_MESSAGE_DIRECTLY, handed on to the client with the message."""
+
+    consumer_group: str
+    client_id: str | None = None
+    """Absent: any member."""
+    msg_id: str | None = None
+    """Offset message id."""
+    broker_name: str | None = None
+    topic: str | None = None
+    topic_sys_flag: Int | None = None
+    group_sys_flag: Int | None = None
+
+
+class GetConsumerStatus(Header, frozen=True, kw_only=True):
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS and GET_CONSUMER_STATUS_FROM_CLIENT."""
+
+    topic: str
+    group: str
+    client_addr: str | None = None
+    """A client id; absent: every member."""
+
+
+class TopicAndGroup(Header, frozen=True, kw_only=True):
+    """QUERY_CONSUME_TIME_SPAN."""
+
+    topic: str
+    group: str
+
+
+class CorrectionOffset(Header, frozen=True, kw_only=True):
+    """QUERY_CORRECTION_OFFSET: the least offset of all groups."""
+
+    topic: str
+    compare_group: str
+    filter_groups: str | None = None
+    """Groups that do not count, separated by ``,``."""
+
+
+class CloneOffsets(Header, frozen=True, kw_only=True):
+    """CLONE_GROUP_OFFSET."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    """Absent: every topic of ``src_group``."""
+    offline: bool | None = None
+
+
+class StatsKey(Header, frozen=True, kw_only=True):
+    """VIEW_BROKER_STATS_DATA."""
+
+    stats_name: str
+    stats_key: str
+
+
+class BrokerConsumeStats(Header, frozen=True, kw_only=True):
+    """GET_BROKER_CONSUME_STATS."""
+
+    is_order: bool
+
+
+class GroupTopics(Header, frozen=True, kw_only=True):
+    """QUERY_TOPICS_BY_CONSUMER."""
+
+    group: str
+
+
+class GroupSubscription(Header, frozen=True, kw_only=True):
+    """QUERY_SUBSCRIPTION_BY_CONSUMER."""
+
+    group: str
+    topic: str
+
+
+class UpdateForbidden(Header, frozen=True, kw_only=True):
+    """UPDATE_AND_GET_GROUP_FORBIDDEN."""
+
+    group: str
+    topic: str
+    readable: bool | None = None
+    """Absent: only asked."""
+
+
 class QueryConsumeQueue(Header, frozen=True, kw_only=True):
     """QUERY_CONSUME_QUEUE: the entries of a queue; answered with a ConsumeQueueEntries body."""
 

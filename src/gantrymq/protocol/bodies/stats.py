@@ -1,0 +1,24 @@
+"""Answer to VIEW_BROKER_STATS_DATA. Source: BrokerStatsData, BrokerStatsItem; wire-protocol.md 3.5."""
+
+from __future__ import annotations
+
+from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.numbers import Long
+
+
+class BrokerStatsItem(Body, frozen=True, kw_only=True):
+    """One window of time."""
+
+    sum: Long = 0
+    tps: float = 0.0
+    """Per second."""
+    avgpt: float = 0.0
+    """Per time that something was added, for example messages per pull."""
+
+
+class BrokerStatsData(Body, frozen=True, kw_only=True):
+    """A statistic over three windows of time."""
+
+    stats_minute: BrokerStatsItem = BrokerStatsItem()
+    stats_hour: BrokerStatsItem = BrokerStatsItem()
+    stats_day: BrokerStatsItem = BrokerStatsItem()
