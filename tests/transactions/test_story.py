@@ -119,6 +119,14 @@ def test_a_parked_copy_behind_the_half_is_where_it_stands() -> None:
     story = one([HALF_SEEN], op(3, Decision.PARKED), [parked])
     assert (story.stage, story.half, story.checks, story.copies) == (Stage.PARKED, parked, 15, 1)
     assert one([], {}, [parked]).stage is Stage.PARKED, "its half may be gone"
+    assert one([HALF_SEEN], {}, [parked]).stage is Stage.PARKED, "an Apache broker parks without an op"
+
+
+def test_an_apache_broker_may_park_what_it_has_settled() -> None:
+    parked = replace(HALF_SEEN, log_offset=500, checks=5, put_back=True)
+    copy = replace(HALF_SEEN, log_offset=400, queue_offset=5, checks=4, put_back=True)
+    assert one([HALF_SEEN, copy], op(3), [parked], [final(300)], all_finals=True).stage is Stage.COMMITTED
+    assert one([HALF_SEEN, copy], op(3), [parked], all_finals=True).stage is Stage.ROLLED_BACK
 
 
 def test_a_half_behind_the_parked_copy_was_resumed() -> None:

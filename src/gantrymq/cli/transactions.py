@@ -51,7 +51,7 @@ def fields(place: Place) -> dict[str, Any]:
     """A transaction for JSON."""
     story = place.story
     half = story.half
-    op = None if story.op is None or story.op.queue_offset < 0 else {
+    op = None if story.op is None else {
         "queue_offset": story.op.queue_offset, "stored_at": show.when(story.op.stored_ms),
         "says": story.op.decision.name.lower(),
     }  # fmt: skip
@@ -84,7 +84,14 @@ def list_transactions(
     command = "transactions list"
     if state not in (None, str(Stage.OPEN), str(Stage.PARKED)):
         fail(f"--state {state!r}: write open or parked", command, USAGE)
-    bar = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
+    errors = Console(stderr=True)
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    )
     with bar:
         task = bar.add_task("reading halves and op messages ...", total=None)
         count = 0
@@ -155,31 +162,21 @@ def explain(
 
 def tell(place: Place) -> list[str]:
     """The story in sentences, in order of time."""
-    story, half = place.story, place.story.half
-    lines = [
-        f"{show.when(half.born_ms)}  a producer of {story.group} at {half.born_host} sent it for topic {story.topic}.",
-    ]
+    story, half, broker = place.story, place.story.half, place.broker
+    events = [(half.born_ms, f"a producer of {story.group} at {half.born_host} sent it for topic {story.topic}.")]
     if story.stage is Stage.PARKED:
-        lines.append(f"{show.when(half.stored_ms)}  broker {place.broker} parked it after {half.checks} checks.")
-    elif story.copies > 1:
-        lines.append(
-            f"{show.when(half.stored_ms)}  broker {place.broker} put its half back to check it (copy {story.copies})."
-        )
+        events.append((half.stored_ms, f"broker {broker} parked it after {half.checks} checks."))
+    elif half.put_back:
+        events.append((half.stored_ms, f"broker {broker} put its half back to check it (copy {story.copies})."))
     else:
-        lines.append(
-            f"{show.when(half.stored_ms)}  broker {place.broker} stored its half (offset {half.queue_offset})."
-        )
+        events.append((half.stored_ms, f"broker {broker} stored its half (offset {half.queue_offset})."))
     if story.final is not None:
         at = story.final
-        lines.append(
-            f"{show.when(at.stored_ms)}  it was committed: {at.topic} queue {at.queue_id} offset {at.queue_offset}."
-        )
-    if story.op is not None and story.op.queue_offset >= 0 and story.stage is not Stage.PARKED:
-        lines.append(f"{show.when(story.op.stored_ms)}  its op message was stored: it is settled.")
-    lines.append(story.why)
-    if story.advice:
-        lines.append(story.advice)
-    return lines
+        events.append((at.stored_ms, f"it was committed: {at.topic} queue {at.queue_id} offset {at.queue_offset}."))
+    if story.op is not None and story.stage is not Stage.PARKED:
+        events.append((story.op.stored_ms, "its op message was stored: it is settled."))
+    lines = [f"{show.when(time)}  {text}" for time, text in sorted(events, key=lambda event: event[0])]
+    return [*lines, story.why, *([story.advice] if story.advice else [])]
 
 
 @app.command()

@@ -270,7 +270,9 @@ def _stage(parked: bool, op: OpSeen | None, has_final: bool, all_finals: bool) -
         return Stage.COMMITTED
     if decision is Decision.ROLLED_BACK:
         return Stage.ROLLED_BACK
-    if parked or decision is Decision.PARKED:
+    # An Apache broker may park what it has settled: a copy that it put back before its op message was there. Parking
+    # itself leaves an op of ours only, and that says so.
+    if decision is Decision.PARKED or (parked and op is None):
         return Stage.PARKED
     if op is None:
         return Stage.OPEN
@@ -344,7 +346,7 @@ SENTENCES: Final = {
     ),
     Situation.NOBODY: (
         "No producer of group {group} is connected to this broker, so there is nobody to ask how it ended ({checks}).",
-        "Start an instance of {group}; it is asked at once. If there will be none, decide it: commit or rollback.",
+        "Start an instance of {group}; it is asked soon. If there will be none, decide it: commit or rollback.",
     ),
     Situation.ASKED: (
         "{online} producer(s) of group {group} are connected and asked every {interval} s; no decision yet ({checks}).",

@@ -14,8 +14,9 @@ from typing import Final
 from gantrymq.client.admin.asking import Asking
 from gantrymq.client.admin.brokers import Brokers
 from gantrymq.client.admin.consumers import Consumers
-from gantrymq.client.admin.messages import Messages
+from gantrymq.client.admin.messages import FOREVER_MS, Messages
 from gantrymq.errors import ConfigError, RemoteProtocolError, RequestRejected
+from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
@@ -41,6 +42,10 @@ ENTRIES_AT_ONCE: Final = 500
 VIEWS_AT_ONCE: Final = 32
 OPS_SEARCHED_MAX: Final = 100_000
 """Op messages looked through for the one of a transaction; they are stored soon after its half."""
+LATE_OP_MS: Final = 60_000
+"""How long after a half was parked an op for it is still looked for."""
+OP_STORED_WITHIN_S: Final = 10.0
+OP_LOOK_AGAIN_S: Final = 0.5
 CLOCK_SLACK_MS: Final = 2_000
 """The op of a half is never older than the half by more than this, whatever the index of times rounds to."""
 
@@ -108,28 +113,50 @@ class Transactions:
         if story.stage is not Stage.OPEN:
             raise ConfigError(f"transaction {story.transaction_id} is {story.stage}; only an open one can be ended")
         # Our broker hears members of the group only; an Apache broker hears everybody, and would ask us.
-        join = not place.java
-        if join:
-            await self._join(place)
+        if place.java:
+            await self._end(place, story.half, resolution, why)
+            await self._settle_copies(place, why)
+            return
+        await self._join(place)
+        try:
+            await self._end(place, story.half, resolution, why)
+        finally:
+            await self._leave(place)
+
+    async def _end(self, place: Place, half: HalfSeen, resolution: Resolution, why: str) -> None:
         header = EndTransaction(
-            producer_group=story.group,
-            tran_state_table_offset=story.half.queue_offset,
-            commit_log_offset=story.half.log_offset,
+            producer_group=half.group,
+            tran_state_table_offset=half.queue_offset,
+            commit_log_offset=half.log_offset,
             commit_or_rollback=int(resolution),
             from_transaction_check=True,
-            msg_id=story.transaction_id,
-            transaction_id=story.transaction_id,
-            topic=story.topic,
+            msg_id=half.unique_key,
+            transaction_id=half.unique_key,
+            topic=half.real_topic,
             bname=place.broker,
         )
-        try:
-            await self._asking.ask(
-                place.address, RequestCode.END_TRANSACTION, header, timeout_ms=10_000, remark=OPERATOR + why,
-                what=f"{resolution.name} of transaction {story.transaction_id}",
-            )  # fmt: skip
-        finally:
-            if join:
-                await self._leave(place)
+        await self._asking.ask(
+            place.address, RequestCode.END_TRANSACTION, header, timeout_ms=10_000, remark=OPERATOR + why,
+            what=f"{resolution.name} of transaction {half.unique_key}",
+        )  # fmt: skip
+
+    async def _settle_copies(self, place: Place, why: str) -> None:
+        """An Apache broker may have put the half back while it was being ended, and would check the copy, and in the end
+        commit it once more. Once the op of what was ended is stored no copy is made any more (5.x stores ops up to
+        three seconds late); those that were made are settled by a rollback, which delivers nothing.
+        """
+        clock, ended = self._asking.endpoint.clock, place.story.half
+        deadline = clock.monotonic() + OP_STORED_WITHIN_S
+        while True:
+            copies = [half for half in await self._by_key(place.address, HALF, ended.unique_key)
+                      if half.identity == ended.identity and half.put_back and half.log_offset > ended.log_offset]  # fmt: skip
+            ops = await self._ops_of(place.address, place.broker, [ended, *copies], [])
+            if ended.queue_offset in ops or clock.monotonic() > deadline:
+                break
+            await clock.sleep(OP_LOOK_AGAIN_S)
+        for copy in copies:
+            if copy.queue_offset not in ops:
+                await self._end(place, copy, Resolution.ROLLBACK, why)
 
     async def resume(self, place: Place, why: str) -> None:
         """Have a parked transaction checked again, as if it were new."""
@@ -160,39 +187,43 @@ class Transactions:
         ops = _Ops()
         async for record in self._records(address, op_queue, await self._settled_below(address, OP, name), read):
             ops.add(record)
-        parked_halves = [
+        parked = [
             half
             async for record in self._records(address, MessageQueue(PARKED, name, 0), 0, read)
             if (half := seen(record)) is not None
         ]
+        around = await self._surroundings(address, {half.group for half in (*halves, *parked)})
+        told = [s for s in tell(halves, ops.by_half, (), (), around) if s.stage is Stage.OPEN]
+        # What became of a parked one stands behind the broker's progress, so it is looked up by its key.
         known = {half.identity for half in halves}
-        resumed: list[HalfSeen] = []
-        for half in parked_halves:
-            if half.identity not in known:
-                later = await self._by_key(address, HALF, half.unique_key)
-                resumed += [copy for copy in later if copy.identity == half.identity]
-        for half in resumed:
-            # Below the settled mark there is no open half; its op need not be read to know that.
-            ops.by_half.setdefault(half.queue_offset, OpSeen(-1, half.stored_ms, Decision.SETTLED))
-        groups = {half.group for half in (*halves, *parked_halves)}
-        around = await self._surroundings(address, groups)
-        told = tell((*halves, *resumed), ops.by_half, parked_halves, (), around)
-        return [story for story in told if story.stage in (Stage.OPEN, Stage.PARKED)]
+        for key in dict.fromkeys(half.unique_key for half in parked):
+            copies = [half for half in parked if half.unique_key == key]
+            stories = await self._by_index(name, address, key) or tell((), {}, copies, (), around)
+            identities = {half.identity for half in copies} - (known & {s.half.identity for s in told})
+            told += [s for s in stories if s.stage is Stage.PARKED and s.half.identity in identities]
+        return told
 
     async def _find_at(self, name: str, address: str, transaction_id: str) -> list[Story]:
+        stories = await self._by_index(name, address, transaction_id)
+        if stories:
+            return stories
+        # The index may be off or behind: look among the undecided ones.
+        stories = await self._undecided_at(name, address, None)
+        return [story for story in stories if transaction_id in (story.transaction_id, story.half.message_id)]
+
+    async def _by_index(self, name: str, address: str, transaction_id: str) -> list[Story]:
+        """The transactions with this id that the index knows."""
         halves = await self._by_key(address, HALF, transaction_id)
         parked = await self._by_key(address, PARKED, transaction_id)
         if not halves and not parked:
-            halves = await self._by_half_id(address, transaction_id)
+            halves, parked = await self._by_half_id(address, transaction_id)
         if not halves and not parked:
-            # The index may be off or behind: look among the open ones.
-            stories = await self._undecided_at(name, address, None)
-            return [story for story in stories if story.transaction_id == transaction_id]
-        ops = await self._ops_of(address, name, halves)
+            return []
+        ops = await self._ops_of(address, name, halves, parked)
         finals: list[FinalSeen] = []
         for topic, key in {(half.real_topic, half.unique_key) for half in (*halves, *parked)}:
             for record in await self._messages.query_broker(address, topic, key, unique=True):
-                if record.prepared_transaction_offset and record.topic == topic:
+                if record.topic == topic and record.sys_flag & flags.TRANSACTION_MASK == flags.COMMITTED:
                     finals.append(_final(record))
         around = await self._surroundings(address, {half.group for half in (*halves, *parked)})
         return tell(halves, ops, parked, finals, around, all_finals=True)
@@ -202,23 +233,35 @@ class Transactions:
         found = [half for record in records if record.topic == topic and (half := seen(record)) is not None]
         return [half for half in found if half.unique_key == key]
 
-    async def _by_half_id(self, address: str, message_id: str) -> list[HalfSeen]:
-        """The halves of the transaction whose half (or parked copy) has this offset message id."""
+    async def _by_half_id(self, address: str, message_id: str) -> tuple[list[HalfSeen], list[HalfSeen]]:
+        """Halves and parked copies of the transaction one of whose records has this offset message id."""
         try:
             _, log_offset = parse_offset_message_id(message_id)
             record = await self._view(address, log_offset)
         except RemoteProtocolError:
-            return []
+            return [], []
         half = seen(record) if record is not None and record.topic in (HALF, PARKED) else None
-        if half is None or half.message_id != message_id.upper():
-            return []
-        return await self._by_key(address, HALF, half.unique_key) or [half]
+        if half is None or record is None or half.message_id != message_id.upper():
+            return [], []
+        found = [
+            [copy for copy in await self._by_key(address, topic, half.unique_key) if copy.identity == half.identity]
+            for topic in (HALF, PARKED)
+        ]
+        if not any(found):
+            found = [[half], []] if record.topic == HALF else [[], [half]]
+        return found[0], found[1]
 
-    async def _ops_of(self, address: str, name: str, halves: Iterable[HalfSeen]) -> dict[int, OpSeen]:
+    async def _ops_of(
+        self, address: str, name: str, halves: list[HalfSeen], parked: list[HalfSeen]
+    ) -> dict[int, OpSeen]:
         """The ops that name these halves: read from the oldest half's time on until all are found."""
         wanted = {half.queue_offset for half in halves}
         if not wanted:
             return {}
+        # Nothing is expected behind a parked copy, unless an operator resumed it.
+        last_half_ms = max(half.stored_ms for half in halves)
+        parked_ms = max((half.stored_ms for half in parked), default=0)
+        until_ms = parked_ms + LATE_OP_MS if parked_ms > last_half_ms else FOREVER_MS
         header = SearchOffset(
             topic=OP, queue_id=0, timestamp=min(half.stored_ms for half in halves) - CLOCK_SLACK_MS, bname=name
         )
@@ -230,7 +273,7 @@ class Transactions:
         async for record in self._records(address, MessageQueue(OP, name, 0), answer.header(OffsetAnswer).offset, None):
             ops.add(record)
             count += 1
-            if wanted <= ops.by_half.keys() or count >= OPS_SEARCHED_MAX:
+            if wanted <= ops.by_half.keys() or count >= OPS_SEARCHED_MAX or record.store_timestamp > until_ms:
                 break
         return {half: op for half, op in ops.by_half.items() if half in wanted}
 
