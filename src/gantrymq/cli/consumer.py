@@ -37,13 +37,12 @@ def _progress(group: str, topic: str | None, owners: bool, as_json: bool, name_s
     async def work(admin: Admin) -> tuple[Any, dict[Any, str], Any]:
         state = await admin.consumers.progress(group, topic)
         held = await admin.consumers.owners(group) if owners else {}
-        return state, held, await admin.consumers.connections(group)
+        online = await admin.consumers.connections(group)
+        if not state.queues and online is None:
+            await admin.groups.get(group)  # says so when there is no such group
+        return state, held, online
 
     state, held, online = talk(name_servers, work, "consumer progress")
-    if not state.queues and online is None:
-        fail(
-            f"no broker knows progress of a group {group!r}; `gantry group list` shows the groups", "consumer progress"
-        )
     rows = [
         {
             "topic": at.queue.topic, "broker": at.queue.broker_name, "queue": at.queue.queue_id,

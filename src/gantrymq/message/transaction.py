@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
+
+OPERATOR_REMARK: Final = "operator: "
+"""How the remark of END_TRANSACTION and of RESUME_CHECK_HALF_MESSAGE begins when a person decides, not a producer; who
+and why follow. Our broker logs it; Apache's do not look at it."""
 
 
 class Resolution(enum.IntEnum):

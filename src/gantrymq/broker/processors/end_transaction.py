@@ -11,7 +11,7 @@ from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings, end_after
 from gantrymq.errors import GantryError, RequestRejected, StoreError, StoreUnavailable
 from gantrymq.message.system_topics import HALF, OP
-from gantrymq.message.transaction import Resolution
+from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.transaction import EndTransaction
@@ -127,6 +127,11 @@ class EndTransactionProcessor:
             self._answered(half)
         if header.from_transaction_check:
             self._counts.decided_by_check += 1
+            if command.remark and command.remark.startswith(OPERATOR_REMARK):
+                log.warning(
+                    "%s of half message %d (%s of group %s) by %s", verdict.name, half.queue_offset, half.unique_key,
+                    half.group, command.remark,
+                )  # fmt: skip
 
     def _again(
         self, session: ProducerSession, command: Command, header: EndTransaction, resolution: Resolution

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.client.admin.asking import Asking
-from gantrymq.errors import ConfigError, RequestRejected
+from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import Group, GroupList, GroupTable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.topics import DeleteGroup, TopicOnly
 
 
-class GroupNotFound(ConfigError):
+class GroupNotFound(GantryError):
     """No broker that was asked has this group."""
 
 

@@ -20,7 +20,7 @@ from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
-from gantrymq.message.transaction import Resolution
+from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from gantrymq.protocol.bodies.progress import ConsumeQueueEntries
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -34,8 +34,6 @@ from gantrymq.transactions.decisions import Decision
 from gantrymq.transactions.half import parse_op
 from gantrymq.transactions.story import FinalSeen, HalfSeen, OpSeen, Stage, Story, Surroundings, seen, tell
 
-OPERATOR: Final = "operator: "
-"""What the remark of a decision by a person begins with; our broker logs it."""
 PULL_COUNT: Final = 1_000
 """Records asked for at once; Apache's brokers give 32."""
 ENTRIES_AT_ONCE: Final = 500
@@ -136,20 +134,23 @@ class Transactions:
             bname=place.broker,
         )
         await self._asking.ask(
-            place.address, RequestCode.END_TRANSACTION, header, timeout_ms=10_000, remark=OPERATOR + why,
+            place.address, RequestCode.END_TRANSACTION, header, timeout_ms=10_000, remark=OPERATOR_REMARK + why,
             what=f"{resolution.name} of transaction {half.unique_key}",
         )  # fmt: skip
 
     async def _settle_copies(self, place: Place, why: str) -> None:
-        """An Apache broker may have put the half back while it was being ended, and would check the copy, and in the end
+        """An Apache broker may have put the half back while it was being ended, would check the copy, and in the end
         commit it once more. Once the op of what was ended is stored no copy is made any more (5.x stores ops up to
         three seconds late); those that were made are settled by a rollback, which delivers nothing.
         """
         clock, ended = self._asking.endpoint.clock, place.story.half
         deadline = clock.monotonic() + OP_STORED_WITHIN_S
         while True:
-            copies = [half for half in await self._by_key(place.address, HALF, ended.unique_key)
-                      if half.identity == ended.identity and half.put_back and half.log_offset > ended.log_offset]  # fmt: skip
+            copies = [
+                half
+                for half in await self._by_key(place.address, HALF, ended.unique_key)
+                if half.identity == ended.identity and half.put_back and half.log_offset > ended.log_offset
+            ]
             ops = await self._ops_of(place.address, place.broker, [ended, *copies], [])
             if ended.queue_offset in ops or clock.monotonic() > deadline:
                 break
@@ -165,7 +166,7 @@ class Transactions:
             raise ConfigError(f"transaction {story.transaction_id} is {story.stage}; only a parked one can be resumed")
         await self._asking.ask(
             place.address, RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheck(msg_id=story.half.message_id),
-            timeout_ms=10_000, remark=OPERATOR + why, what=f"resumption of transaction {story.transaction_id}",
+            timeout_ms=10_000, remark=OPERATOR_REMARK + why, what=f"resumption of transaction {story.transaction_id}",
         )  # fmt: skip
 
     async def _join(self, place: Place) -> None:
