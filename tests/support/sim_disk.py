@@ -153,6 +153,8 @@ class SimDisk:
         self._rng = random.Random(seed)
         self.seed = seed
         self._directories: dict[str, _Directory] = {"/": _Directory()}
+        self._removed: dict[str, _Directory] = {}
+        """Directories that come back when their removal does not survive."""
         self.locked: set[str] = set()
         self.now_ms = 1_700_000_000_000
         self.free_bytes: int | None = None
@@ -221,7 +223,7 @@ class SimDisk:
         return after
 
     def _survive(self, path: str, after: SimDisk, contents: dict[int, _Content]) -> None:
-        directory = self._directories[path]
+        directory = self._directories.get(path) or self._removed[path]
         states = [directory.durable, *directory.unsynced]
         entries: dict[str, _Content | None] = {}
         for name, content in self._rng.choice(states).items():
@@ -305,7 +307,7 @@ class SimDisk:
             raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
         directory, name = self._parent(path)
         del directory.entries[name]
-        del self._directories[path]
+        self._removed[path] = self._directories.pop(path)
         self._change(directory)
 
     def rename(self, source: str, target: str) -> None:

@@ -13,6 +13,7 @@ from gantrymq.broker.durability import Durability
 from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.long_polling import HeldPulls
 from gantrymq.broker.processors.admission import Admission
+from gantrymq.broker.processors.cleaning import CleaningProcessor
 from gantrymq.broker.processors.connections import ConnectionProcessor
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
@@ -21,6 +22,7 @@ from gantrymq.broker.processors.pull import PullProcessor
 from gantrymq.broker.processors.query import QueryProcessor
 from gantrymq.broker.processors.relay import RelayProcessor
 from gantrymq.broker.processors.reset import ResetProcessor
+from gantrymq.broker.processors.resume import ResumeProcessor
 from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
 from gantrymq.broker.processors.send import SendProcessor
 from gantrymq.broker.processors.send_answers import SendAnswers
@@ -65,6 +67,7 @@ def store_config(config: BrokerConfig) -> StoreConfig:
         raise ConfigError("storePathRootDir is not set; say where the messages shall be kept")
     return StoreConfig(
         root=config.store_path_root_dir,
+        log_directory=config.store_path_commit_log,
         mapped_file_size_commit_log=config.mapped_file_size_commit_log,
         mapped_file_size_consume_queue=config.mapped_file_size_consume_queue,
         max_index_num=config.max_index_num,
@@ -176,6 +179,7 @@ class Broker:
         )  # fmt: skip
         admission = Admission(config, self.topics, self._rng)
         durability = Durability(config, store)
+        self._retention = Retention(config, store, self._clock, self._disk, self.desk.oldest_open_log_offset)
         answers = SendAnswers(config, self._host)
         table = request_table(
             send=SendProcessor(
@@ -196,7 +200,9 @@ class Broker:
             query=QueryProcessor(store),
             membership=self._membership,
             send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics),
-            topics=TopicAdminProcessor(self.topics, self.groups, self.offsets, self.registration.when_announced),
+            topics=TopicAdminProcessor(
+                self.topics, self.groups, self.offsets, store, statistics, self.registration.when_announced
+            ),
             progress=ProgressProcessor(
                 config,
                 self.address,
@@ -214,7 +220,9 @@ class Broker:
                 config, store, self.topics, self.groups, self.consumers, self.offsets, self._pull.held
             ),
             runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, self._disk, clock),
+            cleaning=CleaningProcessor(store, self.topics, self._retention),
             end_transaction=self.desk.end_transaction,
+            resume_half=ResumeProcessor(store, self.desk).resume,
         )
         self._handlers.update(table)
 
@@ -223,10 +231,9 @@ class Broker:
         self.desk.start()
         self.delay.start()
         every = self._housekeeping.every
-        retention = Retention(config, self.store, self._clock, self._disk, self.desk.oldest_open_log_offset)
         every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.offsets.save_later)
         every(config.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
-        every(RETENTION_SECONDS, "deleting old log files", retention.run)
+        every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
         every(EXPIRY_SECONDS, "taking out silent clients", self._membership.expire)
 

@@ -83,6 +83,8 @@ class BrokerConfig:
     # Store.
     store_path_root_dir: str = ""
     """Required."""
+    store_path_commit_log: str = ""
+    """Directory of the log alone; empty: ``commitlog`` below ``storePathRootDir``."""
     mapped_file_size_commit_log: int = 1 << 30
     """bytes"""
     mapped_file_size_consume_queue: int = 6_000_000
@@ -100,6 +102,10 @@ class BrokerConfig:
     """hours"""
     disk_max_used_space_ratio: int = 75
     """Percent of the disk in use at which old log files are deleted at any hour."""
+    clean_file_forcibly_enable: bool = True
+    """Whether log files are deleted before their time when the disk gets full."""
+    disk_space_clean_forcibly_ratio: int = 85
+    """Percent of the disk in use at which the oldest log files are deleted whatever their age."""
     disk_space_warning_level_ratio: int = 90
     """Percent of the disk in use at which writes are refused."""
 

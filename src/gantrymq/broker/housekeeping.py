@@ -43,7 +43,11 @@ class Housekeeping:
 
 
 class Retention:
-    """Deletes log files older than ``fileReservedTime`` in the hours of ``deleteWhen``, or when the disk gets full."""
+    """Deletes log files: those older than ``fileReservedTime`` in the hours of ``deleteWhen`` or when the disk gets
+    full, the oldest whatever their age when it gets fuller still.
+
+    What an undecided half message needs always stays. Source: CleanCommitLogService; transactions-and-store.md B14.
+    """
 
     def __init__(
         self,
@@ -59,15 +63,31 @@ class Retention:
         self._clock = clock
         self._disk = disk
         self._keep_from = keep_from
-        self._hours = {int(part) for part in config.delete_when.split(";") if part.strip().isdigit()}
 
     def run(self) -> None:
-        now = self._clock.wall_ms()
-        usage = self._disk.usage(self._store.path(""))
-        full = usage.total > 0 and usage.used * 100 > usage.total * self._config.disk_max_used_space_ratio
-        if datetime.fromtimestamp(now / 1000).hour not in self._hours and not full:
-            return
+        """A look at clock and disk."""
+        config, now_ms = self._config, self._clock.wall_ms()
+        percent = self._percent_used()
+        if config.clean_file_forcibly_enable and percent > config.disk_space_clean_forcibly_ratio:
+            self._delete(now_ms, 0)
+        elif percent > config.disk_max_used_space_ratio or self._is_time(now_ms):
+            self._delete(now_ms, config.file_reserved_time)
+
+    def run_now(self) -> int:
+        """Somebody asked: delete what is old enough at this hour, too; how many files."""
+        return self._delete(self._clock.wall_ms(), self._config.file_reserved_time)
+
+    def _percent_used(self) -> float:
+        usages = [self._disk.usage(path) for path in {self._store.path(""), self._store.log_path}]
+        return max((usage.used * 100 / usage.total if usage.total else 0.0) for usage in usages)
+
+    def _is_time(self, now_ms: int) -> bool:
+        hour = datetime.fromtimestamp(now_ms / 1000).hour
+        return any(part.strip() == str(hour) or part.strip() == f"{hour:02}" for part in self._hours())
+
+    def _hours(self) -> list[str]:
+        return self._config.delete_when.split(";")
+
+    def _delete(self, now_ms: int, hours: float) -> int:
         keep_from = self._keep_from()
-        self._store.delete_expired(
-            now, self._config.file_reserved_time, self._store.max_log_offset if keep_from is None else keep_from
-        )
+        return self._store.delete_expired(now_ms, hours, self._store.max_log_offset if keep_from is None else keep_from)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gantrymq.broker.processors.cleaning import CleaningProcessor
 from gantrymq.broker.processors.connections import ConnectionProcessor
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
@@ -36,7 +37,9 @@ def request_table(
     relay: RelayProcessor,
     reset: ResetProcessor,
     runtime: RuntimeInfoProcessor,
+    cleaning: CleaningProcessor,
     end_transaction: Handler,
+    resume_half: Handler,
 ) -> Mapping[int, Handler]:
     """Request code to handler."""
     return {
@@ -45,6 +48,7 @@ def request_table(
         RequestCode.SEND_MESSAGE_V2: send.send,
         RequestCode.SEND_BATCH_MESSAGE: send_batch.send_batch,
         RequestCode.END_TRANSACTION: end_transaction,
+        RequestCode.RESUME_CHECK_HALF_MESSAGE: resume_half,
         RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
         RequestCode.PULL_MESSAGE: pull.pull,
         RequestCode.LITE_PULL_MESSAGE: pull.pull,
@@ -98,5 +102,8 @@ def request_table(
         # The broker itself.
         RequestCode.VIEW_BROKER_STATS_DATA: runtime.statistic,
         RequestCode.GET_ALL_DELAY_OFFSET: runtime.delay_offsets,
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: cleaning.expired_queues,
+        RequestCode.CLEAN_UNUSED_TOPIC: cleaning.unused_topics,
+        RequestCode.DELETE_EXPIRED_COMMITLOG: cleaning.expired_log,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime.runtime_info,
     }

@@ -9,15 +9,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from gantrymq.broker.decision_file import DecisionFile
 from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
 from gantrymq.broker.transaction_checks import TransactionChecks
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings, end_after
-from gantrymq.errors import StoreError
+from gantrymq.errors import RequestRejected, StoreError
 from gantrymq.message import properties
+from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
 from gantrymq.message.system_topics import HALF, OP, TRANSACTION_GROUP
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
@@ -25,7 +29,7 @@ from gantrymq.store.values import NewRecord
 from gantrymq.transactions.check_policy import immunity_ms
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.decisions import DecisionLog
-from gantrymq.transactions.half import HALF_QUEUE_ID, half_record, op_record
+from gantrymq.transactions.half import HALF_QUEUE_ID, half_record, op_record, read_half, resumed_record
 from gantrymq.transactions.ports import HalfStore, OffsetBook, ProducerGroups, ProducerSession, TopicLookup
 from gantrymq.transactions.rebuild import rebuild
 from gantrymq.transactions.states import Event, State
@@ -150,6 +154,24 @@ class TransactionDesk:
                 done(half, None)
             return
         stored = half_record(record, real_topic, real_queue_id, unique_key)
+        self._add(stored, group, unique_key, real_topic, real_queue_id, done)
+
+    def resume(self, parked: StoredMessage, done: Waiting) -> None:
+        """Make a parked message an open half again; ``done`` as of ``put_half``.
+
+        Raises CorruptRecord when it cannot be one, RequestRejected when it is open, StoreUnavailable.
+        """
+        stored = resumed_record(parked)
+        fields = read_half(structs.replace(parked, topic=HALF))
+        if self.table.to_join(fields.group, fields.unique_key) is not None:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR, f"the transaction {fields.unique_key} of {fields.group} is open already"
+            )
+        self._add(stored, fields.group, fields.unique_key, fields.real_topic, fields.real_queue_id, done)
+
+    def _add(
+        self, stored: NewRecord, group: str, unique_key: str, real_topic: str, real_queue_id: int, done: Waiting
+    ) -> None:
         (place,) = self._store.append((stored,))
         immunity = properties.find(stored.properties, properties.CHECK_IMMUNITY_SECONDS)
         half = OpenHalf(

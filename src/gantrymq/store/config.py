@@ -26,6 +26,8 @@ class StoreConfig:
 
     root: str
     """Absolute path of the store directory (``storePathRootDir``)."""
+    log_directory: str = ""
+    """Absolute path of the log's directory (``storePathCommitLog``); empty: ``commitlog`` below the root."""
     mapped_file_size_commit_log: int = 1 << 30
     """Size of a log file; a store can only be opened with the size it was made with."""
     mapped_file_size_consume_queue: int = 6_000_000
@@ -48,6 +50,8 @@ class StoreConfig:
     def __post_init__(self) -> None:
         if not self.root.startswith("/"):
             raise ConfigError(f"storePathRootDir must be an absolute path, not {self.root!r}")
+        if self.log_directory and not self.log_directory.startswith("/"):
+            raise ConfigError(f"storePathCommitLog must be one absolute path, not {self.log_directory!r}")
         for key, value, least in (
             ("mappedFileSizeCommitLog", self.mapped_file_size_commit_log, 1024),
             ("mappedFileSizeConsumeQueue", self.mapped_file_size_consume_queue, 20),

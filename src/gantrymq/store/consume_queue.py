@@ -34,8 +34,22 @@ class ConsumeQueue:
     ``start_offset <= max_offset <= next_offset``.
     """
 
-    __slots__ = ("_files", "_min_for", "_min_offset", "_stale", "_tail", "_tail_start", "added_bytes",
-                 "max_offset", "next_offset", "queue_id", "start_offset", "topic", "topic_bytes")  # fmt: skip
+    __slots__ = (
+        "_dropped",
+        "_files",
+        "_min_for",
+        "_min_offset",
+        "_stale",
+        "_tail",
+        "_tail_start",
+        "added_bytes",
+        "max_offset",
+        "next_offset",
+        "queue_id",
+        "start_offset",
+        "topic",
+        "topic_bytes",
+    )  # fmt: skip
 
     def __init__(
         self, open_files: OpenFiles, directory: str, segment_size: int, topic: str, queue_id: int, bases: list[int]
@@ -51,6 +65,7 @@ class ConsumeQueue:
         self._stale = False
         self._min_for = -1
         self._min_offset = self.start_offset
+        self._dropped = False
         self.added_bytes = 0
         """Sizes of the records that were made visible since the store was opened; for statistics."""
 
@@ -80,7 +95,7 @@ class ConsumeQueue:
     @property
     def has_unwritten(self) -> bool:
         """Whether there are entries that are only in memory."""
-        return bool(self._tail)
+        return bool(self._tail) and not self._dropped
 
     @property
     def is_new(self) -> bool:
@@ -89,7 +104,7 @@ class ConsumeQueue:
 
     def write_out(self) -> list[str]:
         """Put all visible entries into files; the paths touched. Raises DiskFull (nothing is lost, call again)."""
-        if not self._tail:
+        if not self._tail or self._dropped:
             return []
         position = self._tail_start * ENTRY_BYTES
         if not self._files.segments:
@@ -184,6 +199,13 @@ class ConsumeQueue:
     def drop_before(self, log_start: int) -> int:
         """Remove the files whose entries all lie before ``log_start``; how many."""
         return self._files.drop_before(self._drop(log_start))
+
+    def drop(self) -> None:
+        """Remove all files. Records on their way into this queue go nowhere from now on."""
+        self._dropped = True
+        for segment in self._files.segments:
+            segment.remove()
+        self._files.segments.clear()
 
     def _drop(self, log_start: int) -> int:
         keep = min(self.first_at(log_start), self._tail_start) * ENTRY_BYTES

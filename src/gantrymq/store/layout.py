@@ -23,13 +23,15 @@ class Layout:
     """Paths of a store."""
 
     root: str
+    log_directory: str = ""
+    """Of the log; empty: ``commitlog`` below the root."""
 
     def path(self, name: str) -> str:
         return os.path.join(self.root, name)
 
     @property
     def log(self) -> str:
-        return self.path("commitlog")
+        return self.log_directory or self.path("commitlog")
 
     @property
     def queues(self) -> str:
@@ -57,6 +59,11 @@ class Layout:
         """Private: see ``store.checkpoint``."""
         return self.path("gantry/mark")
 
+    @property
+    def deleted(self) -> str:
+        """Private: see ``store.deleted``."""
+        return self.path("gantry/deleted")
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -73,7 +80,7 @@ def index_file_bytes(config: StoreConfig) -> int:
 
 def inspect(disk: Disk, config: StoreConfig) -> Found:
     """Look at everything. Raises StoreFormatUnknown with what to do about it."""
-    layout = Layout(config.root)
+    layout = Layout(config.root, config.log_directory)
     if disk.exists(layout.root) and not disk.is_dir(layout.root):
         raise StoreFormatUnknown(f"{layout.root} is a file; storePathRootDir must name a directory")
     _refuse_rocksdb(disk, layout)

@@ -21,6 +21,7 @@ from gantrymq.store.checkpoint import Checkpoint, MarkFile, read_checkpoint
 from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.consume_queue import Entry
+from gantrymq.store.deleted import DeletedTopics
 from gantrymq.store.dispatch import Arrival, Dispatch
 from gantrymq.store.flush import Done
 from gantrymq.store.housekeeping import Housekeeping
@@ -29,7 +30,7 @@ from gantrymq.store.layout import Found, Layout, inspect
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.reading import QueueReader
 from gantrymq.store.records import LogWalk, has_queue_entry
-from gantrymq.store.recovery import Recovered, Recovery
+from gantrymq.store.recovery import NO_LIMIT, Recovered, Recovery
 from gantrymq.store.retention import deletable_end, delete_before
 from gantrymq.store.segment import OpenFiles
 from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
@@ -49,7 +50,7 @@ class MessageStore:
         self._clock = clock
         self._store_host = store_host
         self._lock = lock
-        self._layout = Layout(config.root)
+        self._layout = Layout(config.root, config.log_directory)
         self._log_files = OpenFiles(disk)
         self._queue_files = OpenFiles(disk)
         self._closed = False
@@ -64,7 +65,7 @@ class MessageStore:
 
         Raises StoreLocked, StoreFormatUnknown (nothing was changed), DiskFull.
         """
-        layout = Layout(config.root)
+        layout = Layout(config.root, config.log_directory)
         # Without a lock file nobody can be running, and a directory that is no store must not get one.
         if not disk.exists(layout.lock):
             inspect(disk, config)
@@ -94,14 +95,30 @@ class MessageStore:
         flushed, mark = self._mark_file.read()
         files = self._log.files
         checkpoint = read_checkpoint(disk, layout.checkpoint)
-        recovery = Recovery(config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end))
+        self._deleted = DeletedTopics(disk, layout.deleted)
+        self._finish_deletions()
+        recovery = Recovery(
+            config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end), self._deleted.positions
+        )
         self.recovered: Recovered = recovery.run()
+        self._deleted.fit(files.start, self.recovered.end)
         checkpoint = checkpoint or Checkpoint()
         self._log.start_at(self.recovered.end)
         self._reader = QueueReader(self._log, self.recovered.end)
         self._reader.quarantined.update(self.recovered.quarantined)
         self._index = self._open_index(found.index_names, recovery, checkpoint) if config.message_index_enable else None
         self._go_on(self.recovered, checkpoint)
+
+    def _finish_deletions(self) -> None:
+        """Remove queues that a crash left while their topic was being deleted: all they name lies before that."""
+        for topic, position in self._deleted.positions.items():
+            entries = []
+            for (known, _), queue in self._queues.queues.items():
+                if known == topic:
+                    queue.load(NO_LIMIT)
+                    entries.append(queue.last_entry())
+            if entries and all(entry is None or entry.log_offset < position for entry in entries):
+                self._queues.remove_topic(topic)
 
     def _open_index(self, names: list[str], recovery: Recovery, checkpoint: Checkpoint) -> Index:
         config = self.config
@@ -156,6 +173,11 @@ class MessageStore:
         """Behind the last visible record."""
         return LogOffset(self._dispatch.position)
 
+    @property
+    def log_path(self) -> str:
+        """The directory of the log."""
+        return self._layout.log
+
     def path(self, name: str) -> str:
         """Of a file of the store directory, like ``config/topics.json``."""
         return self._layout.path(name)
@@ -197,6 +219,33 @@ class MessageStore:
         """
         position = deletable_end(self._disk, self._log, now_ms, hours, keep_from)
         return delete_before(position, self._log, self._queues, self._index)
+
+    def drop_queue_files(self) -> None:
+        """Remove the files of queues that only name records which are gone."""
+        for queue in self._queues.queues.values():
+            queue.drop_before(self._log.start)
+
+    def delete_topic(self, topic: str, done: Done) -> None:
+        """Remove the queues of a topic; a topic of that name begins empty then. Its records stay in the log until
+        retention removes them, and nothing leads to them.
+
+        ``done(None)`` when that is durable, ``done(error)`` when it failed. Appends to the topic must have ended.
+        """
+
+        def written(error: StoreError | None) -> None:
+            try:
+                if error is None and any(known == topic for known, _ in self._queues.queues):
+                    self._deleted.add(topic, self._log.written)
+                    for key in [key for key in self._opened_with if key[0] == topic]:
+                        del self._opened_with[key]
+                    self._queues.remove_topic(topic)
+            except StoreError as failure:
+                error = failure
+            except OSError as failure:
+                error = StoreError(f"the queues of {topic} could not be removed: {failure}")
+            done(error)
+
+        self._appender.when_written(self._log.appended, written)
 
     # ---- closing
 
@@ -344,6 +393,10 @@ class MessageStore:
         """(first, behind the last) visible queue offset; (0, 0) for a queue that never got a message."""
         queue = self._queues.get((topic, queue_id))
         return (0, 0) if queue is None else (queue.min_offset(self._log.start), queue.max_offset)
+
+    def topics(self) -> set[str]:
+        """Topics that have queues."""
+        return {topic for topic, _ in self._queues.queues}
 
     def next_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """Queue offset that the next append to the queue gets."""

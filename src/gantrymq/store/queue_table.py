@@ -38,6 +38,7 @@ class QueueTable:
 
     def __init__(self, open_files: OpenFiles, directory: str, segment_size: int) -> None:
         self._open_files = open_files
+        self._disk = open_files.disk
         self.directory = directory
         self._segment_size = segment_size
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
@@ -53,3 +54,15 @@ class QueueTable:
             queue = ConsumeQueue(self._open_files, place, self._segment_size, topic, queue_id, bases or [])
             self.queues[key] = queue
         return queue
+
+    def remove_topic(self, topic: str) -> int:
+        """Remove the queues of a topic with their files; how many. Raises OSError; then some files may be left."""
+        numbers = [queue_id for known, queue_id in self.queues if known == topic]
+        for queue_id in numbers:
+            queue = self.queues.pop((topic, queue_id))
+            queue.drop()
+            self._disk.remove_dir(queue.directory)
+        if self._disk.exists(os.path.join(self.directory, topic)):
+            self._disk.remove_dir(os.path.join(self.directory, topic))
+            self._disk.sync_dir(self.directory)
+        return len(numbers)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -106,6 +107,8 @@ class Recovery:
     mark: Mark | None
     flushed: int
     """A lower bound of what is durable in the log; 0 when unknown."""
+    deleted: Mapping[str, int] = field(default_factory=dict)
+    """Topic to the log offset before which its records do not count."""
 
     def run(self) -> Recovered:
         """Bring log and queues in line. The queues' entries behind ``start`` are in memory only, not written yet."""
@@ -210,7 +213,7 @@ class Recovery:
 
     def _dispatch(self, walk: LogWalk, found: Recovered) -> None:
         delays = self.config.delays_ms
-        get, make = self.queues.get, self.queues.make
+        get, make, deleted = self.queues.get, self.queues.make, self.deleted.get
         for place, parsed, _data, _at in walk:
             size, topic, queue_id, queue_offset, sys_flag, stored, text = parsed
             if place >= self.flushed and not self.clean and looks_torn(text):
@@ -219,7 +222,7 @@ class Recovery:
             found.records += 1
             found.last_store_timestamp = stored
             found.last_record = place
-            if has_queue_entry(sys_flag):
+            if has_queue_entry(sys_flag) and place >= deleted(topic, 0):
                 queue = get((topic, queue_id)) or make(topic, queue_id)
                 queue.add(queue_offset, place, size, queue_tags_code(topic, text, stored, delays))
             if found.records % RECORDS_PER_WRITE == 0:

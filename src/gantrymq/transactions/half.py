@@ -13,8 +13,10 @@ transactions-and-store.md A3, A4, A5.2, A7, A9.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import structs
 
 from gantrymq.errors import CorruptRecord, MessageIllegal
 from gantrymq.message import flags, properties
@@ -35,6 +37,7 @@ OP_TAGS_CODE: Final = ord("d")
 _OP_PROPERTIES: Final = f"{properties.TAGS}\x01d\x02{properties.WAIT}\x01true\x02"
 _REAL_PLACE: Final = frozenset({properties.REAL_TOPIC, properties.REAL_QUEUE_ID})
 _CHECK_COUNT: Final = frozenset({properties.CHECK_TIMES})
+_COPY_MARKS: Final = _CHECK_COUNT | {properties.PREPARED_QUEUE_OFFSET}
 _REAL_TOPIC_ITEM: Final = f"\x02{properties.REAL_TOPIC}\x01"
 
 
@@ -143,6 +146,19 @@ def parked_record(half: NewRecord, half_log_offset: int, checks: int) -> NewReco
         reconsume_times=half.reconsume_times,
         prepared_transaction_offset=half_log_offset,
         tags_code=half.tags_code,
+    )
+
+
+def resumed_record(parked: StoredMessage) -> NewRecord:
+    """A parked message as a half again, with all its checks before it. Raises CorruptRecord when it cannot be one."""
+    read_half(structs.replace(parked, topic=HALF))
+    text = properties.without(parked.properties_text, _COPY_MARKS)
+    return replace(
+        new_record_of(parked),
+        topic=HALF,
+        queue_id=HALF_QUEUE_ID,
+        properties=properties.append(text, f"{properties.CHECK_TIMES}\x010\x02"),
+        sys_flag=parked.sys_flag & ~flags.TRANSACTION_MASK,
     )
 
 

@@ -119,7 +119,7 @@ class RuntimeInfoProcessor:
         return table | self._disk_figures()
 
     def _disk_figures(self) -> dict[str, str]:
-        path = self._store.path("commitlog")
+        path = self._store.log_path
         usage = self._disk.usage(self._store.path(""))
         ratio = str(round(usage.used / usage.total, 2)) if usage.total else "0.0"
         return {

@@ -11,7 +11,8 @@ from gantrymq.broker.registration import Announce
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import MAX_QUEUES, Topics, apply_attributes
-from gantrymq.errors import ConfigError, MessageIllegal, RequestRejected
+from gantrymq.broker.statistics import Statistics
+from gantrymq.errors import ConfigError, MessageIllegal, RequestRejected, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import GroupConfigList, GroupForbidden
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicList
@@ -20,6 +21,7 @@ from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import UpdateForbidden
 from gantrymq.protocol.headers.topics import CreateTopic, DeleteGroup, GroupOnly, TopicOnly
 from gantrymq.remoting.server import Session
+from gantrymq.store.message_store import MessageStore
 
 _KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}
 """Topics that can be neither altered nor removed."""
@@ -29,7 +31,17 @@ _PERMS: Final = range(8)
 class TopicAdminProcessor:
     """Requests of tools about topics and groups."""
 
-    def __init__(self, topics: Topics, groups: Groups, offsets: ConsumerOffsets, announce: Announce) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        statistics: Statistics,
+        announce: Announce,
+    ) -> None:
+        self._store = store
+        self._statistics = statistics
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -82,8 +94,8 @@ class TopicAdminProcessor:
             attributes=attributes,
         )
 
-    def delete_topic(self, session: Session, command: Command) -> bytes:
-        """DELETE_TOPIC_IN_BROKER."""
+    def delete_topic(self, session: Session, command: Command) -> None:
+        """DELETE_TOPIC_IN_BROKER; answered when its queues are gone. Made again the topic begins empty."""
         topic = command.header(TopicOnly).topic
         if topic in _KEPT:
             raise RequestRejected(
@@ -91,7 +103,13 @@ class TopicAdminProcessor:
             )
         self._topics.delete(topic)
         self._offsets.forget_topic(topic)
-        return encode_response(command, ResponseCode.SUCCESS)
+        self._statistics.forget_topic(topic)
+
+        def done(error: StoreError | None) -> None:
+            code = ResponseCode.SUCCESS if error is None else ResponseCode.SYSTEM_ERROR
+            session.send(encode_response(command, code, remark=None if error is None else str(error)))
+
+        self._store.delete_topic(topic, done)
 
     def topic(self, session: Session, command: Command) -> bytes:
         """GET_TOPIC_CONFIG."""

@@ -1,0 +1,82 @@
+"""When log files are deleted, in simulated time and on a simulated disk."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.housekeeping import Retention
+from gantrymq.store.message_store import MessageStore
+from tests.store.test_retention import HOUR_MS, filled
+from tests.support.places import run
+from tests.support.sim_clock import SimClock
+from tests.support.sim_disk import SimDisk
+
+AT_FOUR = int(datetime(2026, 1, 5, 4, 30).timestamp() * 1000)
+AT_FIVE = AT_FOUR + HOUR_MS
+
+
+class Clock(SimClock):
+    """Reads what a test says."""
+
+    wall = AT_FIVE
+
+    def wall_ms(self) -> int:
+        return self.wall
+
+
+async def look(
+    wall_ms: int, used_percent: int, age_hours: float, keep: int | None = None, **settings: object
+) -> tuple[int, MessageStore, list[int]]:
+    """How many bytes of the log went; the files were last written ``age_hours`` before."""
+    disk, clock = SimDisk(), Clock()
+    store, placed = await filled(disk, SimClock())
+    disk.total_bytes, disk.used_bytes = 1000, used_percent * 10
+    clock.wall = wall_ms
+    disk.now_ms = wall_ms - int(age_hours * HOUR_MS)
+    for path in [f"/data/store/commitlog/{name}" for name in disk.list("/data/store/commitlog")]:
+        file = disk.open(path)
+        file.write(b"\0", 16383)
+        file.close()
+    config = BrokerConfig(store_path_root_dir="/data/store", **settings)  # type: ignore[arg-type]
+    kept = None if keep is None else placed[keep].log_offset
+    Retention(config, store, clock, disk, lambda: kept).run()
+    return store.min_log_offset, store, [place.log_offset for place in placed]
+
+
+@pytest.mark.parametrize(
+    ("wall_ms", "used", "age", "settings", "goes"),
+    [
+        (AT_FOUR, 10, 73, {}, True),
+        (AT_FOUR, 10, 71, {}, False),
+        (AT_FOUR, 10, 73, {"file_reserved_time": 100}, False),
+        (AT_FIVE, 10, 73, {}, False),
+        (AT_FIVE, 10, 73, {"delete_when": "04;05"}, True),
+        (AT_FIVE, 76, 73, {}, True),
+        (AT_FIVE, 76, 73, {"disk_max_used_space_ratio": 80}, False),
+        (AT_FIVE, 76, 1, {}, False),
+        (AT_FIVE, 86, 1, {}, True),
+        (AT_FIVE, 86, 1, {"clean_file_forcibly_enable": False}, False),
+        (AT_FIVE, 86, 1, {"disk_space_clean_forcibly_ratio": 90}, False),
+    ],
+)
+def test_when_files_go(wall_ms: int, used: int, age: float, settings: dict[str, object], goes: bool) -> None:
+    async def story() -> None:
+        start, store, _ = await look(wall_ms, used, age, **settings)
+        assert (start > 0) is goes
+        await store.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize(("wall_ms", "used"), [(AT_FOUR, 10), (AT_FIVE, 76), (AT_FIVE, 99)])
+def test_an_open_half_is_never_passed(wall_ms: int, used: int) -> None:
+    async def story() -> None:
+        start, store, places = await look(wall_ms, used, 1000, keep=100)
+        assert 0 < start <= places[100] < start + 16384
+        assert store.read(places[100]) is not None
+        await store.close()
+
+    run(story())
