@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 
+from gantrymq.broker.filtering.evaluation import Predicate, compile_selector
+from gantrymq.broker.filtering.selection import Selection
 from gantrymq.broker.long_polling import HeldPull, HeldPulls
 from gantrymq.protocol.command import Command
 from gantrymq.remoting.server import RemotingServer, Session
@@ -29,9 +31,18 @@ class Desk:
         self.answered.append((pull, expired))
         return True
 
-    def hold(self, topic: str = "T", queue_id: int = 0, tags: frozenset[int] | None = None, s: float = 5) -> HeldPull:
+    def hold(
+        self,
+        topic: str = "T",
+        queue_id: int = 0,
+        tags: frozenset[int] | None = None,
+        s: float = 5,
+        wants: Predicate | None = None,
+    ) -> HeldPull:
         session = Session(self._server, len(self.answered) + 1)
-        pull = HeldPull(session, Command(code=11), pull_header(topic, queue_id), tags, topic, queue_id)
+        pull = HeldPull(
+            session, Command(code=11), pull_header(topic, queue_id), Selection(tags, wants), topic, queue_id
+        )
         self.held.hold(pull, s)
         return pull
 
@@ -46,11 +57,11 @@ def story(work: Callable[[Desk], Coroutine[None, None, None]]) -> None:
 def test_arrival_in_the_queue_wakes_and_nothing_else_does() -> None:
     async def work(desk: Desk) -> None:
         pull = desk.hold()
-        desk.held.arrived("T", 1, 0, 0)
-        desk.held.arrived("U", 0, 0, 0)
+        desk.held.arrived("T", 1, 0, 0, "")
+        desk.held.arrived("U", 0, 0, 0, "")
         await settle()
         assert desk.answered == []
-        desk.held.arrived("T", 0, 0, 0)
+        desk.held.arrived("T", 0, 0, 0, "")
         await settle()
         assert desk.answered == [(pull, False)]
         assert len(desk.held) == 0
@@ -62,7 +73,7 @@ def test_many_arrivals_of_one_turn_are_one_answer() -> None:
     async def work(desk: Desk) -> None:
         desk.hold()
         for offset in range(100):
-            desk.held.arrived("T", 0, offset, 0)
+            desk.held.arrived("T", 0, offset, 0, "")
         await settle()
         assert len(desk.answered) == 1
 
@@ -72,13 +83,27 @@ def test_many_arrivals_of_one_turn_are_one_answer() -> None:
 def test_only_who_wants_the_tag_is_woken() -> None:
     async def work(desk: Desk) -> None:
         a, b, everything = desk.hold(tags=frozenset({1})), desk.hold(tags=frozenset({2})), desk.hold()
-        desk.held.arrived("T", 0, 0, 2)
+        desk.held.arrived("T", 0, 0, 2, "")
         await settle()
         assert [pull for pull, _ in desk.answered] == [b, everything]
         assert len(desk.held) == 1
-        desk.held.arrived("T", 0, 1, 1)
+        desk.held.arrived("T", 0, 1, 1, "")
         await settle()
         assert [pull for pull, _ in desk.answered][-1] is a
+
+    story(work)
+
+
+def test_only_a_message_that_a_selector_wants_wakes() -> None:
+    async def work(desk: Desk) -> None:
+        pull = desk.hold(wants=compile_selector("amount > 5").wants)
+        desk.held.arrived("T", 0, 0, 0, "amount\x015\x02")
+        desk.held.arrived("T", 0, 1, 0, "")
+        await settle()
+        assert desk.answered == []
+        desk.held.arrived("T", 0, 2, 0, "amount\x016\x02")
+        await settle()
+        assert desk.answered == [(pull, False)]
 
     story(work)
 
@@ -88,7 +113,7 @@ def test_a_pull_that_was_woken_for_nothing_still_ends_in_time() -> None:
         pull = desk.hold(s=5)
         desk.still_nothing = True
         await desk.clock.advance(3)
-        desk.held.arrived("T", 0, 0, 0)
+        desk.held.arrived("T", 0, 0, 0, "")
         await settle()
         assert len(desk.held) == 1
         await desk.clock.advance(1.5)

@@ -75,3 +75,8 @@ def test_append_separates_what_was_not_separated(first: dict[str, str], second: 
 def test_what_only_a_broker_sets_is_not_left_to_users() -> None:
     assert properties.BROKER_ONLY <= properties.RESERVED
     assert properties.CHECK_IMMUNITY_SECONDS not in properties.RESERVED
+
+
+@given(st.text(alphabet="ab\x01\x02x", max_size=40), st.sampled_from(["a", "b", "ab", "x"]))
+def test_a_finder_finds_what_find_finds(text: str, name: str) -> None:
+    assert properties.finder(name)(text) == properties.find(text, name)

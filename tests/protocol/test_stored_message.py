@@ -252,3 +252,14 @@ def test_a_view_without_unique_key_is_known_by_its_place() -> None:
     assert view.message_id == view.offset_message_id
     assert view.tags == "A"
     assert not view.compressed_when_stored
+
+
+@pytest.mark.parametrize("topic", [b"Orders", b"t" * 200])
+@pytest.mark.parametrize("hosts", [(8, 8), (20, 8), (8, 20), (20, 20)])
+def test_the_properties_are_found_without_decoding(topic: bytes, hosts: tuple[int, int]) -> None:
+    record = make(
+        topic=topic, body=b"b" * 300, properties_text="n\x01näh\x02".encode(),
+        born_host=bytes(hosts[0]), store_host=bytes(hosts[1]),
+    )  # fmt: skip
+    assert stored_message.properties_text(record) == decode_record(record).properties_text == "n\x01näh\x02"
+    assert stored_message.properties_text(memoryview(record)) == "n\x01näh\x02"

@@ -8,6 +8,7 @@ from gantrymq.errors import StoreLocked, StoreUnavailable
 from gantrymq.message.tags import tags_code
 from gantrymq.protocol.stored_message import scan
 from gantrymq.store.config import FlushDiskType
+from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import Boundary, GetStatus
 from tests.support.places import durable, open_store, record, run, small
 
@@ -39,14 +40,18 @@ def test_what_was_acknowledged_is_there_after_an_orderly_restart(tmp_path: Path,
 def test_an_append_is_visible_only_when_it_is_durable(tmp_path: Path) -> None:
     async def story() -> None:
         store = open_store(small(tmp_path))
-        seen: list[tuple[str, int, int, int]] = []
+        seen: list[tuple[str, int, int, int, str]] = []
         store.arrivals.append(lambda *place: seen.append(place))
         placed = store.append([record(), record(queue_id=2)])
         assert store.queue_range("Orders", 0) == (0, 0) and store.read(0) is None and not seen
         assert store.get("Orders", 0, 0, 1, 100).status is GetStatus.NO_MESSAGE_IN_QUEUE
         assert await durable(store, placed) is None
         assert store.queue_range("Orders", 0) == (0, 1)
-        assert seen == [("Orders", 0, 0, tags_code("paid")), ("Orders", 2, 0, tags_code("paid"))]
+        assert [place[:4] for place in seen] == [
+            ("Orders", 0, 0, tags_code("paid")),
+            ("Orders", 2, 0, tags_code("paid")),
+        ]
+        assert {tags_code_of(place[4]) for place in seen} == {tags_code("paid")}
         await store.close()
 
     run(story())

@@ -14,6 +14,7 @@ from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Hous
 from gantrymq.broker.long_polling import HeldPulls
 from gantrymq.broker.processors.admission import Admission
 from gantrymq.broker.processors.cleaning import CleaningProcessor
+from gantrymq.broker.processors.client_config import ClientConfigProcessor
 from gantrymq.broker.processors.connections import ConnectionProcessor
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
@@ -31,6 +32,7 @@ from gantrymq.broker.processors.send_batch import SendBatchProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
+from gantrymq.broker.registries.filters import SAVE_SECONDS, ConsumerFilters
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.queue_locks import QueueLocks
@@ -58,6 +60,7 @@ log = logging.getLogger("gantrymq.broker")
 TOPICS_FILE: Final = "config/topics.json"
 GROUPS_FILE: Final = "config/subscriptionGroup.json"
 OFFSETS_FILE: Final = "config/consumerOffset.json"
+FILTERS_FILE: Final = "config/consumerFilter.json"
 DELAYS_FILE: Final = "config/delayOffset.json"
 
 
@@ -154,6 +157,7 @@ class Broker:
             disk, clock, self.store.path(GROUPS_FILE), auto_create=config.auto_create_subscription_group
         )
         self.offsets = ConsumerOffsets(disk, self.store.path(OFFSETS_FILE), clock.wall_ms())
+        self.filters = ConsumerFilters(disk, clock, self.store.path(FILTERS_FILE))
         self.delay = DelayedDelivery(
             self.store, clock, disk, self.store.path(DELAYS_FILE), self._store_config.delays_ms
         )
@@ -171,10 +175,11 @@ class Broker:
         unique_ids = UniqueIds(self._rng, clock, self._host[:-4], self._rng.below(1 << 16))
         self.statistics = statistics = Statistics(config.broker_cluster_name, clock, store.put_counts)
         self._pull = PullProcessor(
-            config, store, self.topics, self.groups, self.consumers, self.offsets, clock, statistics
+            config, store, self.topics, self.groups, self.consumers, self.filters, self.offsets, clock, statistics
         )
         self._membership = MembershipProcessor(
-            config, self.topics, self.groups, self.producers, self.consumers, self.locks, clock,
+            config, self.topics, self.groups, self.producers, self.consumers, self.filters, self.locks,
+            clock,
             self.registration.when_announced,
         )  # fmt: skip
         admission = Admission(config, self.topics, self._rng)
@@ -199,6 +204,7 @@ class Broker:
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
             membership=self._membership,
+            client_config=ClientConfigProcessor(config),
             send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics),
             topics=TopicAdminProcessor(
                 self.topics, self.groups, self.offsets, store, statistics, self.registration.when_announced
@@ -233,6 +239,7 @@ class Broker:
         every = self._housekeeping.every
         every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.offsets.save_later)
         every(config.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
+        every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
         every(EXPIRY_SECONDS, "taking out silent clients", self._membership.expire)
@@ -253,7 +260,7 @@ class Broker:
         except StoreError as error:
             log.error("what waits for the disk is not acknowledged: %s", error)
         await self._server.close()
-        for work in (self.delay.close, self.desk.close, self.offsets.save):
+        for work in (self.delay.close, self.desk.close, self.offsets.save, self.filters.save):
             try:
                 work()
             except (GantryError, OSError) as error:

@@ -60,6 +60,10 @@ class BrokerConfig:
     """ms"""
     flush_delay_offset_interval: int = 10_000
     """ms"""
+    enable_property_filter: bool = False
+    """Whether consumers may select messages by SQL92 expressions over their properties."""
+    store_reply_message_enable: bool = True
+    """Whether answers of request-reply are also stored, in ``<cluster>_REPLY_TOPIC``."""
     trace_topic_enable: bool = False
     msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"

@@ -89,7 +89,7 @@ class DelayedDelivery:
         """Write the cursors if they moved; raises StoreError when the file cannot be made."""
         self._file.write_later(self.content)
 
-    def _arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int) -> None:
+    def _arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties_text: str) -> None:
         level = queue_id + 1
         if topic == system_topics.SCHEDULE and level not in self._timers and level not in self._busy:
             self._set_timer(level, 0.0)

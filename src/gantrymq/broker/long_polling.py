@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from gantrymq.broker.filtering.selection import Selection
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.pull import PullMessage
 from gantrymq.remoting.server import Session
@@ -26,7 +27,7 @@ class HeldPull:
     session: Session
     command: Command
     header: PullMessage
-    tag_codes: frozenset[int] | None
+    selection: Selection
     topic: str
     queue_id: int
     deadline: float = field(default=0.0)
@@ -64,7 +65,7 @@ class HeldPulls:
         if self._sweeper is None:
             self._sweeper = self._clock.call_later(SWEEP_SECONDS, self._sweep)
 
-    def arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int) -> None:
+    def arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties_text: str) -> None:
         """A message became visible. Called once per message, so it does almost nothing when nobody waits."""
         if not self._held:
             return
@@ -72,7 +73,7 @@ class HeldPulls:
         held = self._held.get(place)
         if held is None:
             return
-        wanting = [pull for pull in held if pull.tag_codes is None or tags_code in pull.tag_codes]
+        wanting = [pull for pull in held if pull.selection.takes(tags_code, properties_text)]
         if not wanting:
             return
         if len(wanting) == len(held):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gantrymq.broker.processors.cleaning import CleaningProcessor
+from gantrymq.broker.processors.client_config import ClientConfigProcessor
 from gantrymq.broker.processors.connections import ConnectionProcessor
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
@@ -30,6 +31,7 @@ def request_table(
     positions: PositionProcessor,
     query: QueryProcessor,
     membership: MembershipProcessor,
+    client_config: ClientConfigProcessor,
     send_back: SendBackProcessor,
     topics: TopicAdminProcessor,
     progress: ProgressProcessor,
@@ -65,6 +67,7 @@ def request_table(
         # Clients.
         RequestCode.HEART_BEAT: membership.heartbeat,
         RequestCode.UNREGISTER_CLIENT: membership.unregister,
+        RequestCode.CHECK_CLIENT_CONFIG: client_config.check,
         RequestCode.GET_CONSUMER_LIST_BY_GROUP: membership.consumer_list,
         RequestCode.LOCK_BATCH_MQ: membership.lock,
         RequestCode.UNLOCK_BATCH_MQ: membership.unlock,

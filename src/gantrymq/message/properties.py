@@ -6,7 +6,7 @@ Source: MessageConst, MessageDecoder; wire-protocol.md 4.4 and 4.5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gantrymq.errors import MessageIllegal
@@ -108,6 +108,25 @@ def find(text: str, name: str) -> str | None:
             return value or None
         end = before + 1
     return None
+
+
+def finder(name: str) -> Callable[[str], str | None]:
+    """``find`` for one name and many texts: only the place of the property is looked at."""
+    mark = f"{name}\x01"
+    behind = "\x02" + mark
+
+    def lookup(text: str) -> str | None:
+        before = text.rfind(behind)
+        if before >= 0:
+            start = before + len(behind)
+        elif text.startswith(mark):
+            start = len(mark)
+        else:
+            return None
+        end = text.find("\x02", start)
+        return (text[start:] if end < 0 else text[start:end]) or find(text, name)  # an empty item does not count
+
+    return lookup
 
 
 def append(text: str, addition: str) -> str:

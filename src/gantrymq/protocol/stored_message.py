@@ -228,6 +228,21 @@ def _decode(buffer: Buffer, offset: int, check: bool) -> StoredMessage:
     )  # fmt: skip
 
 
+def properties_text(record: Buffer) -> str:
+    """The properties of a record, given alone and whole, without decoding the rest: it is called for many."""
+    position = AT_BODY_LENGTH
+    if record[AT_SYS_FLAG + 3] & _HOSTS_V6:
+        sys_flag = record[AT_SYS_FLAG + 3]
+        for host in (flags.BORN_HOST_V6, flags.STORE_HOST_V6):
+            position += IPV6_EXTRA if sys_flag & host else 0
+    position += 4 + int.from_bytes(record[position : position + 4], "big")
+    if record[AT_MAGIC + 3] == MAGIC_V1 & 0xFF:
+        position += 1 + record[position]
+    else:
+        position += 2 + int.from_bytes(record[position : position + 2], "big")
+    return str(record[position + 2 :], "utf-8", "replace")
+
+
 def _read_hosts(buffer: Buffer, offset: int, sys_flag: int) -> tuple[int, bytes, int, bytes]:
     """(position behind the store host, born host, store timestamp, store host) when one of them is IPv6."""
     position = offset + AT_BORN_HOST

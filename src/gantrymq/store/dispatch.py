@@ -12,8 +12,8 @@ from gantrymq.message.system_topics import SCHEDULE
 from gantrymq.message.tags import tags_code
 from gantrymq.store.consume_queue import ConsumeQueue
 
-Arrival: TypeAlias = Callable[[str, int, int, int], None]
-"""Called with (topic, queue id, queue offset, tags code)."""
+Arrival: TypeAlias = Callable[[str, int, int, int, str], None]
+"""Called with (topic, queue id, queue offset, tags code, properties text)."""
 
 
 Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str]
@@ -73,7 +73,7 @@ class Dispatch:
         pending = self._pending
         while pending and pending[0][0] <= position:
             item = pending.popleft()
-            end, queue, queue_offset, log_offset, size, tags, _text, stored, topic = item
+            end, queue, queue_offset, log_offset, size, tags, text, stored, topic = item
             self.position = end
             self.last_record = log_offset
             self.last_store_timestamp = stored
@@ -85,7 +85,7 @@ class Dispatch:
                 queue.add(queue_offset, log_offset, size, tags)
                 self.changed[queue] = None
                 for listen in self.arrivals:
-                    listen(topic, queue.queue_id, queue_offset, tags)
+                    listen(topic, queue.queue_id, queue_offset, tags, text)
         if not pending:
             self.position = max(self.position, position)
 

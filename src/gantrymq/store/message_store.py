@@ -28,7 +28,7 @@ from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.index import FOREVER_MS, QUERY_LIMIT, Index, has_key
 from gantrymq.store.layout import Found, Layout, inspect
 from gantrymq.store.queue_table import QueueTable
-from gantrymq.store.reading import QueueReader
+from gantrymq.store.reading import QueueReader, Wants
 from gantrymq.store.records import LogWalk, has_queue_entry
 from gantrymq.store.recovery import NO_LIMIT, Recovered, Recovery
 from gantrymq.store.retention import deletable_end, delete_before
@@ -310,12 +310,15 @@ class MessageStore:
         max_count: int,
         max_bytes: int,
         tag_codes: frozenset[int] | None = None,
+        wants: Wants | None = None,
     ) -> GetResult:
         """Visible records of a queue from ``offset`` on: at most ``max_count`` and ``max_bytes``, but at least one.
 
-        ``tag_codes``: only records whose tags code is among them; None for all.
+        ``tag_codes``: only records whose tags code is among them; None for all. ``wants``: only records it says yes to;
+        it is given the text of their properties, in order, until there are enough.
         """
-        return self._reader.get(self._queues.get((topic, queue_id)), offset, max_count, max_bytes, tag_codes)
+        queue = self._queues.get((topic, queue_id))
+        return self._reader.get(queue, offset, max_count, max_bytes, tag_codes, wants)
 
     def read(self, log_offset: int) -> StoredMessage | None:
         """The visible record that starts exactly at ``log_offset``; None when none does.

@@ -6,10 +6,13 @@ Source: DefaultMessageStore.getMessage; transactions-and-store.md B12.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeAlias
 
 from gantrymq.errors import CorruptRecord
+from gantrymq.protocol.stored_message import AT_QUEUE_OFFSET, properties_text
 from gantrymq.store.commit_log import CommitLog
-from gantrymq.store.consume_queue import BLANK_SIZE, ENTRY, ConsumeQueue
+from gantrymq.store.consume_queue import BLANK_SIZE, ENTRY, ENTRY_BYTES, ConsumeQueue
 from gantrymq.store.records import is_good
 from gantrymq.store.values import Boundary, GetResult, GetStatus
 
@@ -21,8 +24,16 @@ GAP_BYTES = 8192
 """Reading over a gap up to this size is cheaper than a second read."""
 SPAN_BYTES = 4 << 20
 """Longest single read of the log."""
+READ_ENTRIES = 32
+"""How many records are read at once to be looked at; most clients want as many."""
+LOOK_BYTES = 4 << 20
+"""How much of the log one read looks at for records that are wanted: nobody else is served meanwhile."""
 TRUSTED_BYTES = 256 << 20
 """Records written by this process and not older than this are not checked again: they come from the page cache."""
+
+
+Wants: TypeAlias = Callable[[str], bool]
+"""Properties text of a record to whether it is wanted."""
 
 
 class QueueReader:
@@ -36,7 +47,13 @@ class QueueReader:
         """Bad ranges met so far: start to end."""
 
     def get(
-        self, queue: ConsumeQueue | None, offset: int, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: frozenset[int] | None,
+        wants: Wants | None = None,
     ) -> GetResult:
         """See ``MessageStore.get``."""
         if queue is None:
@@ -50,10 +67,15 @@ class QueueReader:
             one = offset == most
             status = GetStatus.OFFSET_OVERFLOW_ONE if one else GetStatus.OFFSET_OVERFLOW_BADLY
             return GetResult(status, offset if one else most, least, most)
-        window = max_count if tag_codes is None else max(max_count, LEAST_SCAN_ENTRIES)
+        unfiltered = tag_codes is None and wants is None
+        window = max_count if unfiltered else max(max_count, LEAST_SCAN_ENTRIES)
         raw = queue.raw(offset, window)
         if not raw:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, least, most)
+        if wants is not None:
+            next_offset, found = self._look(raw, offset, max_count, max_bytes, wants)
+            status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
+            return GetResult(status, next_offset, least, most, len(found), b"".join(found))
         if tag_codes is None and self._is_trusted(raw):
             count, data = self._copy(raw, max_bytes)
             return GetResult(GetStatus.FOUND, offset + count, least, most, count, data)
@@ -106,6 +128,30 @@ class QueueReader:
                 pieces += [view[low - first : high - first] for low, high in runs[at:stop]]
             at = stop
         return count, pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else b"".join(pieces)
+
+    def _look(
+        self, raw: bytes, offset: int, max_count: int, max_bytes: int, wants: Wants
+    ) -> tuple[int, list[bytes | memoryview]]:
+        """(queue offset to go on with, records that are wanted) of the entries from ``offset`` on."""
+        found: list[bytes | memoryview] = []
+        total = looked = 0
+        passed = 0
+        while passed * ENTRY_BYTES < len(raw) and looked < LOOK_BYTES:
+            part = raw[passed * ENTRY_BYTES : (passed + READ_ENTRIES) * ENTRY_BYTES]
+            wanted, count = self._choose(part, READ_ENTRIES, LOOK_BYTES, None)
+            for record in self._fetch(wanted):
+                looked += len(record)
+                if not wants(properties_text(record)):
+                    continue
+                total += len(record)
+                place = int.from_bytes(record[AT_QUEUE_OFFSET : AT_QUEUE_OFFSET + 8], "big")
+                if found and total > max_bytes:
+                    return place, found
+                found.append(record)
+                if len(found) == max_count:
+                    return place + 1, found
+            passed += count
+        return offset + passed, found
 
     def _choose(
         self, raw: bytes, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None

@@ -140,7 +140,7 @@ def test_refusals(tmp_path: Path) -> None:
         assert (await c.pull("T", queue_id=4)).code == ResponseCode.INVALID_PARAMETER
         assert (await c.pull("T", queue_id=-1)).code == ResponseCode.INVALID_PARAMETER
         sql = await c.pull("T", expression_type="SQL92", subscription="a > 1")
-        assert (sql.code, "tags" in (sql.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+        assert (sql.code, "enablePropertyFilter" in (sql.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
         await c.create_topic("WriteOnly", perm=2)
         assert (await c.pull("WriteOnly")).code == ResponseCode.NO_PERMISSION
         bad_group = await c.pull("T", consumer_group="not a group!")

@@ -76,9 +76,9 @@ def test_the_newest_subscription_counts() -> None:
     groups.register(consumer("T", expression="B", version=4), member(2))
     group = groups.get("G")
     assert group is not None
-    assert group.subscriptions["T"].tag_codes == frozenset({java_hash("A")})
+    assert group.subscriptions["T"].selection.tag_codes == frozenset({java_hash("A")})
     groups.register(consumer("T", version=6), member(2))
-    assert group.subscriptions["T"].tag_codes is None
+    assert group.subscriptions["T"].selection.tag_codes is None
 
 
 def test_one_client_on_two_connections_is_one_client() -> None:

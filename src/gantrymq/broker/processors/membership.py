@@ -10,6 +10,7 @@ import logging
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.registration import Announce
 from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
+from gantrymq.broker.registries.filters import ConsumerFilters
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
@@ -45,6 +46,7 @@ class MembershipProcessor:
         groups: Groups,
         producers: ProducerGroups,
         consumers: ConsumerGroups,
+        filters: ConsumerFilters,
         locks: QueueLocks,
         clock: Clock,
         announce: Announce,
@@ -55,6 +57,7 @@ class MembershipProcessor:
         self._groups = groups
         self._producers = producers
         self._consumers = consumers
+        self._filters = filters
         self._locks = locks
         self._clock = clock
 
@@ -93,6 +96,8 @@ class MembershipProcessor:
         topic_made = data.message_model is not MessageModel.BROADCASTING and self._make_retry_topic(settings)
         if self._consumers.register(data, member, keep_subscriptions=keep):
             self._notify(data.group_name)
+        if not keep:
+            self._filters.subscribed(data.group_name, data.subscription_data_set)
         return topic_made
 
     def _make_retry_topic(self, settings: Group) -> bool:
@@ -131,14 +136,20 @@ class MembershipProcessor:
         if header.producer_group:
             self._producers.unregister(header.producer_group, session)
         if header.consumer_group and self._consumers.unregister(header.consumer_group, session):
-            self._notify(header.consumer_group)
+            self._shrunk(header.consumer_group)
         return encode_response(command, ResponseCode.SUCCESS, _NoFields())
 
     def session_closed(self, session: Session) -> None:
         """A connection ended: its client is gone from all groups."""
         self._producers.session_closed(session)
         for group in self._consumers.session_closed(session):
-            self._notify(group)
+            self._shrunk(group)
+
+    def _shrunk(self, group: str) -> None:
+        """A group lost a member."""
+        if self._consumers.get(group) is None:
+            self._filters.left(group)
+        self._notify(group)
 
     def expire(self) -> None:
         """Take out members that sent no heartbeat for too long, and locks that ran out."""
@@ -146,7 +157,7 @@ class MembershipProcessor:
         before = now - self._config.channel_expired_timeout / 1000
         self._producers.expire(before)
         for group in self._consumers.expire(before):
-            self._notify(group)
+            self._shrunk(group)
         self._locks.expire(now)
 
     def consumer_list(self, session: Session, command: Command) -> bytes:

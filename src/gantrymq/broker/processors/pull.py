@@ -9,15 +9,18 @@ from struct import Struct
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.filtering.selection import Selection, by_expression, is_tag_type
+from gantrymq.broker.filtering.tokens import SelectorInvalid
 from gantrymq.broker.long_polling import HeldPull, HeldPulls
+from gantrymq.broker.processors.client_config import require_property_filter
 from gantrymq.broker.registries.clients import ConsumerGroups
+from gantrymq.broker.registries.filters import ConsumerFilters
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.statistics import Statistics
 from gantrymq.errors import RequestRejected, StoreError
 from gantrymq.message import system_topics
-from gantrymq.message.tags import java_hash, parse_tag_expression
 from gantrymq.protocol.bodies.heartbeat import MessageModel
 from gantrymq.protocol.bodies.topics import PERM_READ
 from gantrymq.protocol.codes import VERSION, ResponseCode
@@ -73,6 +76,7 @@ class PullProcessor:
         topics: Topics,
         groups: Groups,
         consumers: ConsumerGroups,
+        filters: ConsumerFilters,
         offsets: ConsumerOffsets,
         clock: Clock,
         statistics: Statistics,
@@ -82,6 +86,7 @@ class PullProcessor:
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
+        self._filters = filters
         self._offsets = offsets
         self._statistics = statistics
         self.held = HeldPulls(clock, self._resume)
@@ -93,7 +98,7 @@ class PullProcessor:
             raise RequestRejected(ResponseCode.FLOW_CONTROL, "read the answers to earlier pulls first, then ask again")
         header = command.header(PullMessage)
         self._check_group_and_topic(header)
-        tag_codes = self._tag_codes(header)
+        selection = self._selection(header)
         offsets = self._offsets
         if offsets.resets:
             offset = offsets.resets.pop((header.consumer_group, header.topic, header.queue_id), None)
@@ -102,10 +107,10 @@ class PullProcessor:
         offsets.note_pull(header.consumer_group, header.topic, header.queue_id, header.queue_offset)
         if header.sys_flag & COMMIT_FLAG and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
-        result = self._read(header, tag_codes)
+        result = self._read(header, selection)
         code, remark = _answer_of(result, header.queue_offset)
         if code is ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_FLAG:
-            self._hold(session, command, header, tag_codes)
+            self._hold(session, command, header, selection)
             return None
         self._count(header, result)
         return _encode(command, code, remark, result)
@@ -122,7 +127,7 @@ class PullProcessor:
         moved = GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, offset, first, end)
         return _encode(command, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", moved)
 
-    def _read(self, header: PullMessage, tag_codes: frozenset[int] | None) -> GetResult:
+    def _read(self, header: PullMessage, selection: Selection) -> GetResult:
         config = self._config
         max_bytes = header.max_msg_bytes or config.max_transfer_bytes_on_message_in_memory
         try:
@@ -132,19 +137,20 @@ class PullProcessor:
                 header.queue_offset,
                 max(1, min(header.max_msg_nums, config.max_transfer_count_on_message_in_memory)),
                 max(1, min(max_bytes, MAX_BYTES_CAP)),
-                tag_codes,
+                selection.tag_codes,
+                selection.wants,
             )
         except StoreError as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"reading failed: {error}") from error
 
     # Long polling.
 
-    def _hold(self, session: Session, command: Command, header: PullMessage, tag_codes: frozenset[int] | None) -> None:
+    def _hold(self, session: Session, command: Command, header: PullMessage, selection: Selection) -> None:
         suspend_ms = min(header.suspend_timeout_millis, MAX_SUSPEND_MS)
         if not self._config.long_polling_enable:
             suspend_ms = min(suspend_ms, self._config.short_polling_time_mills)
         self.held.hold(
-            HeldPull(session, command, header, tag_codes, header.topic, header.queue_id), max(suspend_ms, 0) / 1000
+            HeldPull(session, command, header, selection, header.topic, header.queue_id), max(suspend_ms, 0) / 1000
         )
 
     def _resume(self, pull: HeldPull, expired: bool) -> bool:
@@ -152,7 +158,7 @@ class PullProcessor:
         if not pull.session.alive:
             return True
         try:
-            result = self._read(pull.header, pull.tag_codes)
+            result = self._read(pull.header, pull.selection)
             code, remark = _answer_of(result, pull.header.queue_offset)
             if code is ResponseCode.PULL_NOT_FOUND and not expired:
                 return False
@@ -203,12 +209,10 @@ class PullProcessor:
                 f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{header.consumer_group}]",
             )
 
-    def _tag_codes(self, header: PullMessage) -> frozenset[int] | None:
-        """The tag hashes this pull wants; None for every message. Raises RequestRejected."""
+    def _selection(self, header: PullMessage) -> Selection:
+        """What this pull wants. Raises RequestRejected."""
         if header.sys_flag & SUBSCRIPTION_FLAG:
-            _refuse_sql(header.expression_type)
-            tags = parse_tag_expression(header.subscription or "")
-            return frozenset(java_hash(tag) for tag in tags) if tags else None
+            return self._inline_selection(header)
         online = self._consumers.get(header.consumer_group)
         if online is None:
             raise RequestRejected(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
@@ -227,16 +231,34 @@ class PullProcessor:
             raise RequestRejected(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
         if subscription.data.sub_version < header.sub_version:
             raise RequestRejected(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-        _refuse_sql(subscription.data.expression_type)
-        return subscription.tag_codes
+        if not subscription.is_tag:
+            return self._sql_selection(header, subscription.data.expression_type)
+        return subscription.selection
 
+    def _inline_selection(self, header: PullMessage) -> Selection:
+        """Of a pull that brings its subscription with it."""
+        try:
+            selection = by_expression(header.subscription, header.expression_type)
+        except SelectorInvalid as error:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
+            ) from error
+        if not is_tag_type(header.expression_type):
+            require_property_filter(self._config, header.expression_type)
+        return selection
 
-def _refuse_sql(expression_type: str | None) -> None:
-    if expression_type not in (None, "", "TAG"):
-        raise RequestRejected(
-            ResponseCode.SYSTEM_ERROR,
-            f"The broker does not support consumer to filter message by {expression_type}; subscribe by tags",
-        )
+    def _sql_selection(self, header: PullMessage, expression_type: str | None) -> Selection:
+        """Of a group whose heartbeat subscribes by an expression."""
+        known = self._filters.get(header.topic, header.consumer_group)
+        if known is None:
+            raise RequestRejected(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist!Your expression may be wrong!",
+            )
+        if known[0].client_version < header.sub_version:
+            raise RequestRejected(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
+        require_property_filter(self._config, expression_type)
+        return known[1]
 
 
 def _answer_of(result: GetResult, asked: int) -> tuple[ResponseCode, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from gantrymq.broker.filtering.selection import EVERYTHING, Selection, is_tag_type
 from gantrymq.protocol.bodies.heartbeat import (
     ALL,
     ConsumeFromWhere,
@@ -105,15 +106,15 @@ class Subscription:
     """What a group reads of one topic."""
 
     data: SubscriptionData
-    tag_codes: frozenset[int] | None
-    """Hashes of the tags it wants; None: everything."""
+    selection: Selection
+    """What it wants by tags; subscriptions of other types have theirs in ``ConsumerFilters``."""
     is_tag: bool
 
     @classmethod
     def of(cls, data: SubscriptionData) -> Subscription:
-        is_tag = data.expression_type in (None, "", "TAG")
         everything = data.sub_string in ("", ALL) or not data.code_set
-        return cls(data, None if everything else frozenset(data.code_set), is_tag)
+        selection = EVERYTHING if everything else Selection(frozenset(data.code_set))
+        return cls(data, selection, is_tag_type(data.expression_type))
 
 
 @dataclass(slots=True)

@@ -104,3 +104,11 @@ class ConsumerIdList(Body, frozen=True, kw_only=True):
     """Answer to GET_CONSUMER_LIST_BY_GROUP: the client ids of the live members."""
 
     consumer_id_list: list[str] = field(default_factory=list)
+
+
+class CheckClient(Body, frozen=True, kw_only=True):
+    """Request body of CHECK_CLIENT_CONFIG: can you evaluate this? Source: CheckClientRequestBody."""
+
+    client_id: str
+    group: str
+    subscription_data: SubscriptionData

@@ -1,0 +1,54 @@
+"""What one pull wants of a queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gantrymq.broker.filtering.evaluation import Predicate, compile_selector
+from gantrymq.broker.filtering.tokens import SelectorInvalid
+from gantrymq.message.tags import java_hash, parse_tag_expression
+
+SQL92: Final = "SQL92"
+_TAG_TYPES: Final = (None, "", "TAG")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Both are looked at before a message is read to a client, and before a held pull is woken."""
+
+    tag_codes: frozenset[int] | None = None
+    """Hashes of the tags that are wanted; None: all."""
+    wants: Predicate | None = None
+    """Says yes to the properties of what is wanted; None: all."""
+
+    def takes(self, tags_code: int, properties_text: str) -> bool:
+        """Whether a message belongs to it."""
+        if self.tag_codes is not None and tags_code not in self.tag_codes:
+            return False
+        return self.wants is None or self.wants(properties_text)
+
+
+EVERYTHING: Final = Selection()
+
+
+def is_tag_type(expression_type: str | None) -> bool:
+    """Whether a subscription is by tags, which is also what it is when it does not say."""
+    return expression_type in _TAG_TYPES
+
+
+def by_tags(expression: str) -> Selection:
+    """Of ``"A || B"`` or ``"*"``."""
+    tags = parse_tag_expression(expression)
+    return Selection(frozenset(java_hash(tag) for tag in tags)) if tags else EVERYTHING
+
+
+def by_expression(expression: str | None, expression_type: str | None) -> Selection:
+    """Of any subscription; raises SelectorInvalid."""
+    if is_tag_type(expression_type):
+        return by_tags(expression or "")
+    if expression_type != SQL92:
+        raise SelectorInvalid(f"the expression type {expression_type!r} is not known; TAG and SQL92 are")
+    if not expression:
+        raise SelectorInvalid("the expression is empty; subscribe to * for all messages")
+    return Selection(wants=compile_selector(expression).wants)
