@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gantrymq.client.results import PullResult as PullResult
     from gantrymq.client.results import PullStatus as PullStatus
     from gantrymq.client.results import RawPull as RawPull
+    from gantrymq.client.results import ReconsumeLater as ReconsumeLater
     from gantrymq.client.results import SendResult as SendResult
     from gantrymq.client.results import SendStatus as SendStatus
     from gantrymq.client.results import TransactionSendResult as TransactionSendResult
@@ -46,6 +47,7 @@ _HOMES = {
     "PushConsumer": "client.sync",
     "QueueStats": "client.admin",
     "RawPull": "client.results",
+    "ReconsumeLater": "client.results",
     "SendResult": "client.results",
     "SendStatus": "client.results",
     "TransactionListener": "client.listener",

@@ -125,3 +125,13 @@ def apache(request: pytest.FixtureRequest) -> ApacheCluster:
 def java_client(request: pytest.FixtureRequest, jdk: None, tmp_path_factory: pytest.TempPathFactory) -> JavaClient:
     """Each of the official Java clients in turn."""
     return JavaClient(request.param, tmp_path_factory.mktemp("java"))
+
+
+@pytest.fixture(
+    scope="session", params=["gantry", "apache_4", "apache_5"], ids=["gantrymq", "apache-4.9.7", "apache-5.5.0"]
+)
+def server(request: pytest.FixtureRequest) -> GantryCluster | ApacheCluster:
+    """Ours, and each of Apache's servers in turn."""
+    cluster = request.getfixturevalue(request.param)
+    assert isinstance(cluster, GantryCluster | ApacheCluster)
+    return cluster

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.errors import RemoteProtocolError
+from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.message import flags
 from gantrymq.protocol import compression
 from gantrymq.protocol.compression import compress, decompress
@@ -26,11 +27,27 @@ def test_any_bytes_decompress_or_raise_the_documented_error(body: bytes, sys_fla
         decompress(body, sys_flag)
 
 
-def test_other_kinds_are_named() -> None:
-    with pytest.raises(RemoteProtocolError, match="LZ4"):
-        decompress(b"", flags.COMPRESSED | flags.COMPRESSION_LZ4)
-    with pytest.raises(RemoteProtocolError, match="ZSTD"):
-        decompress(b"", flags.COMPRESSED | flags.COMPRESSION_ZSTD)
+@pytest.mark.parametrize(("name", "library"), [("ZLIB", "zlib"), ("LZ4", "lz4.frame"), ("zstd", "zstandard")])
+def test_every_kind_comes_back_and_its_damage_is_noticed(name: str, library: str) -> None:
+    pytest.importorskip(library)
+    sys_flag = compression.flags_of(name)
+    body = b"0123456789" * 1000
+    packed = compress(body, sys_flag=sys_flag)
+    assert len(packed) < 1000 and decompress(packed, sys_flag) == body
+    with pytest.raises(RemoteProtocolError, match=name.lower()):
+        decompress(b"\x00" * 50, sys_flag)
+
+
+def test_what_cannot_be_compressed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="known: ZLIB"):
+        compression.flags_of("rar")
+    for module in ("lz4", "lz4.frame", "zstandard"):
+        monkeypatch.setitem(sys.modules, module, None)
+    for name in ("LZ4", "ZSTD"):
+        with pytest.raises(ConfigError, match="pip install"):
+            compression.flags_of(name)
+        with pytest.raises(RemoteProtocolError, match=f"{name}.*pip install"):
+            decompress(b"x", flags.COMPRESSED | compression.KINDS[name])
 
 
 def test_a_missing_end_is_noticed() -> None:

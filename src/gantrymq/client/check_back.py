@@ -17,6 +17,7 @@ from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.endpoint import Endpoint
 from gantrymq.client.half_memory import HalfMemory, Verdict
 from gantrymq.client.listener import Outcome, TransactionListener, call, call_blocking, is_async
+from gantrymq.client.namespaces import without_namespace
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView
 from gantrymq.message.transaction import LocalTransactionState
@@ -93,6 +94,7 @@ class CheckBack:
                 "%s asks producer group %s about a transaction of group %s", channel.address, self._group, group
             )
             return None
+        view.topic = without_namespace(self._config.namespace, view.topic)
         transaction_id = view.transaction_id or header.transaction_id or ""
         return Question(channel, header, view, broker_name, transaction_id)
 

@@ -32,6 +32,9 @@ class ClientConfig:
     """Brokers forget a client after 120 s of silence (heartbeatBrokerInterval)."""
     close_timeout_ms: int = 5_000
     """How long ``close`` waits for calls and listeners in flight before it gives them up."""
+    namespace: str | None = None
+    """Put before topics and groups on the wire (``ns%topic``) and taken off again; queues keep the name they have on
+    the wire. Default: none."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -52,12 +55,21 @@ class ProducerConfig(ClientConfig):
     """Bodies of this size and more are compressed (compressMsgBodyOverHowmuch)."""
     compress_level: int = 5
     """zlib level 1..9; 5 is Apache's choice between speed and size."""
+    compress_type: str = "ZLIB"
+    """``ZLIB``, or ``LZ4`` or ``ZSTD`` (``pip install gantrymq[compression]``), which readers before 4.9.4 do not know
+    (rocketmq.message.compressType)."""
     max_message_bytes: int = MAX_BODY_BYTES
     """Larger bodies are refused before they are sent; the broker has its own limit (maxMessageSize)."""
+    batch_bytes: int = 1024 * 1024
+    """What ``send_batches`` puts into one batch at most, a larger message on its own excepted."""
     default_topic_queue_nums: int = 4
     """Queues of a topic that the broker creates for its first message."""
     avoid_slow_brokers: bool = True
-    """Keep away for a while from brokers that failed or were slow (sendLatencyFaultEnable, which Apache has off)."""
+    """Keep away for a while from brokers that failed or were slow (sendLatencyFaultEnable).
+
+    On, where Apache's clients have it off: otherwise every send whose turn meets a broker that hangs waits for its
+    time-out. Nothing is lost by it: a topic on one broker is sent there in any case, and when all brokers are slow the
+    next in turn is taken."""
     retry_when_not_stored_ok: bool = False
     """Send again elsewhere when a message was stored less safely than asked (retryAnotherBrokerWhenNotStoreOK)."""
     topics: tuple[str, ...] = ()
@@ -120,6 +132,19 @@ class PushConfig(ClientConfig):
     """How often progress is stored; after a crash so much may be delivered again (persistConsumerOffsetInterval)."""
     timestamp_ms: int = 0
     """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
+    orderly: bool = False
+    """Consume each queue's messages one batch after the other, across all members (MessageListenerOrderly)."""
+    suspend_ms: int = 1_000
+    """When consuming in order: how long a queue pauses after its messages failed (suspendCurrentQueueTimeMillis)."""
+    lock_interval_ms: int = 20_000
+    """When consuming in order: how often the locks of queues are renewed; brokers drop one after 60 s
+    (rocketmq.client.rebalance.lockInterval)."""
+    broadcasting: bool = False
+    """Every member reads all messages, and what fails is not repeated (MessageModel.BROADCASTING). The progress is in a
+    file of the member, which it finds again by its client id: ``instance_name`` is ``DEFAULT`` then, as in Java, so
+    give each of several members on one machine a name of its own."""
+    offset_dir: str = "~/.rocketmq_offsets"
+    """Directory of those files; Java's (rocketmq.client.localOffsetStoreDir)."""
 
 
 class ClientSettings(TypedDict, total=False):
@@ -130,6 +155,7 @@ class ClientSettings(TypedDict, total=False):
     route_refresh_ms: int
     heartbeat_interval_ms: int
     close_timeout_ms: int
+    namespace: str | None
 
 
 class ProducerSettings(ClientSettings, total=False):
@@ -139,7 +165,9 @@ class ProducerSettings(ClientSettings, total=False):
     retries: int
     compress_over_bytes: int
     compress_level: int
+    compress_type: str
     max_message_bytes: int
+    batch_bytes: int
     default_topic_queue_nums: int
     avoid_slow_brokers: bool
     retry_when_not_stored_ok: bool
@@ -178,6 +206,11 @@ class PushSettings(ClientSettings, total=False):
     rebalance_interval_ms: int
     persist_interval_ms: int
     timestamp_ms: int
+    orderly: bool
+    suspend_ms: int
+    lock_interval_ms: int
+    broadcasting: bool
+    offset_dir: str
 
 
 def settings_of(kind: type[C], name_servers: str | Iterable[str], settings: Mapping[str, Any]) -> C:

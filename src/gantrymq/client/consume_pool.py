@@ -8,23 +8,26 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from gantrymq.client.listener import is_async
-from gantrymq.client.results import ConsumeStatus
+from gantrymq.client.results import ConsumeStatus, ReconsumeLater
 from gantrymq.message.message import MessageView
 
 log = logging.getLogger("gantrymq.client")
 
-ConsumeAnswer = ConsumeStatus | None
+ConsumeAnswer = ConsumeStatus | ReconsumeLater | None
 MessageListener = Callable[[list[MessageView]], ConsumeAnswer] | Callable[[list[MessageView]], Awaitable[ConsumeAnswer]]
-"""Gets some messages of one queue. No exception and no answer, or CONSUME_SUCCESS: they are consumed. RECONSUME_LATER
-or an exception: they come again later."""
+"""Gets some messages of one queue. No exception and no answer, or CONSUME_SUCCESS: they are consumed. RECONSUME_LATER,
+a ReconsumeLater or an exception: they come again later.
+
+That a listener which just ends has consumed its messages is Python's way; Java's client delivers again after null."""
 
 Owner = TypeVar("Owner")
 OwnerIn = TypeVar("OwnerIn", contravariant=True)
-Finished = Callable[[Owner, list[MessageView], bool], None]
-"""Whose messages, which, and whether they were consumed."""
+Finished = Callable[[Owner, list[MessageView], ReconsumeLater | None], None]
+"""Whose messages, which, and when they are wanted again; None: they are consumed."""
+AGAIN: Final = ReconsumeLater()
 
 
 class ConsumePool(Protocol[OwnerIn]):
@@ -49,13 +52,15 @@ def consume_pool(
     return ThreadPool(listener, size, wanted, finished)
 
 
-def succeeded(answer: object) -> bool:
-    """Whether an answer means: consumed."""
+def read_answer(answer: object) -> ReconsumeLater | None:
+    """What a listener's answer means; None: consumed."""
     if answer is None or answer is ConsumeStatus.CONSUME_SUCCESS:
-        return True
-    if answer is not ConsumeStatus.RECONSUME_LATER:
+        return None
+    if isinstance(answer, ReconsumeLater):
+        return answer
+    if not isinstance(answer, ConsumeStatus):
         log.error("the listener must return a ConsumeStatus, not %r; the messages come again later", answer)
-    return False
+    return AGAIN
 
 
 class ThreadPool:
@@ -67,7 +72,7 @@ class ThreadPool:
         self._finished = finished
         self._loop = asyncio.get_running_loop()
         self._work: SimpleQueue[tuple[Any, list[MessageView]] | None] = SimpleQueue()
-        self._done: deque[tuple[Any, list[MessageView], bool]] = deque()
+        self._done: deque[tuple[Any, list[MessageView], ReconsumeLater | None]] = deque()
         self._awake = False
         self._closed = False
         self._started = 0
@@ -94,8 +99,8 @@ class ThreadPool:
     def _run(self) -> None:
         while (item := self._work.get()) is not None:
             owner, batch = item
-            consumed = self._consume(batch) if not self._closed and self._wanted(owner) else False
-            self._done.append((owner, batch, consumed))
+            again = self._consume(batch) if not self._closed and self._wanted(owner) else AGAIN
+            self._done.append((owner, batch, again))
             # The loop clears the flag before it empties the deque, so whoever sees it set has been seen, too.
             if not self._awake:
                 self._awake = True
@@ -104,12 +109,12 @@ class ThreadPool:
                 except RuntimeError:  # the loop is closed: nobody wants the answer any more
                     return
 
-    def _consume(self, batch: list[MessageView]) -> bool:
+    def _consume(self, batch: list[MessageView]) -> ReconsumeLater | None:
         try:
-            return succeeded(self._listener(batch))
+            return read_answer(self._listener(batch))
         except Exception as error:
             log.warning("the listener failed; %d message(s) come again later: %s", len(batch), error, exc_info=error)
-            return False
+            return AGAIN
 
     def _drain(self) -> None:
         self._awake = False
@@ -151,13 +156,13 @@ class TaskPool:
             task.add_done_callback(self._tasks.discard)
 
     async def _consume(self, owner: Any, batch: list[MessageView]) -> None:
-        consumed = False
+        again: ReconsumeLater | None = AGAIN
         try:
             if self._wanted(owner):
-                consumed = succeeded(await self._listener(batch))
+                again = read_answer(await self._listener(batch))
         except Exception as error:
             log.warning("the listener failed; %d message(s) come again later: %s", len(batch), error, exc_info=error)
         finally:
             self._free += 1
-        self._finished(owner, batch, consumed)
+        self._finished(owner, batch, again)
         self._start()

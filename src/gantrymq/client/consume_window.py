@@ -52,6 +52,11 @@ class ConsumeWindow:
         return self._order[-1] - self._order[0] if self._order else 0
 
     @property
+    def bounds(self) -> tuple[QueueOffset, QueueOffset]:
+        """The lowest and the highest offset held; zeros when there is none."""
+        return (self._order[0], self._order[-1]) if self._order else (QueueOffset(0), QueueOffset(0))
+
+    @property
     def committable(self) -> QueueOffset:
         """The lowest offset that is not consumed: what may be stored as the group's progress."""
         return self._order[0] if self._order else self._next

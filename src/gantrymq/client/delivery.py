@@ -255,4 +255,5 @@ def send_result(answer: Command, queue: MessageQueue, message_id: str) -> SendRe
         queue_offset=QueueOffset(header.queue_offset),
         transaction_id=header.transaction_id,
         region=header.region or "DefaultRegion",
+        recall_handle=header.recall_handle,
     )

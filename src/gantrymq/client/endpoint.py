@@ -19,6 +19,7 @@ from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.clock import Clock, SystemClock
+from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.runtime.network import Network, TcpNetwork, split_address
 from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.runtime.tasks import TaskGroupOwner
@@ -47,6 +48,7 @@ class Doors:
     network: Network = field(default_factory=TcpNetwork)
     clock: Clock = field(default_factory=SystemClock)
     rng: Rng = field(default_factory=SystemRng)
+    disk: Disk = field(default_factory=OsDisk)
 
 
 class Endpoint:

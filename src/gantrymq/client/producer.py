@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Final, Unpack
 
 from gantrymq.client.config import ProducerConfig, ProducerSettings, settings_of
 from gantrymq.client.delivery import Delivery
 from gantrymq.client.endpoint import Doors, Endpoint, decline, every
 from gantrymq.client.heartbeat import Heartbeats
+from gantrymq.client.lifetime import Lifetime
+from gantrymq.client.namespaces import with_namespace
+from gantrymq.client.ordering import QueueSelector, by_hash
+from gantrymq.client.recall import parse_handle
+from gantrymq.client.replies import Replies, reply_to
 from gantrymq.client.results import SendResult
 from gantrymq.client.send_frame import SendFrames, properties_text
 from gantrymq.errors import GantryError, MessageIllegal
-from gantrymq.message import flags, properties, system_topics
-from gantrymq.message.message import Message
+from gantrymq.message import properties, system_topics
+from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.validation import check_message
 from gantrymq.protocol import compression
-from gantrymq.protocol.batch import encode_batch
+from gantrymq.protocol.batch import encode_batch, in_batches
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, encode_request
-from gantrymq.protocol.headers.send import SendMessage
+from gantrymq.protocol.headers.send import RecallMessage, RecallMessageAnswer, SendMessage
 from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
@@ -32,7 +37,7 @@ LOOK_UP_INTERVAL_MS: Final = 2_000
 """How often topics given at the start are looked up until they are known."""
 
 
-class Producer:
+class Producer(Lifetime):
     """Sends messages of one producer group.
 
     Use it in an ``async with`` block, or call ``start`` and ``close``. One producer serves any number of concurrent
@@ -53,7 +58,7 @@ class Producer:
 
     def _set_up(self, group: str, config: ProducerConfig, doors: Doors | None) -> None:
         system_topics.check_group(group)
-        self.group = group
+        self.group = with_namespace(config.namespace, group)
         self._config = config
         self._endpoint = Endpoint(
             type(self).__name__, self._config, doors or Doors(), pushes=self._pushed, greet=self._greet
@@ -61,6 +66,8 @@ class Producer:
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._endpoint.routes.masters)
         self._delivery = Delivery(self._endpoint, self._config)
         self._frames: dict[MessageQueue, SendFrames] = {}
+        self._replies = Replies(self._endpoint)
+        self._compression = compression.flags_of(config.compress_type)
 
     async def start(self) -> None:
         """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there."""
@@ -86,20 +93,6 @@ class Producer:
         await self._heartbeats.unregister(producer_group=self.group)
         await self._endpoint.close()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    @property
-    def client_id(self) -> str:
-        """How brokers name this client; empty before the first connection."""
-        return self._endpoint.client_id
-
     # Sending.
 
     async def send(
@@ -116,6 +109,25 @@ class Producer:
         """
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
+        if self._config.namespace:
+            message = self._in_namespace(message)
+        return await self._send(message, message.properties, 0, queue, timeout_ms)
+
+    async def send_ordered(
+        self, message: Message, key: str, timeout_ms: int | None = None, *, selector: QueueSelector = by_hash
+    ) -> SendResult:
+        """Send to the queue that all messages of ``key`` go to: who consumes in order gets them as they were sent.
+
+        Send the next one of a key only when this one has returned. ``selector``: which queue that is; the default does
+        what Java's SelectMessageQueueByHash does. Only one attempt is made, for another queue would break the order;
+        errors as for ``send``.
+        """
+        self._endpoint.check_usable()
+        check_message(message, self._config.max_message_bytes)
+        message = self._in_namespace(message)
+        publish = await self._delivery.queues(message.topic, self._deadline(timeout_ms))
+        message.properties.setdefault(properties.SHARDING_KEY, key)
+        queue = selector(publish.queues, message, key)
         return await self._send(message, message.properties, 0, queue, timeout_ms)
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
@@ -125,6 +137,7 @@ class Producer:
         """
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
+        message = self._in_namespace(message)
         target = queue or (await self._delivery.queues(message.topic)).next()
         channel = await self._delivery.channel_to(target, self._config.send_timeout_ms)
         self._stamp(message.properties)
@@ -144,7 +157,7 @@ class Producer:
         """
         self._endpoint.check_usable()
         check_batch(messages, self._config.max_message_bytes)
-        topic = messages[0].topic
+        topic = with_namespace(self._config.namespace, messages[0].topic)
         deadline = self._deadline(timeout_ms)
         self._delivery.in_flight += 1
         try:
@@ -157,17 +170,94 @@ class Producer:
             text, body = properties_text(own), encode_batch(messages)
 
             def frame(target: MessageQueue, opaque: int) -> bytes:
-                header = self._batch_header(target, text, messages[0].flag)
+                header = self._header(target, text, messages[0].flag, sys_flag=0, batch=True)
                 return encode_request(RequestCode.SEND_BATCH_MESSAGE, opaque, header, body)
 
             return await self._delivery.deliver(topic, ids, frame, deadline, queue)
         finally:
             self._delivery.in_flight -= 1
 
+    async def send_batches(
+        self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> list[SendResult]:
+        """Send any number of messages of one topic, in as many batches as ``batch_bytes`` asks for.
+
+        One batch after the other, each to the next queue (or all to ``queue``); ``timeout_ms`` is for each. What was
+        sent before an error stays sent. Errors as for ``send_batch``.
+        """
+        parts = in_batches(messages, self._config.batch_bytes)
+        return [await self.send_batch(part, queue, timeout_ms) for part in parts]
+
+    async def recall(self, topic: str, recall_handle: str, timeout_ms: int | None = None) -> str:
+        """Withdraw a message before the time it is to be delivered; its ``message_id``.
+
+        ``recall_handle``: of its SendResult; brokers since 5.3.2 give one with messages that have ``delay_ms`` or
+        ``deliver_at_ms``. Raises MessageIllegal for something that is none, RequestRejected when the broker does not
+        do it (``recallMessageEnable``, or too late), RouteNotFound or Unreachable.
+        """
+        self._endpoint.check_usable()
+        place = parse_handle(recall_handle)
+        topic = with_namespace(self._config.namespace, topic)
+        routes = self._endpoint.routes
+        await routes.get(topic)
+        header = RecallMessage(
+            topic=topic, recall_handle=recall_handle, producer_group=self.group, bname=place.broker_name
+        )
+        answer = await self._endpoint.ask(
+            lambda: routes.master(place.broker_name),
+            RequestCode.RECALL_MESSAGE,
+            header,
+            what=f"recall of message {place.unique_key}",
+            topic=topic,
+            timeout_ms=timeout_ms or self._config.send_timeout_ms,
+        )
+        return answer.header(RecallMessageAnswer).msg_id
+
+    async def request(
+        self, message: Message, timeout_ms: int | None = None, queue: MessageQueue | None = None
+    ) -> MessageView:
+        """Send a request and wait for the message that a consumer sends in answer to it (``reply``).
+
+        ``timeout_ms`` is for both ways. Raises TimedOut when nobody replied; else as ``send``.
+        """
+        self._endpoint.check_usable()
+        check_message(message, self._config.max_message_bytes)
+        message = self._in_namespace(message)
+        limit_ms = timeout_ms or self._config.send_timeout_ms
+        deadline = self._deadline(limit_ms)
+        target = queue or (await self._delivery.queues(message.topic, deadline)).next()
+        # The broker that gets the request pushes the answer, so it must know us, and we our name.
+        await self._delivery.channel_to(target, limit_ms)
+        correlation, answer = self._replies.expect(message, limit_ms)
+        try:
+            await self._send(message, message.properties, 0, target, limit_ms)
+            return await self._replies.wait(answer, deadline - self._endpoint.clock.monotonic(), limit_ms)
+        finally:
+            self._replies.forget(correlation)
+
+    async def reply(self, request: MessageView, body: bytes | str, timeout_ms: int | None = None) -> SendResult:
+        """Answer a request that a consumer got. Raises MessageIllegal when it is none, RequestRejected when the
+        requester is gone; else as ``send``."""
+        self._endpoint.check_usable()
+        message, queue = reply_to(request, body)
+        check_message(message, self._config.max_message_bytes)
+        deadline = self._deadline(timeout_ms)
+        await self._delivery.queues(message.topic, deadline)
+        self._stamp(message.properties)
+        text = properties_text(message.properties)
+        packed, sys_flag = self._packed(message.body)
+
+        def frame(target: MessageQueue, opaque: int) -> bytes:
+            header = self._header(target, text, message.flag, sys_flag=sys_flag, batch=False)
+            return encode_request(RequestCode.SEND_REPLY_MESSAGE_V2, opaque, header, packed)
+
+        message_id = message.properties[properties.UNIQ_KEY]
+        return await self._delivery.deliver(message.topic, message_id, frame, deadline, queue)
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues a message of ``topic`` may be sent to. Errors: RouteNotFound, Unreachable."""
         self._endpoint.check_usable()
-        return list((await self._delivery.queues(topic)).queues)
+        return list((await self._delivery.queues(with_namespace(self._config.namespace, topic))).queues)
 
     # The parts.
 
@@ -205,23 +295,32 @@ class Producer:
         finally:
             self._delivery.in_flight -= 1
 
+    def _in_namespace(self, message: Message) -> Message:
+        """The message as brokers know it; one object with ``message`` but for its topic."""
+        topic = with_namespace(self._config.namespace, message.topic)
+        if topic == message.topic:
+            return message
+        spaced = copy.copy(message)
+        spaced.topic = topic
+        return spaced
+
     def _deadline(self, timeout_ms: int | None) -> float:
         return self._endpoint.clock.monotonic() + (timeout_ms or self._config.send_timeout_ms) / 1000
 
-    def _batch_header(self, queue: MessageQueue, text: str, flag: int) -> SendMessage:
+    def _header(self, queue: MessageQueue, text: str, flag: int, *, sys_flag: int, batch: bool) -> SendMessage:
         return SendMessage(
             producer_group=self.group,
             topic=queue.topic,
             default_topic=system_topics.AUTO_CREATE,
             default_topic_queue_nums=self._config.default_topic_queue_nums,
             queue_id=queue.queue_id,
-            sys_flag=0,
+            sys_flag=sys_flag,
             born_timestamp=self._endpoint.clock.wall_ms(),
             flag=flag,
             properties=text,
             reconsume_times=0,
             unit_mode=False,
-            batch=True,
+            batch=batch,
             bname=queue.broker_name,
         )
 
@@ -236,7 +335,7 @@ class Producer:
         """The body as it travels, and the system flag that says so."""
         if len(body) < self._config.compress_over_bytes:
             return body, 0
-        return compression.compress(body, self._config.compress_level), flags.COMPRESSED | flags.COMPRESSION_ZLIB
+        return compression.compress(body, self._config.compress_level, self._compression), self._compression
 
     def _frames_of(self, queue: MessageQueue) -> SendFrames:
         frames = self._frames.get(queue)
@@ -249,7 +348,8 @@ class Producer:
 
     async def _find_topics(self) -> None:
         """Look up those of ``topics`` that no name server could tell yet."""
-        for topic in self._config.topics:
+        for name in self._config.topics:
+            topic = with_namespace(self._config.namespace, name)
             if self._endpoint.routes.known(topic) is None:
                 try:
                     await self._delivery.route(topic)
@@ -265,7 +365,10 @@ class Producer:
         self._heartbeats.greet(channel)
 
     def _pushed(self, channel: ClientChannel, command: Command) -> None:
-        decline(channel, command)
+        if command.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+            self._replies.pushed(channel, command)
+        else:
+            decline(channel, command)
 
 
 def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Final, Unpack
 
 from gantrymq.client.config import PullConfig, PullSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
+from gantrymq.client.lifetime import Lifetime
 from gantrymq.client.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
 from gantrymq.client.results import PullResult, RawPull
 from gantrymq.client.routes import subscribe_queues
@@ -30,7 +30,7 @@ _ANSWER_MARGIN_MS: Final = 10_000
 """How much longer than a broker may hold a pull its answer is waited for."""
 
 
-class PullConsumer:
+class PullConsumer(Lifetime):
     """Reads messages by queue and offset. It keeps no position and shares nothing with other members of its group.
 
     Questions are repeated while a broker is away (until their time is over; see ``reconnect``), so a restart of the
@@ -52,23 +52,6 @@ class PullConsumer:
         self.group = group
         self._config = settings_of(PullConfig, name_servers, settings)
         self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())
-
-    async def start(self) -> None:
-        """Needs no network; the first call connects."""
-        self._endpoint.start()
-
-    async def close(self) -> None:
-        """Calls in flight raise Closed. May be called again."""
-        await self._endpoint.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that may be read, freshly asked. Raises RouteNotFound or Unreachable."""

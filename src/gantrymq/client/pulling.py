@@ -45,8 +45,10 @@ def pull_request(
     sub_version: int = 0,
     commit_offset: int | None = None,
     inline: bool = True,
+    kind: str = "TAG",
 ) -> PullMessage:
-    """The header of a pull. ``inline``: send ``tags`` along; else the broker uses the group's heartbeat."""
+    """The header of a pull. ``inline``: send ``tags`` along (an expression of this ``kind``); else the broker uses the
+    group's heartbeat."""
     sys_flag = (SUSPEND if wait_ms else 0) | (INLINE_SUBSCRIPTION if inline else 0)
     return PullMessage(
         consumer_group=group,
@@ -59,7 +61,7 @@ def pull_request(
         suspend_timeout_millis=wait_ms,
         sub_version=sub_version,
         subscription=tags if inline else None,
-        expression_type="TAG",
+        expression_type=kind,
         max_msg_bytes=max_bytes,
         bname=queue.broker_name,
     )

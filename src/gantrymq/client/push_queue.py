@@ -13,6 +13,9 @@ from typing import Final
 from gantrymq.client.config import PushConfig
 from gantrymq.client.consume_window import ConsumeWindow
 from gantrymq.client.endpoint import Endpoint
+from gantrymq.client.filters import Filter
+from gantrymq.client.namespaces import without_namespace
+from gantrymq.client.progress import Progress
 from gantrymq.client.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request, views
 from gantrymq.client.results import PullStatus
 from gantrymq.errors import GantryError, RequestRejected, Unreachable
@@ -20,7 +23,6 @@ from gantrymq.message import properties, system_topics
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.headers.consumer import UpdateConsumerOffset
 
 log = logging.getLogger("gantrymq.client")
 
@@ -42,8 +44,9 @@ class PushQueue:
         config: PushConfig,
         group: str,
         queue: MessageQueue,
-        tags: str,
+        wanted: Filter,
         start: QueueOffset,
+        progress: Progress,
         hand_out: HandOut,
         moved: Moved,
     ) -> None:
@@ -52,7 +55,8 @@ class PushQueue:
         self._config = config
         self._group = group
         self.queue = queue
-        self.tags = tags
+        self._wanted = wanted
+        self._progress = progress
         self._hand_out = hand_out
         self._moved = moved
         self._window = ConsumeWindow(start)
@@ -60,6 +64,10 @@ class PushQueue:
         self._stored: QueueOffset | None = None
         self._room = asyncio.Event()
         self.dropped = False
+        self.pulled_ms = 0
+        """When the last answer to a pull came, ms since 1970."""
+        self.consumed_ms = 0
+        """When the listener was last done with some of it, ms since 1970."""
 
     async def run(self) -> None:
         """Pull until cancelled or moved."""
@@ -95,14 +103,16 @@ class PushQueue:
         address = self._endpoint.routes.readable(self.queue.broker_name)
         if address is None:
             raise Unreachable(self.queue.broker_name, "the name servers know no address of that broker")
-        commit = self._window.committable
+        # The pull carries the group's progress along; one that is kept in a file is nobody else's business.
+        commit = None if self._config.broadcasting else self._window.committable
         header = pull_request(
             self._group,
             self.queue,
             self._offset,
             self._config.pull_batch_size,
             DEFAULT_MAX_BYTES,
-            tags=self.tags,
+            tags=self._wanted.text,
+            kind=self._wanted.kind,
             wait_ms=self._config.pull_suspend_ms,
             commit_offset=commit,
         )
@@ -110,13 +120,14 @@ class PushQueue:
             address, RequestCode.PULL_MESSAGE, header, timeout_ms=self._config.pull_timeout_ms
         )
         raw = pull_answer(answer, self.queue, address)
+        self.pulled_ms = self._endpoint.clock.wall_ms()
         if raw.status is PullStatus.OFFSET_ILLEGAL:
             # Gone, or reset by an operator. What is still out belongs to the old position.
             log.warning("offset %d of %s is not there; going on at %d", self._offset, self.queue, raw.next_offset)
             self.dropped = True
             self._moved(self, raw.next_offset)
             return
-        found = views(raw, self.queue, self.tags) if raw.data else []
+        found = views(raw, self.queue, self._wanted.tags) if raw.data else []
         self._offset = raw.next_offset
         self._window.add(found)
         self._window.advance(raw.next_offset)
@@ -127,31 +138,24 @@ class PushQueue:
         if self.queue.topic.startswith(system_topics.RETRY_PREFIX):
             for view in found:
                 view.topic = view.properties.get(properties.RETRY_TOPIC, view.topic)
-        size = self._config.consume_batch_size
-        for first in range(0, len(found), size):
-            self._hand_out(self, found[first : first + size])
+        if self._config.namespace:
+            for view in found:
+                view.topic = without_namespace(self._config.namespace, view.topic)
+        self._hand_out(self, found)
 
     def finish(self, batch: list[MessageView]) -> None:
         """These messages are consumed, or given back to the broker."""
         self._window.finish(batch)
+        self.consumed_ms = self._endpoint.clock.wall_ms()
         self._room.set()
 
+    @property
+    def window(self) -> ConsumeWindow:
+        """What is here and not consumed yet."""
+        return self._window
+
     async def store_offset(self) -> None:
-        """Tell the broker how far the group is, when that changed. One-way, as in every client."""
+        """Keep how far we are, when that changed."""
         offset = self._window.committable
-        address = self._endpoint.routes.master(self.queue.broker_name)
-        if offset == self._stored or address is None:
-            return
-        header = UpdateConsumerOffset(
-            consumer_group=self._group,
-            topic=self.queue.topic,
-            queue_id=self.queue.queue_id,
-            commit_offset=offset,
-            bname=self.queue.broker_name,
-        )
-        try:
-            await self._endpoint.call_oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
-        except GantryError as error:
-            log.debug("progress of %s not stored: %s", self.queue, error)
-        else:
+        if offset != self._stored and await self._progress.keep(self.queue, offset):
             self._stored = offset

@@ -34,6 +34,8 @@ class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     """Position in ``queue``; of a half message the position in the half queue."""
     transaction_id: str | None = None
     region: str = "DefaultRegion"
+    recall_handle: str | None = None
+    """Of a message with a time to be delivered: withdraws it; see ``Producer.recall``."""
 
 
 class TransactionSendResult(SendResult, frozen=True, kw_only=True):
@@ -85,8 +87,21 @@ class RawPull(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumeStatus(enum.Enum):
-    """What a push consumer's listener answers. Source: ConsumeConcurrentlyStatus."""
+    """What a push consumer's listener answers. Source: ConsumeConcurrentlyStatus, ConsumeOrderlyStatus."""
 
     CONSUME_SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
-    """Send the messages back; they come again later, in the end they go to the dead-letter topic."""
+    """Send the messages back; they come again later, in the end they go to the dead-letter topic. When consuming in
+    order: the same as SUSPEND_CURRENT_QUEUE_A_MOMENT."""
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
+    """Give me these messages again after ``suspend_ms``, and nothing else of their queue before. Not in order: the same
+    as RECONSUME_LATER."""
+
+
+class ReconsumeLater(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listener may answer in place of RECONSUME_LATER, to say when."""
+
+    delay_level: int = 0
+    """0: the broker decides (10 s, 30 s, 1 min ...); 1..18: this delay level; -1: to the dead letters at once."""
+    suspend_ms: int | None = None
+    """When consuming in order: how long to wait; None: the consumer's ``suspend_ms``."""

@@ -40,27 +40,28 @@ class SendBacks:
         config = ProducerConfig(name_servers=endpoint.config.name_servers)
         self._delivery = Delivery(endpoint, config)
 
-    async def give_back(self, view: MessageView) -> None:
+    async def give_back(self, view: MessageView, delay_level: int = 0) -> None:
         """Ask the broker that holds the message; when it does not take it, send a copy to the retry topic ourselves.
 
-        Raises GantryError when that fails, too; then the message must be consumed again here.
+        ``delay_level``: 0: the broker decides; negative: to the dead letters. Raises GantryError when that fails, too;
+        then the message must be consumed again here.
         """
         try:
-            await self._ask(view)
+            await self._ask(view, delay_level)
         except GantryError as error:
             log.info("message %s not taken back (%s); sending a copy to the retry topic", view.message_id, error)
-            await self._resend(view)
+            await self.resend(view)
 
-    async def _ask(self, view: MessageView) -> None:
+    async def _ask(self, view: MessageView, delay_level: int) -> None:
         address = self._endpoint.routes.master(view.queue.broker_name)
         if address is None:
             raise Unreachable(view.queue.broker_name, "the name servers know no master of that broker")
         header = SendBack(
             offset=view.log_offset,
             group=self._group,
-            delay_level=0,
+            delay_level=delay_level,
             origin_msg_id=view.message_id,
-            origin_topic=view.topic,
+            origin_topic=wire_topic(view),
             unit_mode=False,
             max_reconsume_times=self._max,
             bname=view.queue.broker_name,
@@ -69,10 +70,11 @@ class SendBacks:
         if answer.code != ResponseCode.SUCCESS:
             raise RequestRejected(answer.code, answer.remark, request="send-back", address=address)
 
-    async def _resend(self, view: MessageView) -> None:
+    async def resend(self, view: MessageView) -> None:
+        """Send a copy to the retry topic; the broker makes it a dead letter when it was delivered too often."""
         times = view.reconsume_times + 1
         values = {name: value for name, value in view.properties.items() if name not in _OF_ONE_DELIVERY}
-        values.setdefault(properties.RETRY_TOPIC, view.topic)
+        values.setdefault(properties.RETRY_TOPIC, wire_topic(view))
         values.setdefault(properties.ORIGIN_MESSAGE_ID, view.message_id)
         values[properties.RECONSUME_TIME] = str(times)
         values[properties.MAX_RECONSUME_TIMES] = str(self._max)
@@ -107,3 +109,10 @@ _OF_ONE_DELIVERY: Final = frozenset(
     {properties.MIN_OFFSET, properties.MAX_OFFSET, properties.CONSUME_START_TIME, properties.TRANSACTION_PREPARED}
 )
 """Properties that belong to the delivery that failed, not to the message. TRAN_MSG would make the copy a half."""
+
+
+def wire_topic(view: MessageView) -> str:
+    """The topic a delivered message was sent to, as brokers name it, also when it came through the retry topic."""
+    if view.queue.topic.startswith(system_topics.RETRY_PREFIX):
+        return view.properties.get(properties.RETRY_TOPIC, view.topic)
+    return view.queue.topic

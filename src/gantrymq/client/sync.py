@@ -25,10 +25,11 @@ from gantrymq.client.config import (
 from gantrymq.client.consume_pool import MessageListener
 from gantrymq.client.endpoint import Doors
 from gantrymq.client.listener import Outcome, TransactionListener, call_blocking, is_async
+from gantrymq.client.ordering import QueueSelector, by_hash
 from gantrymq.client.pulling import DEFAULT_MAX_BYTES
 from gantrymq.client.results import PullResult, RawPull, SendResult, SendStatus, TransactionSendResult
 from gantrymq.errors import Closed, UsedAfterFork
-from gantrymq.message.message import Message
+from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
@@ -159,6 +160,36 @@ class Producer(Blocking["producer.Producer"]):
     ) -> SendResult:
         """Send several messages to one queue; see ``gantrymq.aio.Producer.send_batch``."""
         return self._call(self._client.send_batch, messages, queue, timeout_ms)
+
+    def send_ordered(
+        self, message: Message, key: str, timeout_ms: int | None = None, *, selector: QueueSelector = by_hash
+    ) -> SendResult:
+        """Send to the queue that all messages of ``key`` go to; see ``gantrymq.aio.Producer.send_ordered``."""
+
+        async def work() -> SendResult:
+            return await self._client.send_ordered(message, key, timeout_ms, selector=selector)
+
+        return self._call(work)
+
+    def send_batches(
+        self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> list[SendResult]:
+        """Send any number of messages in batches; see ``gantrymq.aio.Producer.send_batches``."""
+        return self._call(self._client.send_batches, list(messages), queue, timeout_ms)
+
+    def recall(self, topic: str, recall_handle: str, timeout_ms: int | None = None) -> str:
+        """Withdraw a message before its time; see ``gantrymq.aio.Producer.recall``."""
+        return self._call(self._client.recall, topic, recall_handle, timeout_ms)
+
+    def request(
+        self, message: Message, timeout_ms: int | None = None, queue: MessageQueue | None = None
+    ) -> MessageView:
+        """Send a request and wait for its reply; see ``gantrymq.aio.Producer.request``."""
+        return self._call(self._client.request, message, timeout_ms, queue)
+
+    def reply(self, request: MessageView, body: bytes | str, timeout_ms: int | None = None) -> SendResult:
+        """Answer a request that a consumer got; see ``gantrymq.aio.Producer.reply``."""
+        return self._call(self._client.reply, request, body, timeout_ms)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues a message of ``topic`` may be sent to."""
@@ -298,9 +329,10 @@ class PushConsumer(Blocking["push_consumer.PushConsumer"]):
             )
         )
 
-    def subscribe(self, topic: str, tags: str = "*") -> Self:
-        """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``. Before ``start``."""
-        self._client.subscribe(topic, tags)
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
+        """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``; or ``sql``: an SQL92 expression; see
+        ``gantrymq.aio.PushConsumer.subscribe``. Before ``start``."""
+        self._client.subscribe(topic, tags, sql=sql)
         return self
 
     @property

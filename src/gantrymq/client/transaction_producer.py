@@ -132,6 +132,7 @@ class TransactionProducer(Producer):
         check_message(message, self._config.max_message_bytes)
         if is_delayed(message.properties):
             raise MessageIllegal("a message in a transaction cannot be delayed; remove delay_level, or send it plainly")
+        message = self._in_namespace(message)
         values = {
             **message.properties,
             properties.TRANSACTION_PREPARED: "true",

@@ -19,8 +19,10 @@ class Message:
     ``topic``: where to. ``body``: 1 byte to 4 MiB. ``tags``: one tag that consumers can filter by. ``keys``: words to
     find the message by. ``properties``: user properties, text to text; reserved names are refused. ``flag``: a 32-bit
     number that is carried along. ``delay_level``: 1..18, when to deliver it (see the broker's ``messageDelayLevel``).
+    ``delay_ms``, ``deliver_at_ms``: the same to the second, from when it is sent or as ms since 1970 (brokers 5.x).
 
-    Raises MessageIllegal for a reserved property name. Names and sizes are checked when it is sent.
+    Raises MessageIllegal for a reserved property name, or for several times of delivery. Names and sizes are checked
+    when it is sent.
     """
 
     topic: str
@@ -40,6 +42,8 @@ class Message:
         flag: int = 0,
         delay_level: int = 0,
         wait: bool = True,
+        delay_ms: int = 0,
+        deliver_at_ms: int = 0,
     ) -> None:
         self.topic = topic
         self.body = body.encode() if isinstance(body, str) else bytes(body)
@@ -55,6 +59,18 @@ class Message:
             self.properties["DELAY"] = str(delay_level)
         if not wait:
             self.properties["WAIT"] = "false"
+        if delay_ms or deliver_at_ms:
+            self._deliver(delay_level, delay_ms, deliver_at_ms)
+
+    def _deliver(self, delay_level: int, delay_ms: int, deliver_at_ms: int) -> None:
+        if bool(delay_level) + bool(delay_ms) + bool(deliver_at_ms) > 1:
+            raise MessageIllegal("a message is delivered once: give one of delay_level, delay_ms and deliver_at_ms")
+        if delay_ms < 0 or deliver_at_ms < 0:
+            raise MessageIllegal("a time of delivery is a positive number of milliseconds")
+        if delay_ms:
+            self.properties[properties.TIMER_DELAY_MS] = str(delay_ms)
+        else:
+            self.properties[properties.TIMER_DELIVER_MS] = str(deliver_at_ms)
 
     def put_user_property(self, name: str, value: str) -> None:
         """Set a user property; raises MessageIllegal when the name is reserved or either part is empty."""

@@ -10,7 +10,7 @@ Source: MessageDecoder.encodeMessage, decodeMessages; wire-protocol.md 4.6.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from gantrymq.errors import MessageIllegal, RemoteProtocolError
@@ -42,6 +42,31 @@ def _encode_item(message: Message) -> bytes:
     size = _FIXED_SIZE + len(message.body) + len(text)
     head = _HEAD.pack(size, 0, 0, message.flag, len(message.body))
     return b"".join((head, message.body, _SHORT.pack(len(text)), text))
+
+
+def in_batches(messages: Iterable[Message], max_bytes: int) -> Iterator[list[Message]]:
+    """``messages`` in lists whose batch bodies have ``max_bytes`` at most; a larger message comes alone."""
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        item = item_size(message)
+        if part and size + item > max_bytes:
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += item
+    if part:
+        yield part
+
+
+UNIQ_KEY_ITEM_BYTES: Final = 80
+"""What the id and WAIT, which a message gets when it is sent, add at most."""
+
+
+def item_size(message: Message) -> int:
+    """Bytes of a message in a batch, at most."""
+    text = properties.encode(message.properties)
+    return _FIXED_SIZE + len(message.body) + len(text.encode()) + UNIQ_KEY_ITEM_BYTES
 
 
 def split_batch(body: bytes) -> list[BatchItem]:

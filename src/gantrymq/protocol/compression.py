@@ -1,46 +1,107 @@
-"""Compressed bodies: senders write zlib, readers learn the kind from the system flag. Source: MessageSysFlag."""
+"""Compressed bodies: zlib, and LZ4 and ZSTD where their libraries are installed.
+
+Readers learn the kind from the system flag; LZ4 is the frame format (not the block format).
+Source: MessageSysFlag, CompressorFactory; wire-protocol.md 4.3.
+"""
 
 from __future__ import annotations
 
 import zlib
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
-from gantrymq.errors import RemoteProtocolError
+from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.message import flags
 
 THRESHOLD_BYTES: Final = 4096
 """Default of ``compressMsgBodyOverHowmuch``: bodies of at least this size are compressed by the client."""
 LEVEL: Final = 5
 SENT_FLAGS: Final = flags.COMPRESSED | flags.COMPRESSION_ZLIB
-"""What a client sets in the system flag when it compressed (4.9.4 and later)."""
+"""What a client sets in the system flag when it compressed with zlib (4.9.4 and later)."""
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""No body may grow beyond this: 16 times the default message limit. A few bytes of zlib can claim gigabytes."""
+"""No body may grow beyond this: 16 times the default message limit. A few bytes can claim gigabytes."""
+
+KINDS: Final = {
+    "ZLIB": flags.COMPRESSION_ZLIB,
+    "LZ4": flags.COMPRESSION_LZ4,
+    "ZSTD": flags.COMPRESSION_ZSTD,
+}
+_LIBRARIES: Final = {flags.COMPRESSION_LZ4: "lz4.frame", flags.COMPRESSION_ZSTD: "zstandard"}
+_NAMES: Final = {flag: name for name, flag in KINDS.items()}
 
 
-def compress(body: bytes, level: int = LEVEL) -> bytes:
-    """``body`` in zlib format; send it with :data:`SENT_FLAGS`."""
+def flags_of(name: str) -> int:
+    """What to set in the system flag for a kind by its name. Raises ConfigError for one that is unknown, or whose
+    library is missing."""
+    kind = KINDS.get(name.upper())
+    if kind is None:
+        raise ConfigError(f"unknown compression {name!r}; known: {', '.join(KINDS)}")
+    if kind in _LIBRARIES:
+        try:
+            import_module(_LIBRARIES[kind])
+        except ImportError as error:
+            raise ConfigError(f"compression {name} needs a library; pip install 'gantrymq[compression]'") from error
+    return flags.COMPRESSED | kind
+
+
+def compress(body: bytes, level: int = LEVEL, sys_flag: int = SENT_FLAGS) -> bytes:
+    """``body`` in the format that ``sys_flag`` (of :func:`flags_of`) says; ``level`` is zlib's."""
+    kind = sys_flag & flags.COMPRESSION_MASK
+    if kind == flags.COMPRESSION_LZ4:
+        return bytes(import_module("lz4.frame").compress(body))
+    if kind == flags.COMPRESSION_ZSTD:
+        return bytes(import_module("zstandard").ZstdCompressor().compress(body))
     return zlib.compress(body, level)
 
 
 def decompress(body: bytes, sys_flag: int) -> bytes:
     """The body as its producer gave it; ``body`` itself when ``sys_flag`` says it is not compressed.
 
-    Raises RemoteProtocolError when the bytes are not what the flag says, or grow over MAX_BYTES.
+    Raises RemoteProtocolError when the bytes are not what the flag says, grow over MAX_BYTES, or need a library that is
+    not installed.
     """
     if not sys_flag & flags.COMPRESSED:
         return body
     kind = sys_flag & flags.COMPRESSION_MASK
-    if kind == flags.COMPRESSION_LZ4:
-        raise RemoteProtocolError("the body is compressed with LZ4, which this version cannot read; send it with ZLIB")
-    if kind == flags.COMPRESSION_ZSTD:
-        raise RemoteProtocolError("the body is compressed with ZSTD, which this version cannot read; send it with ZLIB")
-    stream = zlib.decompressobj()
+    if kind not in _LIBRARIES:
+        return _decompress(zlib.decompressobj(), body, "zlib", zlib.error)
+    name = _NAMES[kind].lower()
     try:
-        plain = stream.decompress(body, MAX_BYTES)
-    except zlib.error as error:
-        raise RemoteProtocolError(f"the body is marked as zlib but cannot be decompressed: {error}") from error
-    if stream.unconsumed_tail:
+        library = import_module(_LIBRARIES[kind])
+    except ImportError as error:
+        raise RemoteProtocolError(
+            f"the body is compressed with {_NAMES[kind]}; to read it, pip install 'gantrymq[compression]'"
+        ) from error
+    if kind == flags.COMPRESSION_LZ4:
+        return _decompress(library.LZ4FrameDecompressor(), body, name, RuntimeError)
+    return _unzstd(library, body)
+
+
+def _decompress(stream: Any, body: bytes, name: str, failure: type[Exception]) -> bytes:
+    try:
+        plain: bytes = stream.decompress(body, MAX_BYTES)
+    except failure as error:
+        raise RemoteProtocolError(f"the body is marked as {name} but cannot be decompressed: {error}") from error
+    if stream.eof:
+        return plain
+    if len(plain) >= MAX_BYTES:
         raise RemoteProtocolError(f"the body grows over {MAX_BYTES} bytes when it is decompressed")
-    if not stream.eof:
-        raise RemoteProtocolError("the body is marked as zlib but its end is missing")
-    return plain
+    raise RemoteProtocolError(f"the body is marked as {name} but its end is missing")
+
+
+_PIECE: Final = 256 * 1024
+
+
+def _unzstd(library: Any, body: bytes) -> bytes:
+    stream = library.ZstdDecompressor().stream_reader(body)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while piece := stream.read(_PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_BYTES:
+                raise RemoteProtocolError(f"the body grows over {MAX_BYTES} bytes when it is decompressed")
+    except library.ZstdError as error:
+        raise RemoteProtocolError(f"the body is marked as zstd but cannot be decompressed: {error}") from error
+    return b"".join(pieces)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 import msgspec
 
 from gantrymq.client.admin.asking import Asking
 from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
+from gantrymq.client.lifetime import Lifetime
 from gantrymq.client.routes import subscribe_queues
 from gantrymq.errors import ConfigError, RouteNotFound, Unreachable
 from gantrymq.message import system_topics
@@ -53,7 +53,7 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
         return self.max_offset - self.min_offset
 
 
-class Admin:
+class Admin(Lifetime):
     """Questions and commands about the topics of a cluster.
 
     Use it in an ``async with`` block. Belongs to the event loop and process it was started in.
@@ -66,23 +66,6 @@ class Admin:
         self._config = settings_of(ClientConfig, name_servers, settings)
         self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())
         self._asking = Asking(self._endpoint)
-
-    async def start(self) -> None:
-        """Needs no network; the first call connects."""
-        self._endpoint.start()
-
-    async def close(self) -> None:
-        """Calls in flight raise Closed. May be called again."""
-        await self._endpoint.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def create_topic(
         self,

@@ -146,7 +146,27 @@ class OffsetsByQueue(ByQueue, frozen=True, kw_only=True):
         return {queue_of(key): value for key, value in self.offset_table.items()}
 
 
-class ConsumerRunning(Body, frozen=True, kw_only=True):
+class PositionsByClient(ByQueue, frozen=True, kw_only=True):
+    """Answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS (by client, then queue) and, from the client, to
+    GET_CONSUMER_STATUS_FROM_CLIENT (by queue).
+    """
+
+    consumer_table: dict[str, dict[str, Long]] = field(default_factory=dict)
+    message_queue_table: dict[str, Long] = field(default_factory=dict)
+
+
+class ConsumedDirectly(Body, frozen=True, kw_only=True):
+    """Answer to CONSUME_MESSAGE_DIRECTLY. Source: ConsumeMessageDirectlyResult."""
+
+    order: bool = False
+    auto_commit: bool = True
+    consume_result: str
+    """``CR_SUCCESS``, ``CR_LATER``, ``CR_ROLLBACK``, ``CR_COMMIT``, ``CR_THROW_EXCEPTION`` or ``CR_RETURN_NULL``."""
+    remark: str | None = None
+    spent_time_mills: Long = 0
+
+
+class ConsumerRunning(ByQueue, frozen=True, kw_only=True):
     """Answer to GET_CONSUMER_RUNNING_INFO, as the client itself wrote it. Clients of different kinds fill different
     parts, so the parts are shown as they come.
     """
@@ -162,15 +182,6 @@ class ConsumerRunning(Body, frozen=True, kw_only=True):
     user_consumer_info: dict[str, str] | None = None
     """5.x."""
     jstack: str | None = None
-
-
-class PositionsByClient(ByQueue, frozen=True, kw_only=True):
-    """Answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS (by client, then queue) and, from the client, to
-    GET_CONSUMER_STATUS_FROM_CLIENT (by queue).
-    """
-
-    consumer_table: dict[str, dict[str, Long]] = field(default_factory=dict)
-    message_queue_table: dict[str, Long] = field(default_factory=dict)
 
 
 class ConsumeStatsList(ByQueue, frozen=True, kw_only=True):

@@ -64,3 +64,30 @@ class SendMessageAnswer(Header, frozen=True, kw_only=True):
     recall_handle: str | None = None
     region: str | None = field(name="MSG_REGION", default=None)
     trace_on: str | None = field(name="TRACE_ON", default=None)
+
+
+class PushReply(SendMessageLong, frozen=True, kw_only=True):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT, from broker to producer: the answer to a request.
+
+    Source: ReplyMessageRequestHeader.
+    """
+
+    born_host: str
+    store_host: str
+    store_timestamp: Long
+
+
+class RecallMessage(Header, frozen=True, kw_only=True):
+    """RECALL_MESSAGE: forget a message whose time has not come."""
+
+    topic: str
+    recall_handle: str
+    producer_group: str | None = None
+    bname: str | None = None
+
+
+class RecallMessageAnswer(Header, frozen=True, kw_only=True):
+    """Answer to RECALL_MESSAGE."""
+
+    msg_id: str
+    """UNIQ_KEY of the message that was withdrawn."""

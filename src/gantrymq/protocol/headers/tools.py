@@ -51,14 +51,6 @@ class ClientOfGroup(Header, frozen=True, kw_only=True):
     jstack_enable: bool | None = None
 
 
-class ResumeCheck(Header, frozen=True, kw_only=True):
-    """RESUME_CHECK_HALF_MESSAGE: check a parked half message again."""
-
-    msg_id: str
-    """Offset message id of the parked copy."""
-    topic: str | None = None
-
-
 class ConsumeDirectly(Header, frozen=True, kw_only=True):
     """CONSUME_MESSAGE_DIRECTLY, handed on to the client with the message."""
 
@@ -80,6 +72,14 @@ class GetConsumerStatus(Header, frozen=True, kw_only=True):
     group: str
     client_addr: str | None = None
     """A client id; absent: every member."""
+
+
+class ResumeCheck(Header, frozen=True, kw_only=True):
+    """RESUME_CHECK_HALF_MESSAGE: check a parked half message again."""
+
+    msg_id: str
+    """Offset message id of the parked copy."""
+    topic: str | None = None
 
 
 class TopicAndGroup(Header, frozen=True, kw_only=True):
