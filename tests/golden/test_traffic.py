@@ -44,10 +44,8 @@ WITHOUT_HEADER = {
 }
 """Requests that carry no extension fields, or only those that hooks add."""
 
-GENERIC = {
-    RequestCode.RECALL_MESSAGE,
-}
-"""Recall: no typed header yet, they are read as plain commands."""
+GENERIC: set[RequestCode] = set()
+"""Those without a typed header yet; they are read as plain commands."""
 
 HOOKS = {"ReqT"}
 """Extension fields that a hook of the client adds to any request (lite pull and pull consumers)."""

@@ -36,14 +36,15 @@ class ConcurrentConsumption:
         self._endpoint = endpoint
         self._batch_size = batch_size
         self._send_backs = send_backs
+        self._giving_back = 0
         self._pool: ConsumePool[PushQueue] = consume_pool(
             listener, threads, lambda queue: not queue.dropped, self._finished
         )
 
     @property
     def running(self) -> int:
-        """Listeners at work."""
-        return self._pool.running
+        """Listeners at work, and batches that are being given back."""
+        return self._pool.running + self._giving_back
 
     def close(self) -> None:
         """Start no listener any more."""
@@ -67,6 +68,7 @@ class ConcurrentConsumption:
                 log.warning("%d message(s) of %s failed; a broadcast is not repeated", len(batch), reader.queue)
                 reader.finish(batch)
                 return
+            self._giving_back += 1
             work = self._give_back(self._send_backs, reader, batch, again.delay_level)
             self._endpoint.tasks.start("give back", work)
 
@@ -74,13 +76,16 @@ class ConcurrentConsumption:
         self, send_backs: SendBacks, reader: PushQueue, batch: list[MessageView], delay_level: int
     ) -> None:
         kept: list[MessageView] = []
-        for view in batch:
-            try:
-                await send_backs.give_back(view, delay_level)
-                reader.finish([view])
-            except GantryError as error:
-                log.warning("message %s could not be given back; it is consumed again here: %s", view.message_id, error)
-                kept.append(view)
+        try:
+            for view in batch:
+                try:
+                    await send_backs.give_back(view, delay_level)
+                    reader.finish([view])
+                except GantryError as error:
+                    log.warning("%s could not be given back; it is consumed again here: %s", view.message_id, error)
+                    kept.append(view)
+        finally:
+            self._giving_back -= 1
         if kept:
             await self._endpoint.clock.sleep(GIVE_BACK_PAUSE_S)
             if not reader.dropped:

@@ -91,3 +91,4 @@ class RecallMessageAnswer(Header, frozen=True, kw_only=True):
 
     msg_id: str
     """UNIQ_KEY of the message that was withdrawn."""
+    region: str | None = field(name="MSG_REGION", default=None)
