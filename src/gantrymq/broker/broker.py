@@ -29,6 +29,7 @@ from gantrymq.broker.processors.send import SendProcessor
 from gantrymq.broker.processors.send_answers import SendAnswers
 from gantrymq.broker.processors.send_back import SendBackProcessor
 from gantrymq.broker.processors.send_batch import SendBatchProcessor
+from gantrymq.broker.processors.send_reply import SendReplyProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
@@ -200,6 +201,9 @@ class Broker:
                 delays_ms,
             ),
             send_batch=SendBatchProcessor(admission, durability, answers, unique_ids),
+            send_reply=SendReplyProcessor(
+                config, admission, durability, answers, self.producers, self._calls, clock, self.address
+            ),
             pull=self._pull,
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),

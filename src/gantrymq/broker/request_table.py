@@ -18,6 +18,7 @@ from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
 from gantrymq.broker.processors.send import SendProcessor
 from gantrymq.broker.processors.send_back import SendBackProcessor
 from gantrymq.broker.processors.send_batch import SendBatchProcessor
+from gantrymq.broker.processors.send_reply import SendReplyProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.server import Handler
@@ -27,6 +28,7 @@ def request_table(
     *,
     send: SendProcessor,
     send_batch: SendBatchProcessor,
+    send_reply: SendReplyProcessor,
     pull: PullProcessor,
     positions: PositionProcessor,
     query: QueryProcessor,
@@ -49,6 +51,8 @@ def request_table(
         RequestCode.SEND_MESSAGE: send.send,
         RequestCode.SEND_MESSAGE_V2: send.send,
         RequestCode.SEND_BATCH_MESSAGE: send_batch.send_batch,
+        RequestCode.SEND_REPLY_MESSAGE: send_reply.send_reply,
+        RequestCode.SEND_REPLY_MESSAGE_V2: send_reply.send_reply,
         RequestCode.END_TRANSACTION: end_transaction,
         RequestCode.RESUME_CHECK_HALF_MESSAGE: resume_half,
         RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,

@@ -51,6 +51,10 @@ class SendAnswers:
         message_ids = ",".join([self._message_id(place.log_offset) for place in places])
         return self._encode(command, message_ids, queue_id, places[0].queue_offset, unique_key)
 
+    def not_stored(self, command: Command, queue_id: int) -> bytes:
+        """Of a reply that reached its requester. Clients read the fields, so they are there."""
+        return self._encode(command, "0", queue_id, 0, "")
+
     def _message_id(self, log_offset: int) -> str:
         return f"{self._id_prefix}{log_offset:016X}"
 

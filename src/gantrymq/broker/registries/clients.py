@@ -39,6 +39,10 @@ class ProducerGroups:
     def __init__(self) -> None:
         self._groups: dict[str, dict[int, Member]] = {}
         self._turns: dict[str, int] = {}
+        self._clients: dict[str, Session] = {}
+        """Client id to the connection that last said it."""
+        self._client_ids: dict[int, set[str]] = {}
+        """Session id to what it said."""
         self.joined: list[Callable[[str], None]] = []
         """Called with the group after a new member came to it: whoever waits for one can go on."""
 
@@ -47,6 +51,8 @@ class ProducerGroups:
         members = self._groups.setdefault(group, {})
         new = member.session.id not in members
         members[member.session.id] = member
+        self._clients[member.client_id] = member.session
+        self._client_ids.setdefault(member.session.id, set()).add(member.client_id)
         if new:
             for listener in self.joined:
                 listener(group)
@@ -65,7 +71,14 @@ class ProducerGroups:
         left = [group for group, members in self._groups.items() if session.id in members]
         for group in left:
             self.unregister(group, session)
+        for client_id in self._client_ids.pop(session.id, ()):
+            if self._clients.get(client_id) is session:
+                del self._clients[client_id]
         return left
+
+    def session_of(self, client_id: str) -> Session | None:
+        """The connection of a producer by its client id; None when it is not here."""
+        return self._clients.get(client_id)
 
     def expire(self, before: float) -> None:
         """Drop members not heard of since ``before``."""
