@@ -12,6 +12,7 @@ from gantrymq.broker.delay import DelayedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.long_polling import HeldPulls
+from gantrymq.broker.popping import Popping
 from gantrymq.broker.processors.admission import Admission
 from gantrymq.broker.processors.cleaning import CleaningProcessor
 from gantrymq.broker.processors.client_config import ClientConfigProcessor
@@ -175,6 +176,10 @@ class Broker:
         delays_ms = self._store_config.delays_ms
         unique_ids = UniqueIds(self._rng, clock, self._host[:-4], self._rng.below(1 << 16))
         self.statistics = statistics = Statistics(config.broker_cluster_name, clock, store.put_counts)
+        self.popping = Popping(
+            config, store, self.topics, self.groups, self.offsets, self.consumers, self._client, clock, self._rng,
+            self._disk, self._host, statistics,
+        )  # fmt: skip
         self._pull = PullProcessor(
             config, store, self.topics, self.groups, self.consumers, self.filters, self.offsets, clock, statistics
         )
@@ -233,6 +238,7 @@ class Broker:
             cleaning=CleaningProcessor(store, self.topics, self._retention),
             end_transaction=self.desk.end_transaction,
             resume_half=ResumeProcessor(store, self.desk).resume,
+            popping=self.popping,
         )
         self._handlers.update(table)
 
@@ -240,8 +246,9 @@ class Broker:
         config = self._config
         self.desk.start()
         self.delay.start()
+        self.popping.start()
         every = self._housekeeping.every
-        every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.offsets.save_later)
+        every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.popping.save_offsets)
         every(config.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
@@ -256,6 +263,7 @@ class Broker:
         await self.registration.close()
         await self._housekeeping.close()
         self._pull.held.close()
+        await self.popping.stop_answering()
         # First nothing new, then the answers that wait for the disk, then the connections.
         for code in self._handlers:
             self._handlers[code] = _stopping
@@ -264,7 +272,7 @@ class Broker:
         except StoreError as error:
             log.error("what waits for the disk is not acknowledged: %s", error)
         await self._server.close()
-        for work in (self.delay.close, self.desk.close, self.offsets.save, self.filters.save):
+        for work in (self.delay.close, self.desk.close, self.popping.close, self.offsets.save, self.filters.save):
             try:
                 work()
             except (GantryError, OSError) as error:
@@ -277,6 +285,7 @@ class Broker:
         if not self._started:
             return
         self._pull.held.session_closed(session)
+        self.popping.session_closed(session)
         self._membership.session_closed(session)
         self.desk.session_closed(session)
         self._calls.session_closed(session)

@@ -17,6 +17,7 @@ from gantrymq.message.validation import MAX_BODY_BYTES
 DEFAULT_LISTEN_PORT: Final = 10911
 MASTER_ID: Final = 0
 FLUSH_DISK_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
+REQUEST_MODES: Final = ("PULL", "POP")
 _MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
 
 
@@ -75,6 +76,30 @@ class BrokerConfig:
     channel_expired_timeout: int = 120_000
     """ms without a heartbeat after which a client is taken out of its groups."""
 
+    # POP.
+    default_message_request_mode: str = "PULL"
+    """How a group reads a topic for which nothing was set: PULL or POP."""
+    default_pop_share_queue_num: int = -1
+    """Members that share the queues of one member in POP mode; -1: all members pop from all queues."""
+    server_load_balancer_enable: bool = True
+    """Whether the broker shares out the queues of a group that asks for it; else every member gets all."""
+    revive_queue_num: int = 8
+    """Queues of the topic that holds check points. Not to be lowered while some are open."""
+    pop_from_retry_probability: int = 20
+    """Percent of pops that look for retried messages first."""
+    enable_retry_topic_v2: bool = False
+    """Retried messages go to ``%RETRY%group+topic`` instead of ``%RETRY%group_topic``."""
+    retrieve_message_from_pop_retry_topic_v1: bool = True
+    """With v2: look into the older topic, too."""
+    pop_response_return_actual_retry_topic: bool = False
+    """Retried messages keep the name of their retry topic in answers."""
+    init_pop_offset_by_check_msg_in_mem: bool = True
+    """A group that begins at the end of a young queue gets all of it."""
+    pop_polling_size: int = 1_024
+    """Pops that may wait for one queue and group."""
+    max_pop_polling_size: int = 100_000
+    """Pops that may wait in all."""
+
     # Transactions.
     transaction_time_out: int = 6_000
     """ms between the half message and its first check."""
@@ -127,9 +152,11 @@ class BrokerConfig:
             raise ConfigError(f"listenPort is {self.listen_port}; it must be between 0 and 65535")
         for name in ("transaction_time_out", "transaction_check_interval", "transaction_check_max",
                      "default_topic_queue_nums", "max_message_size", "file_reserved_time",
-                     "flush_consumer_offset_interval", "flush_delay_offset_interval"):  # fmt: skip
+                     "flush_consumer_offset_interval", "flush_delay_offset_interval", "revive_queue_num"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; it must be positive")
+        if self.default_message_request_mode not in REQUEST_MODES:
+            raise ConfigError(f"defaultMessageRequestMode is {self.default_message_request_mode!r}; write PULL or POP")
         if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % 20:
             raise ConfigError("mappedFileSizeConsumeQueue must be a positive multiple of 20, the size of an entry")
 

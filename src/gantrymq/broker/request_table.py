@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gantrymq.broker.popping import Popping
 from gantrymq.broker.processors.cleaning import CleaningProcessor
 from gantrymq.broker.processors.client_config import ClientConfigProcessor
 from gantrymq.broker.processors.connections import ConnectionProcessor
@@ -44,6 +45,7 @@ def request_table(
     cleaning: CleaningProcessor,
     end_transaction: Handler,
     resume_half: Handler,
+    popping: Popping,
 ) -> Mapping[int, Handler]:
     """Request code to handler."""
     return {
@@ -60,6 +62,18 @@ def request_table(
         RequestCode.LITE_PULL_MESSAGE: pull.pull,
         RequestCode.QUERY_MESSAGE: query.query,
         RequestCode.VIEW_MESSAGE_BY_ID: query.view,
+        # Messages handed out for a time.
+        RequestCode.POP_MESSAGE: popping.pops.pop,
+        RequestCode.PEEK_MESSAGE: popping.pops.peek,
+        RequestCode.NOTIFICATION: popping.pops.notification,
+        RequestCode.POLLING_INFO: popping.pops.polling_info,
+        RequestCode.ACK_MESSAGE: popping.acks.ack,
+        RequestCode.BATCH_ACK_MESSAGE: popping.acks.batch_ack,
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: popping.acks.change,
+        RequestCode.POP_ROLLBACK: popping.acks.rollback,
+        RequestCode.QUERY_ASSIGNMENT: popping.assignments.query,
+        RequestCode.SET_MESSAGE_REQUEST_MODE: popping.assignments.set_mode,
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: popping.assignments.all_modes,
         # Positions.
         RequestCode.QUERY_CONSUMER_OFFSET: positions.query_offset,
         RequestCode.UPDATE_CONSUMER_OFFSET: positions.update_offset,

@@ -6,7 +6,7 @@ from typing import Final
 
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.headers import consumer, nameserver, pull, send, tools, topics, transaction
+from gantrymq.protocol.headers import consumer, nameserver, pop, pull, send, tools, topics, transaction
 
 REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.SEND_MESSAGE: send.SendMessageLong,
@@ -30,6 +30,12 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: consumer.SendBack,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: consumer.ConsumerListByGroup,
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: consumer.ConsumerIdsChanged,
+    RequestCode.POP_MESSAGE: pop.PopMessage,
+    RequestCode.ACK_MESSAGE: pop.AckMessage,
+    RequestCode.PEEK_MESSAGE: pop.PeekMessage,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTime,
+    RequestCode.NOTIFICATION: pop.Notification,
+    RequestCode.POLLING_INFO: pop.WaitingPops,
     RequestCode.END_TRANSACTION: transaction.EndTransaction,
     RequestCode.CHECK_TRANSACTION_STATE: transaction.CheckTransactionState,
     RequestCode.UPDATE_AND_CREATE_TOPIC: topics.CreateTopic,
@@ -81,6 +87,11 @@ ANSWER_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.RECALL_MESSAGE: send.RecallMessageAnswer,
     RequestCode.PULL_MESSAGE: pull.PullMessageAnswer,
     RequestCode.LITE_PULL_MESSAGE: pull.PullMessageAnswer,
+    RequestCode.POP_MESSAGE: pop.PopMessageAnswer,
+    RequestCode.PEEK_MESSAGE: pop.PopMessageAnswer,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTimeAnswer,
+    RequestCode.NOTIFICATION: pop.NotificationAnswer,
+    RequestCode.POLLING_INFO: pop.WaitingPopsAnswer,
     RequestCode.QUERY_MESSAGE: pull.QueryMessageAnswer,
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: pull.OffsetAnswer,
     RequestCode.GET_MAX_OFFSET: pull.OffsetAnswer,

@@ -1,0 +1,138 @@
+"""What is invisible until when, what has to be revived, and which part of the revive topic is not needed any more.
+
+Derived from the records of the revive topic and nothing else; no I/O, no clock. A check point is open until each of
+its messages was acknowledged; one whose time has come is handed out by ``due`` to be revived, and is acknowledged like
+by a consumer when its messages are safe in the retry topic.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Final
+
+from gantrymq.broker.pop.check_point import Ack, CheckPoint, Key
+
+MAX_EARLY: Final = 100_000
+"""Acknowledgements that may wait for their check points. A store that comes from Apache holds check points that appear
+only when they are due; beyond this number their messages may come a second time."""
+
+
+@dataclass(slots=True, eq=False)
+class OpenPoint:
+    """A check point with messages that are not acknowledged."""
+
+    point: CheckPoint
+    revive_queue: int
+    revive_offset: int
+    pending: set[int]
+    """Queue offsets not acknowledged."""
+    due_at: int
+    """ms since 1970; later than the check point says after a revival failed."""
+    busy: bool = field(default=False)
+    """Being revived."""
+
+
+class Ledger:
+    """Check points that are open."""
+
+    def __init__(self) -> None:
+        self._open: dict[Key, OpenPoint] = {}
+        self._times: list[tuple[int, int, OpenPoint]] = []
+        """Heap of (due, number, point); entries of closed points are dropped when they come up."""
+        self._number = 0
+        self._first: dict[int, list[tuple[int, int, OpenPoint]]] = {}
+        """Revive queue to a heap of (revive offset, number, point), dropped likewise."""
+        self._seen: dict[int, int] = {}
+        """Revive queue to its last record that was taken in."""
+        self._early: dict[Key, set[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, revive_queue: int, revive_offset: int, point: CheckPoint) -> OpenPoint:
+        """Take in a check point. One with the same key is replaced: it names the same messages."""
+        pending = {point.start_offset + distance for distance in point.distances}
+        pending -= self._early.pop(point.key, set())
+        opened = OpenPoint(point, revive_queue, revive_offset, pending, point.visible_at)
+        self.passed(revive_queue, revive_offset)
+        old = self._open.pop(point.key, None)
+        if old is not None:
+            old.pending.clear()
+        if pending:
+            self._open[point.key] = opened
+            self._number += 1
+            heapq.heappush(self._times, (opened.due_at, self._number, opened))
+            heapq.heappush(self._first.setdefault(revive_queue, []), (revive_offset, self._number, opened))
+        return opened
+
+    def forget(self, opened: OpenPoint) -> None:
+        """The record could not be written: as if there had never been one."""
+        opened.pending.clear()
+        if self._open.get(opened.point.key) is opened:
+            del self._open[opened.point.key]
+
+    def get(self, key: Key) -> OpenPoint | None:
+        return self._open.get(key)
+
+    def ack(self, ack: Ack, *, keep: bool = False) -> None:
+        """Messages were consumed, or are safe elsewhere. ``keep``: the check point may still come."""
+        opened = self._open.get(ack.key)
+        if opened is None:
+            if keep and len(self._early) < MAX_EARLY:
+                self._early.setdefault(ack.key, set()).update(ack.offsets)
+            return
+        opened.pending.difference_update(ack.offsets)
+        if not opened.pending:
+            del self._open[ack.key]
+
+    def passed(self, revive_queue: int, revive_offset: int) -> None:
+        """A record of the revive topic was taken in."""
+        if revive_offset > self._seen.get(revive_queue, -1):
+            self._seen[revive_queue] = revive_offset
+
+    # Reviving.
+
+    def next_due(self) -> int | None:
+        """ms since 1970 when the next check point is to be revived."""
+        times = self._times
+        while times and (not times[0][2].pending or times[0][2].busy or times[0][0] != times[0][2].due_at):
+            heapq.heappop(times)
+        return times[0][0] if times else None
+
+    def due(self, now_ms: int, max_messages: int) -> list[OpenPoint]:
+        """Check points whose time has come, the oldest first, with about ``max_messages`` messages; ``ack`` or
+        ``postpone`` each.
+        """
+        found: list[OpenPoint] = []
+        count = 0
+        while count < max_messages:
+            at = self.next_due()
+            if at is None or at > now_ms:
+                break
+            opened = heapq.heappop(self._times)[2]
+            opened.busy = True
+            count += len(opened.pending)
+            found.append(opened)
+        return found
+
+    def postpone(self, opened: OpenPoint, until_ms: int) -> None:
+        """Reviving did not succeed; ``due`` hands it out again at ``until_ms``."""
+        opened.busy = False
+        opened.due_at = until_ms
+        self._number += 1
+        heapq.heappush(self._times, (until_ms, self._number, opened))
+
+    # What is not needed any more.
+
+    def committable(self, revive_queue: int) -> int | None:
+        """The last record of a revive queue before the first that is still needed; None when none was taken in."""
+        seen = self._seen.get(revive_queue)
+        waiting = self._first.get(revive_queue, [])
+        while waiting and not waiting[0][2].pending:
+            heapq.heappop(waiting)
+        return waiting[0][0] - 1 if waiting else seen
+
+    def revive_queues(self) -> list[int]:
+        """Those of which something was taken in."""
+        return list(self._seen)

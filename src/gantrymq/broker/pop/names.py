@@ -1,0 +1,46 @@
+"""Topics and groups of POP. Source: PopAckConstants, KeyBuilder."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.message.system_topics import RETRY_PREFIX
+from gantrymq.protocol.receipt_handle import NORMAL, RETRY, RETRY_V2
+
+REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+"""Its offset on a revive queue: the last record that is not needed any more (not the next, as for other groups)."""
+APPLIED_GROUP: Final = "CID_RMQ_SYS_REVIVE_APPLIED"
+"""Ours: the last record of a revive queue whose check point the consumer offsets in the same file know about."""
+
+
+def revive_topic(cluster: str) -> str:
+    return REVIVE_PREFIX + cluster
+
+
+def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
+    """Where messages of ``topic`` go that ``group`` popped and did not acknowledge."""
+    return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
+
+
+def normal_topic(topic: str, group: str) -> str:
+    """The topic that a pop retry topic of ``group`` belongs to; ``topic`` itself when it is none."""
+    for separator in "+_":
+        prefix = f"{RETRY_PREFIX}{group}{separator}"
+        if topic.startswith(prefix):
+            return topic[len(prefix) :]
+    return topic
+
+
+def kind_of(topic: str) -> str:
+    """What a receipt handle says about the topic."""
+    if not topic.startswith(RETRY_PREFIX):
+        return NORMAL
+    return RETRY_V2 if "+" in topic else RETRY
+
+
+def real_topic(topic: str, group: str, kind: str) -> str | None:
+    """The topic a message of ``kind`` lies in; None for an unknown kind."""
+    if kind == NORMAL:
+        return topic
+    return pop_retry_topic(topic, group, v2=kind == RETRY_V2) if kind in (RETRY, RETRY_V2) else None

@@ -1,0 +1,197 @@
+"""The revive topic: check points and acknowledgements go in here, and the ledger comes out.
+
+A record counts when it is durable; a check point is in the ledger from the moment it is appended, so that no part of
+the topic that holds it can be given up meanwhile. Records of others (Apache's timer delivers its check points when they
+are due) are taken in when they appear.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from gantrymq.broker.pop.check_point import (
+    CHECK_POINT_TAG,
+    Ack,
+    CheckPoint,
+    ack_body,
+    ack_tag,
+    check_point_body,
+    decode,
+    record_properties,
+)
+from gantrymq.broker.pop.cursors import Cursors
+from gantrymq.broker.pop.ledger import Ledger, OpenPoint
+from gantrymq.broker.pop.names import APPLIED_GROUP, REVIVE_GROUP, revive_topic
+from gantrymq.broker.registries.offsets import ConsumerOffsets
+from gantrymq.errors import RemoteProtocolError, StoreError
+from gantrymq.message.message import StoredMessage
+from gantrymq.protocol.stored_message import scan
+from gantrymq.runtime.clock import Clock
+from gantrymq.store.message_store import MessageStore
+from gantrymq.store.values import NewRecord, Placement
+
+log = logging.getLogger("gantrymq.broker")
+
+READ_RECORDS: Final = 1024
+"""Records read together at the start."""
+READ_BYTES: Final = 1 << 20
+LATE_MS: Final = 1000
+"""A check point that was stored later than this after its pop was parked in a timer; so are its acknowledgements, which
+come when it is due."""
+GRACE_MS: Final = 3000
+"""How long such a check point waits for them."""
+
+Done: TypeAlias = Callable[[StoreError | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A record to write into a revive queue."""
+
+    revive_queue: int
+    entry: CheckPoint | Ack
+
+
+class ReviveLog:
+    """Writes to and follows the revive topic; ``changed`` is called when something new can become due."""
+
+    def __init__(
+        self, store: MessageStore, offsets: ConsumerOffsets, clock: Clock, cluster: str, broker: str, host: bytes
+    ) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._clock = clock
+        self._broker = broker
+        self._host = host
+        self.topic = revive_topic(cluster)
+        self.ledger = Ledger()
+        self.changed: Callable[[], None] = lambda: None
+        self._applied: dict[int, int] = {}
+        self._own: set[tuple[int, int]] = set()
+        """(queue, offset) of records that were written here and have not appeared yet."""
+        self._appeared: list[tuple[int, int]] = []
+        store.arrivals.append(self._arrived)
+
+    def write(self, lines: Sequence[Line], done: Done, before: Sequence[NewRecord] = ()) -> None:
+        """Append records, ``before`` in front of them, all in one write; ``done`` is called when they are durable or
+        have failed. Raises StoreError or MessageIllegal when the store does not take them; then nothing was done.
+        """
+        now = self._clock.wall_ms()
+        placements = self._store.append([*before, *(self._record(line, now) for line in lines)])
+        written: list[tuple[Line, Placement, OpenPoint | None]] = []
+        for line, placement in zip(lines, placements[len(before) :], strict=True):
+            self._own.add((line.revive_queue, placement.queue_offset))
+            opened = None
+            if isinstance(line.entry, CheckPoint):
+                opened = self.ledger.open(line.revive_queue, placement.queue_offset, line.entry)
+            written.append((line, placement, opened))
+        self._store.when_durable(placements[-1].end, partial(self._ended, written, done))
+        self.changed()
+
+    def _record(self, line: Line, now: int) -> NewRecord:
+        entry = line.entry
+        if isinstance(entry, CheckPoint):
+            tag, body = CHECK_POINT_TAG, check_point_body(entry)
+        else:
+            tag, body = ack_tag(entry.offsets), ack_body(entry.key, entry.offsets)
+        return NewRecord(self.topic, line.revive_queue, body, record_properties(tag, now), now, self._host)
+
+    def _ended(
+        self, written: list[tuple[Line, Placement, OpenPoint | None]], done: Done, error: StoreError | None
+    ) -> None:
+        for line, placement, opened in written:
+            if error is not None:
+                self._own.discard((line.revive_queue, placement.queue_offset))
+                if opened is not None:
+                    self.ledger.forget(opened)
+                continue
+            if isinstance(line.entry, Ack):
+                self.ledger.ack(line.entry, keep=True)
+            self.ledger.passed(line.revive_queue, placement.queue_offset)
+        done(error)
+        if error is None:
+            for line, placement, _ in written:
+                self._applied[line.revive_queue] = placement.queue_offset
+
+    # Following what others write.
+
+    def _arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, text: str) -> None:
+        if topic != self.topic:
+            return
+        if not self._appeared:
+            # Not at once: a record can appear while the append that wrote it is still under way.
+            self._clock.call_soon(self._take_in)
+        self._appeared.append((queue_id, queue_offset))
+
+    def _take_in(self) -> None:
+        appeared, self._appeared = self._appeared, []
+        foreign = False
+        for place in appeared:
+            if place in self._own:
+                self._own.discard(place)
+                continue
+            entry = self._store.entry(self.topic, *place)
+            record = self._store.read(entry.log_offset) if entry is not None else None
+            if record is not None:
+                self._apply(record)
+                foreign = True
+        if foreign:
+            self.changed()
+
+    def _apply(self, record: StoredMessage) -> CheckPoint | None:
+        self.ledger.passed(record.queue_id, record.queue_offset)
+        try:
+            entry = decode(record, self._broker)
+        except RemoteProtocolError as error:
+            log.error("%s, at log offset %d; it is passed over", error, record.log_offset)
+            return None
+        if isinstance(entry, Ack):
+            self.ledger.ack(entry, keep=True)
+        elif entry is not None:
+            opened = self.ledger.open(record.queue_id, record.queue_offset, entry)
+            if opened.pending and record.store_timestamp - entry.pop_time > LATE_MS:
+                self.ledger.postpone(opened, entry.visible_at + GRACE_MS)
+            return entry
+        return None
+
+    # Start and progress.
+
+    def rebuild(self, cursors: Cursors) -> None:
+        """Read what the offsets do not say is done. The cursors of groups are moved behind every check point that was
+        written after the offsets: what it names comes back by itself, and what was acknowledged never.
+        """
+        for queue_id in sorted(queue for topic, queue in self._store.queues() if topic == self.topic):
+            done = self._offsets.get(REVIVE_GROUP, self.topic, queue_id)
+            applied = self._offsets.get(APPLIED_GROUP, self.topic, queue_id)
+            if applied is None and done is None:
+                applied = -1  # the offsets were never saved since the first pop
+            first, end = self._store.queue_range(self.topic, queue_id)
+            offset = max(first, 0 if done is None else done + 1)
+            if done is not None:
+                self.ledger.passed(queue_id, min(done, end - 1))
+            while offset < end:
+                result = self._store.get(self.topic, queue_id, offset, READ_RECORDS, READ_BYTES)
+                if result.next_offset <= offset:
+                    break
+                for record in scan(result.data):
+                    point = self._apply(record)
+                    if point is not None and applied is not None and record.queue_offset > applied:
+                        cursors.recover((point.group, point.topic, point.queue_id), point.next_offset)
+                offset = result.next_offset
+            if end:
+                self._applied[queue_id] = end - 1
+        if len(self.ledger):
+            log.info("%d check points of popped messages are open", len(self.ledger))
+
+    def note_progress(self) -> None:
+        """Put into the consumer offsets what of the revive topic is done; to be called right before they are saved."""
+        for queue_id in self.ledger.revive_queues():
+            done = self.ledger.committable(queue_id)
+            if done is not None and done > (self._offsets.get(REVIVE_GROUP, self.topic, queue_id) or -1):
+                self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, done)
+        for queue_id, applied in self._applied.items():
+            self._offsets.commit(APPLIED_GROUP, self.topic, queue_id, applied)
