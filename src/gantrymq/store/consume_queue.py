@@ -159,12 +159,15 @@ class ConsumeQueue:
 
     # ---- recovery and retention
 
-    def load(self, below: int) -> None:
+    def load(self, below: int, end: QueueOffset | None = None) -> None:
         """Find the end of the entries in the files, taking only those of records before log offset ``below``.
 
         The entries taken must be an unbroken beginning, as everything behind them is unreliable after a crash.
+        ``end``: queue offset from which on nothing is taken.
         """
         low, high = self.start_offset, self._files.end // ENTRY_BYTES
+        if end is not None:
+            high = min(high, end)
         while low < high:
             middle = (low + high) // 2
             if self._taken(middle, below):
@@ -190,10 +193,14 @@ class ConsumeQueue:
 
     def last_entry(self) -> Entry | None:
         """The newest visible entry that stands for a message."""
+        number = self.last_entry_number()
+        return None if number is None else self.entry(number)
+
+    def last_entry_number(self) -> QueueOffset | None:
+        """Its queue offset."""
         for number in range(self.max_offset - 1, self.start_offset - 1, -1):
-            found = self.entry(number)
-            if found is not None:
-                return found
+            if self.entry(number) is not None:
+                return number
         return None
 
     def drop_before(self, log_start: int) -> int:

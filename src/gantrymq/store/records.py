@@ -22,6 +22,8 @@ END_MARK_BYTES: Final = 8
 
 _HEAD: Final = struct.Struct(">iIIiiqqi44xi")
 """size, magic, CRC, queue id, flag, queue offset, log offset, system flag, ..., body length (IPv4 hosts)."""
+_PLACE: Final = struct.Struct(">i8xi4xqq")
+PLACE_BYTES: Final = _PLACE.size
 _CHECKED: Final = struct.Struct(">iII16xqi44xi")
 """The same without queue id, flag and queue offset."""
 _MAGICS: Final = frozenset((MAGIC_V1, MAGIC_V2))
@@ -51,6 +53,14 @@ def body_place(data: bytes | memoryview, at: int, sys_flag: int) -> int:
     if sys_flag & _HOSTS_V6:
         at += 12 * ((sys_flag & flags.BORN_HOST_V6 > 0) + (sys_flag & flags.STORE_HOST_V6 > 0))
     return at
+
+
+def place_of(head: bytes) -> tuple[int, int, int, int]:
+    """(size, queue id, queue offset, log offset) as the beginning of a record says, intact or not."""
+    if len(head) < PLACE_BYTES:
+        return 0, -1, -1, -1
+    size, queue_id, queue_offset, own = _PLACE.unpack_from(head)
+    return size, queue_id, queue_offset, own
 
 
 def parse(data: bytes | memoryview, at: int, position: int) -> Parsed:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from gantrymq.errors import CorruptRecord, InvariantViolated
+from gantrymq.message.queues import QueueOffset
 from gantrymq.protocol.stored_message import MAGIC_V1, MAGIC_V2
 from gantrymq.store.checkpoint import HEAD_BYTES, Checkpoint, Mark
 from gantrymq.store.config import StoreConfig
+from gantrymq.store.consume_queue import ConsumeQueue
 from gantrymq.store.dispatch import queue_tags_code
 from gantrymq.store.queue_table import QueueTable
-from gantrymq.store.records import CHUNK_BYTES, LogWalk, has_queue_entry, looks_torn, parse
+from gantrymq.store.records import CHUNK_BYTES, PLACE_BYTES, LogWalk, has_queue_entry, looks_torn, parse, place_of
 from gantrymq.store.segment import Segment
 from gantrymq.store.segmented_file import SegmentedFile
 
@@ -139,6 +141,23 @@ class Recovery:
     def _load_queues(self, below: int) -> None:
         for queue in self.queues.queues.values():
             queue.load(below)
+            if below == NO_LIMIT:
+                continue
+            # Entries behind ``below`` may be torn: one whose log offset was lost names a record it does not belong to.
+            while (last := queue.last_entry_number()) is not None and not self._is_entry_of(queue, last):
+                queue.load(below, last)
+
+    def _is_entry_of(self, queue: ConsumeQueue, queue_offset: QueueOffset) -> bool:
+        """Whether the record that an entry names is the one it was made for, as far as the log can tell."""
+        entry = queue.entry(queue_offset)
+        if entry is None or entry.log_offset < self.files.start:
+            return entry is not None
+        head = self.files.read(entry.log_offset, PLACE_BYTES)
+        if place_of(head) != (entry.size, queue.queue_id, queue_offset, entry.log_offset):
+            return False
+        for _place, parsed, _data, _at in LogWalk(self.files, entry.log_offset, self.files.end):
+            return parsed[1] == queue.topic
+        return True  # damaged, but it is there: its queue offset stays taken
 
     def _belongs(self, mark: Mark) -> bool:
         """Whether the log is still the one the mark was made for."""
