@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -187,3 +188,24 @@ def test_pushes_reach_the_client() -> None:
             await peer.close()
 
     run(story)
+
+
+def test_a_connect_that_nobody_waits_for_any_more_fails_in_silence() -> None:
+    """Found by simulation: each such connect left "Task exception was never retrieved" in the log."""
+    complaints: list[dict[str, object]] = []
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+        async with server() as (running, address):
+            await running.close()
+        asking = client()
+        with pytest.raises(Unreachable):
+            await asking.channel(address)
+        with pytest.raises(Unreachable, match="within 1 ms"):  # it pauses before it tries again
+            await asking.channel(address, timeout_ms=1)
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.01)
+        gc.collect()
+
+    run(story)
+    assert complaints == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from gantrymq.errors import Closed, TimedOut, Unreachable
@@ -66,13 +67,18 @@ class RemotingClient:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(address))
             self._connecting[address] = task
-            task.add_done_callback(lambda done: self._connecting.pop(address, None) and done.cancelled())
+            task.add_done_callback(partial(self._connect_ended, address))
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 # Several callers may wait for one connect; a cancelled one must not take it from the others.
                 return await asyncio.shield(task)
         except TimeoutError as error:
             raise Unreachable(address, f"no connection within {timeout_ms} ms") from error
+
+    def _connect_ended(self, address: str, done: asyncio.Task[ClientChannel]) -> None:
+        self._connecting.pop(address, None)
+        if not done.cancelled():
+            done.exception()  # taken note of: everybody who waited for it may have given up by now
 
     async def _connect(self, address: str) -> ClientChannel:
         try:
