@@ -23,8 +23,7 @@ HELD_SECONDS = 0.3
 """A pull without an answer for so long is being held; the messages it waited for came from somewhere else."""
 
 EXPLAINED = {
-    (RequestCode.SEND_MESSAGE_V2, ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR): "a timer message; no timer wheel",
-    (RequestCode.RECALL_MESSAGE, ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED): "no timer wheel",
+    (RequestCode.RECALL_MESSAGE, ResponseCode.SUCCESS, ResponseCode.ILLEGAL_OPERATION): "the recorded time is past",
     (RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.QUERY_NOT_FOUND, ResponseCode.SUCCESS): "an empty queue: 4.x's 0",
 }
 """(request, recorded answer, our answer): why they may differ."""
@@ -93,7 +92,7 @@ async def play(name: str, root: Path) -> tuple[int, Counter[Any]]:
     differences: Counter[Any] = Counter()
     compared = 0
     connections: dict[int, Connection] = {}
-    async with cluster(root, with_name_server=True) as c:
+    async with cluster(root, with_name_server=True, recall_message_enable=True) as c:
         assert c.name_server is not None
         ports = {"broker": split_address(c.broker.address)[1], "nameserver": split_address(c.name_server.address)[1]}
         for request in frames:

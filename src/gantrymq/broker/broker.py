@@ -31,6 +31,7 @@ from gantrymq.broker.processors.send_answers import SendAnswers
 from gantrymq.broker.processors.send_back import SendBackProcessor
 from gantrymq.broker.processors.send_batch import SendBatchProcessor
 from gantrymq.broker.processors.send_reply import SendReplyProcessor
+from gantrymq.broker.processors.timer import TimerProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
@@ -41,6 +42,8 @@ from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.request_table import request_table
 from gantrymq.broker.statistics import SAMPLE_SECONDS, Statistics
+from gantrymq.broker.timer import TimedDelivery
+from gantrymq.broker.timer_rules import TimerRules
 from gantrymq.broker.transaction_desk import TransactionDesk
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError
 from gantrymq.protocol.codes import ResponseCode
@@ -64,6 +67,10 @@ GROUPS_FILE: Final = "config/subscriptionGroup.json"
 OFFSETS_FILE: Final = "config/consumerOffset.json"
 FILTERS_FILE: Final = "config/consumerFilter.json"
 DELAYS_FILE: Final = "config/delayOffset.json"
+TIMER_STEPS_MS: Final = (100, 200, 500, 1000)
+MIN_ROLL_SLOTS: Final = 2
+MAX_ROLL_SLOTS: Final = 7 * 24 * 3600 - 60
+"""Apache's wheel has slots for seven days, of which it leaves a minute free."""
 
 
 def store_config(config: BrokerConfig) -> StoreConfig:
@@ -94,6 +101,15 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         reject=config.reject_transaction_message,
         broker_name=config.broker_name,
     )
+
+
+def timer_rules(config: BrokerConfig) -> TimerRules:
+    """The timer messages' part of the settings, within the steps and limits that Apache's wheel has."""
+    precision = max((step for step in TIMER_STEPS_MS if step <= config.timer_precision_ms), default=TIMER_STEPS_MS[0])
+    window = config.timer_roll_window_slot
+    if not MIN_ROLL_SLOTS <= window <= MAX_ROLL_SLOTS:
+        window = MAX_ROLL_SLOTS
+    return TimerRules(precision, config.timer_max_delay_sec * 1000, window * precision)
 
 
 class Broker:
@@ -163,6 +179,11 @@ class Broker:
         self.delay = DelayedDelivery(
             self.store, clock, disk, self.store.path(DELAYS_FILE), self._store_config.delays_ms
         )
+        self.timer = (
+            TimedDelivery(self.store, clock, disk, timer_rules(config), config.mapped_file_size_timer_log)
+            if config.timer_wheel_enable
+            else None
+        )
         self.desk = TransactionDesk(
             self.store, self.producers, self.topics, self.offsets, clock, disk, transaction_config(config), self._host
         )
@@ -190,7 +211,7 @@ class Broker:
         )  # fmt: skip
         admission = Admission(config, self.topics, self._rng)
         durability = Durability(config, store)
-        self._retention = Retention(config, store, self._clock, self._disk, self.desk.oldest_open_log_offset)
+        self._retention = Retention(config, store, self._clock, self._disk, self._keep_from)
         answers = SendAnswers(config, self._host)
         table = request_table(
             send=SendProcessor(
@@ -204,6 +225,7 @@ class Broker:
                 unique_ids,
                 clock,
                 delays_ms,
+                timer_rules(config) if self.timer is not None else None,
             ),
             send_batch=SendBatchProcessor(admission, durability, answers, unique_ids),
             send_reply=SendReplyProcessor(
@@ -239,6 +261,7 @@ class Broker:
             end_transaction=self.desk.end_transaction,
             resume_half=ResumeProcessor(store, self.desk).resume,
             popping=self.popping,
+            timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
         )
         self._handlers.update(table)
 
@@ -247,6 +270,8 @@ class Broker:
         self.desk.start()
         self.delay.start()
         self.popping.start()
+        if self.timer is not None:
+            self.timer.start()
         every = self._housekeeping.every
         every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.popping.save_offsets)
         every(config.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
@@ -272,7 +297,8 @@ class Broker:
         except StoreError as error:
             log.error("what waits for the disk is not acknowledged: %s", error)
         await self._server.close()
-        for work in (self.delay.close, self.desk.close, self.popping.close, self.offsets.save, self.filters.save):
+        timed = (self._close_timer, self.delay.close, self.desk.close, self.popping.close)
+        for work in (*timed, self.offsets.save, self.filters.save):
             try:
                 work()
             except (GantryError, OSError) as error:
@@ -280,6 +306,18 @@ class Broker:
                 log.error("stopping: %s", error)
         await self.store.close()
         await self._client.close()
+
+    def _close_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.close()
+
+    def _keep_from(self) -> int | None:
+        """Log offset that retention must not pass: the oldest transaction or timer message that is not over."""
+        needed: list[int | None] = [self.desk.oldest_open_log_offset()]
+        if self.timer is not None:
+            self.timer.drop_old()
+            needed.append(self.timer.oldest_log_offset())
+        return min((offset for offset in needed if offset is not None), default=None)
 
     def _session_closed(self, session: Session) -> None:
         if not self._started:

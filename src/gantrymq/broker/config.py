@@ -68,6 +68,18 @@ class BrokerConfig:
     trace_topic_enable: bool = False
     msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    timer_wheel_enable: bool = True
+    """Whether timer messages (TIMER_DELAY_SEC and the like) are taken."""
+    timer_precision_ms: int = 1_000
+    """ms a timer message may be late: 100, 200, 500 or 1000; others are rounded down to one of these."""
+    timer_max_delay_sec: int = 259_200
+    """Seconds; the farthest delivery a timer message may ask for."""
+    timer_roll_window_slot: int = 172_800
+    """Slots of ``timerPrecisionMs`` after which a waiting timer message is put to the end of the log again."""
+    mapped_file_size_timer_log: int = 100 * 1024 * 1024
+    """bytes; a store can only be opened with the size it was made with."""
+    recall_message_enable: bool = False
+    """Whether senders may withdraw timer messages."""
     max_transfer_count_on_message_in_memory: int = 32_768
     """Messages of one pull answer. Apache: 32; ours asks for large pulls, Apache's clients never ask for more than
     they want."""
@@ -152,13 +164,16 @@ class BrokerConfig:
             raise ConfigError(f"listenPort is {self.listen_port}; it must be between 0 and 65535")
         for name in ("transaction_time_out", "transaction_check_interval", "transaction_check_max",
                      "default_topic_queue_nums", "max_message_size", "file_reserved_time",
-                     "flush_consumer_offset_interval", "flush_delay_offset_interval", "revive_queue_num"):  # fmt: skip
+                     "flush_consumer_offset_interval", "flush_delay_offset_interval", "revive_queue_num",
+                     "timer_max_delay_sec"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; it must be positive")
         if self.default_message_request_mode not in REQUEST_MODES:
             raise ConfigError(f"defaultMessageRequestMode is {self.default_message_request_mode!r}; write PULL or POP")
         if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % 20:
             raise ConfigError("mappedFileSizeConsumeQueue must be a positive multiple of 20, the size of an entry")
+        if self.mapped_file_size_timer_log < 1024:
+            raise ConfigError(f"mappedFileSizeTimerLog is {self.mapped_file_size_timer_log}; it must be at least 1024")
 
     @property
     def name_servers(self) -> list[str]:

@@ -20,6 +20,7 @@ from gantrymq.broker.processors.send import SendProcessor
 from gantrymq.broker.processors.send_back import SendBackProcessor
 from gantrymq.broker.processors.send_batch import SendBatchProcessor
 from gantrymq.broker.processors.send_reply import SendReplyProcessor
+from gantrymq.broker.processors.timer import TimerProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.server import Handler
@@ -46,6 +47,7 @@ def request_table(
     end_transaction: Handler,
     resume_half: Handler,
     popping: Popping,
+    timer: TimerProcessor,
 ) -> Mapping[int, Handler]:
     """Request code to handler."""
     return {
@@ -58,6 +60,9 @@ def request_table(
         RequestCode.END_TRANSACTION: end_transaction,
         RequestCode.RESUME_CHECK_HALF_MESSAGE: resume_half,
         RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
+        RequestCode.RECALL_MESSAGE: timer.recall,
+        RequestCode.GET_TIMER_CHECK_POINT: timer.check_point,
+        RequestCode.GET_TIMER_METRICS: timer.metrics,
         RequestCode.PULL_MESSAGE: pull.pull,
         RequestCode.LITE_PULL_MESSAGE: pull.pull,
         RequestCode.QUERY_MESSAGE: query.query,

@@ -14,7 +14,6 @@ from gantrymq.client.heartbeat import Heartbeats
 from gantrymq.client.lifetime import Lifetime
 from gantrymq.client.namespaces import with_namespace
 from gantrymq.client.ordering import QueueSelector, by_hash
-from gantrymq.client.recall import parse_handle
 from gantrymq.client.replies import Replies, reply_to
 from gantrymq.client.results import SendResult
 from gantrymq.client.send_frame import SendFrames, properties_text
@@ -22,6 +21,7 @@ from gantrymq.errors import GantryError, MessageIllegal
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
+from gantrymq.message.recall_handle import decode as decode_handle
 from gantrymq.message.validation import check_message
 from gantrymq.protocol import compression
 from gantrymq.protocol.batch import encode_batch, in_batches
@@ -196,7 +196,7 @@ class Producer(Lifetime):
         do it (``recallMessageEnable``, or too late), RouteNotFound or Unreachable.
         """
         self._endpoint.check_usable()
-        place = parse_handle(recall_handle)
+        place = decode_handle(recall_handle)
         topic = with_namespace(self._config.namespace, topic)
         routes = self._endpoint.routes
         await routes.get(topic)

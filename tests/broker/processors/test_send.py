@@ -271,14 +271,13 @@ def test_a_delayed_message_waits_under_the_schedule_topic(tmp_path: Path) -> Non
     story(work, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
-def test_timers_are_refused_and_not_delivered_at_once(tmp_path: Path, name: str) -> None:
+def test_timers_are_refused_without_a_wheel_and_not_delivered_at_once(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
-        answer = await c.send("T", properties=f"{KEY}{name}\x0110\x02")
+        answer = await c.send("T", properties=f"{KEY}TIMER_DELAY_SEC\x0110\x02")
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert "delay level" in (answer.remark or "")
 
-    story(work, tmp_path)
+    story(work, tmp_path, timer_wheel_enable=False)
 
 
 def test_a_send_to_a_retry_topic_beyond_its_limit_is_a_dead_letter(tmp_path: Path) -> None:

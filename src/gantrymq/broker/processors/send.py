@@ -28,8 +28,9 @@ from gantrymq.broker.processors.send_answers import SendAnswers
 from gantrymq.broker.processors.transaction_port import HalfMessages, PlacedHalf
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
+from gantrymq.broker.timer_rules import HEADROOM_BYTES, TimerRules, park_for
 from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
-from gantrymq.message import properties, system_topics
+from gantrymq.message import properties, recall_handle, system_topics
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import ONE_WAY_FLAG, Command
 from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
@@ -65,7 +66,9 @@ class SendProcessor:
         unique_ids: UniqueIds,
         clock: Clock,
         delays_ms: Sequence[int],
+        timer: TimerRules | None,
     ) -> None:
+        """``timer``: None when timer messages are refused (timerWheelEnable=false)."""
         self._config = config
         self._admission = admission
         self._durability = durability
@@ -76,6 +79,7 @@ class SendProcessor:
         self._unique_ids = unique_ids
         self._clock = clock
         self._delays_ms = delays_ms
+        self._timer = timer
         self._stamp = properties.encode(
             {
                 properties.REGION: config.region_id,
@@ -105,11 +109,17 @@ class SendProcessor:
         return self._store(session, command, record, queue_id, unique_key)
 
     def _store(
-        self, session: Session, command: Command, record: NewRecord, queue_id: int, unique_key: str
+        self,
+        session: Session,
+        command: Command,
+        record: NewRecord,
+        queue_id: int,
+        unique_key: str,
+        recall: str | None = None,
     ) -> bytes | None:
         place = self._durability.append((record,))[0]
         if not command.flag & ONE_WAY_FLAG:
-            finish = partial(self._finish, session, command, place, queue_id, unique_key)
+            finish = partial(self._finish, session, command, place, queue_id, unique_key, recall)
             self._durability.when_stored(place.end, waits(record.properties), finish)
         return None
 
@@ -120,10 +130,11 @@ class SendProcessor:
         place: Placement | PlacedHalf,
         queue_id: int,
         unique_key: str,
+        recall: str | None,
         error: StoreError | None,
     ) -> None:
         if error is None:
-            session.send(self._answers.stored(command, place, queue_id, unique_key))
+            session.send(self._answers.stored(command, place, queue_id, unique_key, recall))
         else:
             session.send(refused(command, error))
 
@@ -132,6 +143,8 @@ class SendProcessor:
     def _send_with_care(
         self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str
     ) -> bytes | None:
+        # Sent on by somebody who got it when its time had come: as in Apache's broker it does not wait again.
+        waited = properties.find(text, properties.TIMER_OUT_MS) is not None
         text = properties.without(text, properties.BROKER_ONLY | _STAMPS)
         level = _number(properties.find(text, properties.DELAY))
         unique_key = unique_key_of(text)
@@ -143,20 +156,44 @@ class SendProcessor:
         if properties.find(text, properties.TRANSACTION_PREPARED) == "true" and not sent_back:
             self._send_half(session, command, header, target, queue_id, text, unique_key)
             return None
-        if level <= 0 and any(properties.find(text, name) for name in _TIMERS):
-            raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR,
-                "this broker has no timer wheel; use a delay level (DELAY) instead of TIMER_DELAY_SEC, TIMER_DELAY_MS "
-                "or TIMER_DELIVER_MS",
-            )
+        slot_ms = None
+        if level > 0:
+            text = properties.without(text, _TIMERS)
+        elif not waited and any(properties.find(text, name) for name in _TIMERS):
+            slot_ms = self._slot_of(text)
         topic, stored_queue_id = header.topic, queue_id
         if target.is_retry:
             topic, stored_queue_id, level = self._retry_or_dead_letter(command, header, queue_id, level)
         record = _record(session, command, header, topic, stored_queue_id, text + self._stamp)
         if level > 0:
             record = park(record, level, self._delays_ms, self._clock.wall_ms())
+        if slot_ms is not None:
+            return self._store_timed(session, command, record, queue_id, unique_key, slot_ms)
         check_properties(record.properties)
         return self._store(session, command, record, queue_id, unique_key)
+
+    def _slot_of(self, text: str) -> int | None:
+        """The time a timer message waits for; None: it is here."""
+        if self._timer is None:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                "accurate timer message is not enabled, timerWheelEnable is false; use a delay level (DELAY) instead",
+            )
+        try:
+            return self._timer.slot_of(text, self._clock.wall_ms())
+        except MessageIllegal as error:
+            raise refusal(error) from error
+
+    def _store_timed(
+        self, session: Session, command: Command, record: NewRecord, queue_id: int, unique_key: str, slot_ms: int
+    ) -> bytes | None:
+        parked = park_for(record, slot_ms)
+        check_properties(parked.properties, HEADROOM_BYTES)
+        handle = None
+        if not record.topic.startswith(system_topics.RETRY_PREFIX):
+            # One more, so that what the time is rounded down to is the slot again.
+            handle = recall_handle.encode(record.topic, self._config.broker_name, slot_ms + 1, unique_key)
+        return self._store(session, command, parked, queue_id, unique_key, handle)
 
     def _retry_or_dead_letter(
         self, command: Command, header: SendHeader, queue_id: int, level: int
@@ -191,7 +228,7 @@ class SendProcessor:
 
         def done(half: PlacedHalf, error: StoreError | None) -> None:
             if not command.is_one_way:
-                self._finish(session, command, half, queue_id, key, error)
+                self._finish(session, command, half, queue_id, key, None, error)
 
         try:
             self._halves.put_half(record, group, key, header.topic, queue_id, done, session)

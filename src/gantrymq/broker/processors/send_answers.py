@@ -39,13 +39,23 @@ class SendAnswers:
             + f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
         )
 
-    def stored(self, command: Command, place: Placement | PlacedHalf, queue_id: int, unique_key: str) -> bytes:
-        if command.serialize is SerializeType.JSON and self._template is not None and is_plain(unique_key):
+    def stored(
+        self,
+        command: Command,
+        place: Placement | PlacedHalf,
+        queue_id: int,
+        unique_key: str,
+        recall: str | None = None,
+    ) -> bytes:
+        """``recall``: the handle of a timer message."""
+        template = self._template if recall is None else None
+        if command.serialize is SerializeType.JSON and template is not None and is_plain(unique_key):
             # A fifth of the cost of encoding a map; nothing in it can need escaping.
             values = (queue_id, unique_key, place.log_offset, place.queue_offset, command.opaque)
-            header = (self._template % values).encode()
+            header = (template % values).encode()
             return _PREFIX.pack(len(header) + 4, len(header)) + header
-        return self._encode(command, self._message_id(place.log_offset), queue_id, place.queue_offset, unique_key)
+        message_id = self._message_id(place.log_offset)
+        return self._encode(command, message_id, queue_id, place.queue_offset, unique_key, recall)
 
     def batch_stored(self, command: Command, places: Sequence[Placement], queue_id: int, unique_key: str) -> bytes:
         message_ids = ",".join([self._message_id(place.log_offset) for place in places])
@@ -58,10 +68,18 @@ class SendAnswers:
     def _message_id(self, log_offset: int) -> str:
         return f"{self._id_prefix}{log_offset:016X}"
 
-    def _encode(self, command: Command, message_id: str, queue_id: int, queue_offset: int, unique_key: str) -> bytes:
+    def _encode(
+        self,
+        command: Command,
+        message_id: str,
+        queue_id: int,
+        queue_offset: int,
+        unique_key: str,
+        recall: str | None = None,
+    ) -> bytes:
         answer = SendMessageAnswer(
             msg_id=message_id, queue_id=queue_id, queue_offset=queue_offset, transaction_id=unique_key or None,
-            region=self._region, trace_on=self._trace_on,
+            region=self._region, trace_on=self._trace_on, recall_handle=recall,
         )  # fmt: skip
         return encode_response(command, ResponseCode.SUCCESS, answer)
 

@@ -193,6 +193,8 @@ def system_topic_configs(config: BrokerConfig) -> list[TopicConfig]:
     ]
     if config.auto_create_topic_enable:
         topics.insert(0, _topic(system_topics.AUTO_CREATE, config.default_topic_queue_nums, PERM_TEMPLATE))
+    if config.timer_wheel_enable:
+        topics.append(_topic(system_topics.TIMER, 1))
     if config.trace_topic_enable:
         topics.append(_topic(config.msg_trace_topic_name, 1))
     return topics

@@ -1,4 +1,9 @@
-"""Withdraws messages before their time has come. Source: DefaultMQProducerImpl.recallMessage; wire-protocol.md 4.9."""
+"""The handle by which a timer message is withdrawn: URL-safe Base64 of ``v1 <topic> <broker> <ms> <UNIQ_KEY>``.
+
+The time is one more than the slot the message waits in (TIMER_OUT_MS).
+
+Source: RecallMessageHandle; wire-protocol.md 4.9.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ VERSION: Final = "v1"
 
 
 class RecallHandle(NamedTuple):
-    """What a handle says: Base64 of ``v1 <topic> <broker> <ms of delivery + 1> <UNIQ_KEY>``."""
+    """What a handle says."""
 
     topic: str
     broker_name: str
@@ -20,14 +25,16 @@ class RecallHandle(NamedTuple):
     unique_key: str
 
 
-def parse_handle(handle: str) -> RecallHandle:
+def encode(topic: str, broker_name: str, deliver_ms: int, unique_key: str) -> str:
+    return base64.urlsafe_b64encode(f"{VERSION} {topic} {broker_name} {deliver_ms} {unique_key}".encode()).decode()
+
+
+def decode(handle: str) -> RecallHandle:
     """Raises MessageIllegal when it is none that we know."""
     try:
         version, topic, broker_name, deliver_ms, unique_key = base64.urlsafe_b64decode(handle).decode().split(" ")
         if version != VERSION:
             raise MessageIllegal(f"the recall handle has version {version!r}; only {VERSION} is known")
         return RecallHandle(topic, broker_name, int(deliver_ms), unique_key)
-    except (ValueError, binascii.Error, UnicodeDecodeError) as error:
-        if isinstance(error, MessageIllegal):
-            raise
-        raise MessageIllegal(f"{handle!r} is no recall handle; it is in the result of the send") from error
+    except (ValueError, binascii.Error) as error:
+        raise MessageIllegal(f"{handle!r} is no recall handle; it is in the answer to the send") from error
