@@ -10,7 +10,7 @@ import struct
 from typing import Final, NamedTuple
 
 from gantrymq.errors import invariant
-from gantrymq.message.queues import LogOffset
+from gantrymq.message.queues import LogOffset, QueueOffset
 from gantrymq.store.segment import OpenFiles
 from gantrymq.store.segmented_file import SegmentedFile
 
@@ -200,7 +200,7 @@ class ConsumeQueue:
         """Its queue offset."""
         for number in range(self.max_offset - 1, self.start_offset - 1, -1):
             if self.entry(number) is not None:
-                return number
+                return QueueOffset(number)
         return None
 
     def drop_before(self, log_start: int) -> int:
