@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -11,6 +12,7 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delay import DelayedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.long_polling import HeldPulls
 from gantrymq.broker.popping import Popping
 from gantrymq.broker.processors.admission import Admission
@@ -32,6 +34,7 @@ from gantrymq.broker.processors.send_back import SendBackProcessor
 from gantrymq.broker.processors.send_batch import SendBatchProcessor
 from gantrymq.broker.processors.send_reply import SendReplyProcessor
 from gantrymq.broker.processors.timer import TimerProcessor
+from gantrymq.broker.processors.settings import SettingsProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
@@ -119,9 +122,22 @@ class Broker:
     called once. Killing the process at any moment loses nothing that was acknowledged with SYNC_FLUSH.
     """
 
-    def __init__(self, config: BrokerConfig, network: Network, clock: Clock, rng: Rng, disk: Disk) -> None:
-        """Raises ConfigError naming a key that cannot work. Nothing is opened yet."""
-        self._config = config
+    def __init__(
+        self,
+        config: BrokerConfig,
+        network: Network,
+        clock: Clock,
+        rng: Rng,
+        disk: Disk,
+        *,
+        config_file: str = "",
+    ) -> None:
+        """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
+
+        ``config_file``: the broker.conf that keeps what tools change while the broker runs.
+        """
+        self._config = dataclasses.replace(config)  # ours alone: see LiveConfig
+        self._config_file = config_file
         self._store_config = store_config(config)
         self._network = network
         self._clock = clock
@@ -258,12 +274,21 @@ class Broker:
             ),
             runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, self._disk, clock),
             cleaning=CleaningProcessor(store, self.topics, self._retention),
+            settings=SettingsProcessor(
+                LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)
+            ),
             end_transaction=self.desk.end_transaction,
             resume_half=ResumeProcessor(store, self.desk).resume,
             popping=self.popping,
             timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
         )
         self._handlers.update(table)
+
+    def _reconfigure(self) -> None:
+        """Settings changed: tell those who keep some of them in another form."""
+        self.groups.auto_create = self._config.auto_create_subscription_group
+        self.desk.reconfigure(transaction_config(self._config))
+        self.topics.permission_changed()
 
     def _begin(self) -> None:
         config = self._config

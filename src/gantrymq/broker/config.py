@@ -213,11 +213,12 @@ def from_properties(text: str, base: BrokerConfig | None = None) -> tuple[Broker
             if key not in IGNORED:
                 unknown.append(key)
             continue
-        known[field.name] = _convert(key, value, str(field.type))
+        known[field.name] = convert(key, value, str(field.type))
     return dataclasses.replace(base or BrokerConfig(), **known), unknown
 
 
-def _convert(key: str, value: str, kind: str) -> Any:
+def convert(key: str, value: str, kind: str) -> Any:
+    """The text of a setting as a value of its field's type. Raises ConfigError."""
     if kind == "int":
         try:
             return int(value)

@@ -21,6 +21,7 @@ from gantrymq.broker.processors.send_back import SendBackProcessor
 from gantrymq.broker.processors.send_batch import SendBatchProcessor
 from gantrymq.broker.processors.send_reply import SendReplyProcessor
 from gantrymq.broker.processors.timer import TimerProcessor
+from gantrymq.broker.processors.settings import SettingsProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.server import Handler
@@ -44,6 +45,7 @@ def request_table(
     reset: ResetProcessor,
     runtime: RuntimeInfoProcessor,
     cleaning: CleaningProcessor,
+    settings: SettingsProcessor,
     end_transaction: Handler,
     resume_half: Handler,
     popping: Popping,
@@ -128,6 +130,8 @@ def request_table(
         # The broker itself.
         RequestCode.VIEW_BROKER_STATS_DATA: runtime.statistic,
         RequestCode.GET_ALL_DELAY_OFFSET: runtime.delay_offsets,
+        RequestCode.UPDATE_BROKER_CONFIG: settings.update,
+        RequestCode.GET_BROKER_CONFIG: settings.show,
         RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: cleaning.expired_queues,
         RequestCode.CLEAN_UNUSED_TOPIC: cleaning.unused_topics,
         RequestCode.DELETE_EXPIRED_COMMITLOG: cleaning.expired_log,

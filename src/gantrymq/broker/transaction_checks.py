@@ -64,7 +64,7 @@ class TransactionChecks:
         self._endings = endings
         self._producers = producers
         self._clock = clock
-        self._config = config
+        self.config = config
         self._counts = counts
         self._due = DueTimes(self._is_due_then)
         self._lonely: dict[str, set[int]] = {}
@@ -173,10 +173,10 @@ class TransactionChecks:
         may_ask = half.state is State.OPEN and not immune and not outstanding
         session = self._producers.pick(half.group) if may_ask else None
         too_old = (
-            age_ms > self._config.reserved_hours * 3_600_000 and now - self._started_at >= AGE_LIMIT_GRACE_S
+            age_ms > self.config.reserved_hours * 3_600_000 and now - self._started_at >= AGE_LIMIT_GRACE_S
         )  # fmt: skip
         verdict = decide(
-            half.state, immune, outstanding, half.unknown_answers >= self._config.check_max, too_old,
+            half.state, immune, outstanding, half.unknown_answers >= self.config.check_max, too_old,
             half.times_asked > 0, session is not None, self._is_crowded(half),
         )  # fmt: skip
         if verdict is Verdict.CHECK and session is not None:
@@ -200,7 +200,7 @@ class TransactionChecks:
 
     @property
     def _interval_s(self) -> float:
-        return self._config.check_interval_ms / 1000
+        return self.config.check_interval_ms / 1000
 
     def _ask(self, half: OpenHalf, session: ProducerSession, now: float) -> None:
         try:
@@ -234,7 +234,7 @@ class TransactionChecks:
             offset_msg_id=offset_message_id(pack_host(stored.store_host), log_offset),
             # Clients copy this into their answer, which is authorised by it: the real topic, not the half topic (22).
             topic=half.real_topic,
-            bname=self._config.broker_name or None,
+            bname=self.config.broker_name or None,
         )
         body = check_body(stored, read_half(stored), half.times_asked + 1)
         return encode_request(

@@ -109,6 +109,11 @@ class TransactionDesk:
             len(found.table), len(found.missing_ops), found.quarantined, "used" if found.from_file else "not used",
         )  # fmt: skip
 
+    def reconfigure(self, config: TransactionConfig) -> None:
+        """Go on with other settings. Halves that are open keep the immunity they were stored with."""
+        self._config = config
+        self.checks.config = config
+
     def start(self) -> None:
         """Begin to check, and to keep the derived files up to date."""
         self.checks.start()

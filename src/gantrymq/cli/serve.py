@@ -85,7 +85,7 @@ def server(
         listen = LOOPBACK if local and settings.bind_address == ANY_ADDRESS else settings.bind_address
         settings = dataclasses.replace(settings, broker_ip1=address, bind_address=listen)
         port = _name_server_port(name_server_port, settings)
-        return _server(settings, NameServerConfig(listen_host=listen, listen_port=port))
+        return _server(settings, NameServerConfig(listen_host=listen, listen_port=port), config)
 
     _run("server", program, log_level)
 
@@ -134,7 +134,7 @@ def broker(
         )
         for name_server in settings.name_servers:
             _check_name_server(name_server)
-        return _broker(settings)
+        return _broker(settings, config)
 
     _run("broker", program, log_level)
 
@@ -161,6 +161,8 @@ def _settings(
         given["store_path_root_dir"] = str(default_store.resolve())
     else:
         given["store_path_root_dir"] = str(Path(settings.store_path_root_dir).expanduser().resolve())
+    if settings.store_path_commit_log:
+        given["store_path_commit_log"] = str(Path(settings.store_path_commit_log).expanduser().resolve())
     if listen_port is not None:
         given["listen_port"] = listen_port
     if flush is not None:
@@ -230,9 +232,11 @@ async def _nameserver(config: NameServerConfig) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _broker(config: BrokerConfig) -> AsyncIterator[str]:
+async def _broker(config: BrokerConfig, file: Path | None) -> AsyncIterator[str]:
+    """``file``: the broker.conf, which keeps what tools change meanwhile."""
     disk = OsDisk()
-    running = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), disk)
+    path = str(file.resolve()) if file is not None else ""
+    running = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), disk, config_file=path)
     try:
         address = await running.start()
         yield f"broker {config.broker_name} {address}, store {config.store_path_root_dir} ({config.flush_disk_type})"
@@ -242,13 +246,13 @@ async def _broker(config: BrokerConfig) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _server(config: BrokerConfig, name_server: NameServerConfig) -> AsyncIterator[str]:
+async def _server(config: BrokerConfig, name_server: NameServerConfig, file: Path | None) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         where = await stack.enter_async_context(_nameserver(name_server))
         port = split_address(where.removeprefix("name server "))[1]
         known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
         config = dataclasses.replace(config, namesrv_addr=f"{known_as}:{port}")
-        broker_where = await stack.enter_async_context(_broker(config))
+        broker_where = await stack.enter_async_context(_broker(config, file))
         yield f"{where}, {broker_where}"
 
 

@@ -49,7 +49,6 @@ class Admission:
         self._config = config
         self._topics = topics
         self._rng = rng
-        self._max_body = config.max_message_size
         self._targets: dict[str, Target] = {}
         topics.changed.append(lambda _: self._targets.clear())
 
@@ -101,7 +100,7 @@ class Admission:
         )
 
     def check_body(self, size: int) -> None:
-        if not 0 < size <= self._max_body:
+        if not 0 < size <= self._config.max_message_size:
             self._refuse_body(size)
 
     def _refuse_body(self, size: int) -> NoReturn:
@@ -109,7 +108,7 @@ class Admission:
             raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "the body is empty; send at least one byte")
         raise RequestRejected(
             ResponseCode.MESSAGE_ILLEGAL,
-            f"the body has {size} bytes; this broker takes at most {self._max_body} (maxMessageSize)",
+            f"the body has {size} bytes; this broker takes at most {self._config.max_message_size} (maxMessageSize)",
         )
 
 

@@ -128,6 +128,12 @@ class Topics:
         self._put([made])
         return made
 
+    def permission_changed(self) -> None:
+        """The broker's own permission may have changed: the name servers must hear of it."""
+        if self._config.auto_create_topic_enable:
+            self._add_system_topics()
+        self._announce([])
+
     def ensure(self, topic: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
         """The topic; made when absent. For retry, dead-letter and system topics."""
         known = self._table.get(topic)
