@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.broker import Broker
+from gantrymq.broker.refusals import refused_codes
 from gantrymq.errors import ConfigError, StoreFormatUnknown, StoreLocked, Unreachable
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -259,5 +260,14 @@ def test_one_client_cannot_fill_the_memory_by_not_reading(tmp_path: Path) -> Non
         assert codes.count(ResponseCode.SUCCESS) < 100, "the rest is to be asked for again"
         assert (await c.pull("T")).code == ResponseCode.SUCCESS, "others are served"
         writer.close()
+
+    story(work, tmp_path)
+
+
+def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        answer = await c.ask(907)
+        assert (answer.code, "replicas" in (answer.remark or "")) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, True)
+        assert not {code for code, _ in refused_codes()} & c.broker.handlers.keys()
 
     story(work, tmp_path)

@@ -16,7 +16,7 @@ from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
-from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
+from gantrymq.protocol.bodies.route import ClusterInfo, QueueData, TopicRoute
 from gantrymq.protocol.bodies.topics import DataVersion, KVTable, TopicConfig, TopicList, TopicTable
 from gantrymq.protocol.codes import VERSION, RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
@@ -248,5 +248,56 @@ def test_requests_it_does_not_know_or_that_miss_a_field_are_answered() -> None:
         incomplete = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC)
         assert incomplete.code == ResponseCode.SYSTEM_ERROR
         assert incomplete.remark is not None and "topic" in incomplete.remark
+
+    run(story)
+
+
+def test_lists_of_topics_and_what_tools_declare() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        async def ask(code: int, header: object = None, body: bytes = b"") -> Command:
+            return await client.call(server.address, code, header, body, timeout_ms=5000)  # type: ignore[arg-type]
+
+        async def listed(code: RequestCode) -> list[str]:
+            return TopicList.decode((await ask(code)).body).topic_list
+
+        table = {
+            name: TopicConfig(topic_name=name, topic_sys_flag=flag)
+            for name, flag in (("plain", 0), ("unit", 1), ("sub", 2), ("both", 3))
+        }
+        body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicTable(topic_config_table=table)).encode()
+        header = headers.RegisterBroker(
+            broker_name="b", broker_addr=BROKER, cluster_name="C", ha_server_addr="", broker_id=0
+        )
+        await ask(RequestCode.REGISTER_BROKER, header, body)
+        assert sorted(await listed(RequestCode.GET_UNIT_TOPIC_LIST)) == ["both", "unit"]
+        assert sorted(await listed(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST)) == ["both", "sub"]
+        assert await listed(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST) == ["sub"]
+        system = TopicList.decode((await ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)).body)
+        assert (system.topic_list, system.broker_addr) == (["C", "b"], BROKER)
+        queues = [
+            QueueData(broker_name=name, read_queue_nums=2, write_queue_nums=2, perm=6) for name in ("b", "unknown")
+        ]
+        declared = headers.TopicInNameServer(topic="declared")
+        await ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, declared, TopicRoute(queue_datas=queues).encode())
+        answer = await ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="declared"))
+        assert [queue.broker_name for queue in TopicRoute.decode(answer.body).queue_datas] == ["b"]
+
+    run(story)
+
+
+def test_settings_are_shown_and_changed() -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        async def update(text: bytes) -> Command:
+            return await client.call(server.address, RequestCode.UPDATE_NAMESRV_CONFIG, body=text, timeout_ms=5000)
+
+        async def shown() -> bytes:
+            return (await client.call(server.address, RequestCode.GET_NAMESRV_CONFIG, timeout_ms=5000)).body
+
+        assert b"orderMessageEnable=false\n" in await shown()
+        assert (await update(b"orderMessageEnable=true\nlistenPort=0\n")).code == ResponseCode.SUCCESS
+        assert b"orderMessageEnable=true\n" in await shown()
+        for refused in (b"noSuch=1", b"listenPort=7", b"orderMessageEnable=perhaps"):
+            answer = await update(refused)
+            assert answer.code == ResponseCode.INVALID_PARAMETER and answer.remark
 
     run(story)

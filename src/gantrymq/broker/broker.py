@@ -36,6 +36,7 @@ from gantrymq.broker.processors.send_reply import SendReplyProcessor
 from gantrymq.broker.processors.timer import TimerProcessor
 from gantrymq.broker.processors.settings import SettingsProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
+from gantrymq.broker.refusals import refused_codes
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
 from gantrymq.broker.registries.filters import SAVE_SECONDS, ConsumerFilters
@@ -146,7 +147,12 @@ class Broker:
         self._handlers: dict[int, Handler] = {}
         self._calls = ClientCalls(clock)
         self._server = RemotingServer(
-            network, clock, self._handlers, closed=self._session_closed, responses=self._calls.answer
+            network,
+            clock,
+            self._handlers,
+            closed=self._session_closed,
+            responses=self._calls.answer,
+            refusals=dict(refused_codes()),
         )
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)

@@ -245,6 +245,8 @@ class TransactionDesk:
         """Say how far an Apache broker may skip: to the oldest open half, and to the first op behind it."""
         half_end = self._store.queue_range(HALF, HALF_QUEUE_ID)[1]
         half = self.table.first_needed(half_end)
+        if not half_end:
+            return  # a group without offsets, where there was no transaction yet
         self._offsets.commit(TRANSACTION_GROUP, HALF, HALF_QUEUE_ID, half)
         self._offsets.commit(TRANSACTION_GROUP, OP, HALF_QUEUE_ID, self._first_op_behind(half))
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
+
+from gantrymq.errors import ConfigError
 
 DEFAULT_PORT: Final = 9876
 
@@ -22,3 +25,39 @@ class NameServerConfig:
     order_message_enable: bool = False
     """``orderMessageEnable``: routes carry the topic's entry of ORDER_TOPIC_CONFIG."""
     return_order_topic_config_to_broker: bool = True
+
+
+_SWITCHES: Final = {
+    "orderMessageEnable": "order_message_enable",
+    "returnOrderTopicConfigToBroker": "return_order_topic_config_to_broker",
+}
+"""Keys that may change while the name server runs, with their fields."""
+
+
+def shown(config: NameServerConfig) -> dict[str, str]:
+    """The settings by RocketMQ's keys."""
+    return {
+        "bindAddress": config.listen_host,
+        "kvConfigPath": config.kv_config_path,
+        "listenPort": str(config.listen_port),
+        "orderMessageEnable": str(config.order_message_enable).lower(),
+        "returnOrderTopicConfigToBroker": str(config.return_order_topic_config_to_broker).lower(),
+        "scanNotActiveBrokerInterval": str(round(config.scan_interval_seconds * 1000)),
+    }
+
+
+def changed(config: NameServerConfig, wanted: Mapping[str, str]) -> NameServerConfig:
+    """``config`` with other settings, by key. Raises ConfigError saying which cannot be."""
+    now = shown(config)
+    fields: dict[str, bool] = {}
+    for key, value in wanted.items():
+        if key not in now:
+            raise ConfigError(f"{key} is no setting of this name server; it has {', '.join(now)}")
+        if value == now[key]:
+            continue
+        if key not in _SWITCHES:
+            raise ConfigError(f"{key} cannot be changed while the name server runs; restart it")
+        if value.lower() not in ("true", "false"):
+            raise ConfigError(f"{key} is {value!r}; write true or false")
+        fields[_SWITCHES[key]] = value.lower() == "true"
+    return replace(config, **fields)  # type: ignore[arg-type]

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Final
 from zlib import crc32
 
-from gantrymq.errors import RequestRejected
-from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.errors import ConfigError, RequestRejected
+from gantrymq.nameserver.config import NameServerConfig, changed, shown
 from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.route_table import EXPIRY_SECONDS, Registration, RouteTable
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
+from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.bodies.topics import ORDER_TOPIC_NAMESPACE, DataVersion, KVTable, TopicList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -22,6 +23,13 @@ from gantrymq.runtime.clock import Clock
 log = logging.getLogger("gantrymq.nameserver")
 
 _CRC_MASK: Final = 0x7FFFFFFF
+UNIT: Final = 1
+UNIT_SUB: Final = 2
+"""Bits of a topic's system flag. Source: TopicSysFlag."""
+
+
+def _topic_list(command: Command, topics: list[str]) -> bytes:
+    return encode_response(command, ResponseCode.SUCCESS, body=TopicList(topic_list=topics).encode())
 
 
 class Processors:
@@ -50,6 +58,13 @@ class Processors:
             RequestCode.GET_KVLIST_BY_NAMESPACE: self.list_kv,
             RequestCode.GET_TOPICS_BY_CLUSTER: self.topics_of_cluster,
             RequestCode.QUERY_DATA_VERSION: self.query_data_version,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self.register_topic,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: self.unit_topics,
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self.unit_sub_topics,
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self.unit_sub_only_topics,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self.update_config,
+            RequestCode.GET_NAMESRV_CONFIG: self.show_config,
         }
 
     # Brokers.
@@ -146,6 +161,44 @@ class Processors:
     def delete_topic(self, session: Session, command: Command) -> bytes:
         header = command.header(headers.DeleteTopicInNameServer)
         self._routes.delete_topic(header.topic, header.cluster_name)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def register_topic(self, session: Session, command: Command) -> bytes:
+        """REGISTER_TOPIC_IN_NAMESRV: a tool declares the queues of a topic."""
+        topic = command.header(headers.TopicInNameServer).topic
+        self._routes.declare(topic, TopicRoute.decode(command.body).queue_datas)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def system_topics(self, session: Session, command: Command) -> bytes:
+        """GET_SYSTEM_TOPIC_LIST_FROM_NS."""
+        topics, address = self._routes.system_topics()
+        body = TopicList(topic_list=topics, broker_addr=address)
+        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
+
+    def unit_topics(self, session: Session, command: Command) -> bytes:
+        return _topic_list(command, self._routes.topics_with(UNIT))
+
+    def unit_sub_topics(self, session: Session, command: Command) -> bytes:
+        return _topic_list(command, self._routes.topics_with(UNIT_SUB))
+
+    def unit_sub_only_topics(self, session: Session, command: Command) -> bytes:
+        return _topic_list(command, self._routes.topics_with(UNIT_SUB, UNIT))
+
+    # Settings.
+
+    def show_config(self, session: Session, command: Command) -> bytes:
+        """GET_NAMESRV_CONFIG."""
+        text = "".join(f"{key}={value}\n" for key, value in shown(self._config).items())
+        return encode_response(command, ResponseCode.SUCCESS, body=text.encode())
+
+    def update_config(self, session: Session, command: Command) -> bytes:
+        """UPDATE_NAMESRV_CONFIG: all or, when one setting cannot be changed, none. They last as long as the process."""
+        lines = command.body.decode(errors="replace").splitlines()
+        wanted = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+        try:
+            self._config = changed(self._config, wanted)
+        except ConfigError as error:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
         return encode_response(command, ResponseCode.SUCCESS)
 
     # Key-values.

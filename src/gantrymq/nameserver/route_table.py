@@ -220,6 +220,25 @@ class RouteTable:
     def topics(self) -> list[str]:
         return list(self._queues)
 
+    def declare(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """Queues that somebody else says brokers have; those of brokers that nobody registered are left out."""
+        for queue in queues:
+            if queue.broker_name in self._named:
+                self._queues.setdefault(topic, {})[queue.broker_name] = queue
+
+    def system_topics(self) -> tuple[list[str], str | None]:
+        """Topics every cluster and broker has: those with their names. Also the address of some broker."""
+        names = [named.cluster for named in self._named.values()] + list(self._named)
+        return list(dict.fromkeys(names)), next(iter(self._live), None)
+
+    def topics_with(self, has: int, has_not: int = 0) -> list[str]:
+        """Topics with these bits in their system flag, and without those."""
+        return [
+            topic
+            for topic, brokers in self._queues.items()
+            if any((flag := queues.topic_sys_flag or 0) & has and not flag & has_not for queues in brokers.values())
+        ]
+
     def topics_of_cluster(self, cluster: str) -> list[str]:
         """Topics that any broker of the cluster has."""
         members = {name for name, named in self._named.items() if named.cluster == cluster}

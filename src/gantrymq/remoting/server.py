@@ -137,7 +137,7 @@ class RemotingServer:
     """A listening address with its sessions.
 
     ``handlers``: request code to handler. ``closed``: told once about every session that ended. ``responses``: gets
-    answers to requests that this side sent.
+    answers to requests that this side sent. ``refusals``: why codes without a handler are not answered otherwise.
     """
 
     def __init__(
@@ -148,12 +148,14 @@ class RemotingServer:
         *,
         closed: Callable[[Session], None] | None = None,
         responses: Callable[[Session, Command], None] | None = None,
+        refusals: Mapping[int, str] | None = None,
     ) -> None:
         self._network = network
         self.clock = clock
         self._handlers = handlers
         self._closed = closed
         self._responses = responses
+        self._refusals = refusals or {}
         self._sessions: dict[int, Session] = {}
         self._listeners: list[Listener] = []
         self._accepted = 0
@@ -206,11 +208,9 @@ class RemotingServer:
             return None
         handler = self._handlers.get(command.code)
         if handler is None:
-            answer: bytes | None = encode_response(
-                command,
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                remark=f" request type {command.code} not supported",
-            )
+            reason = self._refusals.get(command.code)
+            remark = f" request type {command.code} not supported" + (f": {reason}" if reason else "")
+            answer: bytes | None = encode_response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
         else:
             answer = self._run(handler, session, command)
         return None if command.flag & ONE_WAY_FLAG else answer

@@ -115,6 +115,7 @@ def test_who_is_connected(tmp_path: Path) -> None:
         assert (connection.client_id, connection.client_addr.startswith("127.0.0.1:")) == ("one", True)
         table = ProducerTable.decode((await c.ask(RequestCode.GET_ALL_PRODUCER_INFO)).body)
         assert [producer.client_id for producer in table.data["PG"]] == ["one"]
+        assert table.data["PG"][0].remote_ip.startswith("/127.0.0.1:"), "as Java writes an address"
         assert table.data["PG"][0].last_update_timestamp > 0
         asked = tools.GroupSubscription(group="CG", topic="T")
         found = SubscriptionAnswer.decode((await c.ask(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, asked)).body)

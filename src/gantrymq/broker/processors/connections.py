@@ -58,7 +58,7 @@ class ConnectionProcessor:
             group: [
                 LiveProducer(
                     client_id=member.client_id,
-                    remote_ip=member.session.peer,
+                    remote_ip=f"/{member.session.peer}",
                     language=member.language,
                     version=member.version,
                     last_update_timestamp=now_ms - int((now - member.heard_at) * 1000),

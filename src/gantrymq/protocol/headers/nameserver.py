@@ -66,6 +66,12 @@ class DeleteTopicInNameServer(Header, frozen=True, kw_only=True):
     cluster_name: str | None = None
 
 
+class TopicInNameServer(Header, frozen=True, kw_only=True):
+    """REGISTER_TOPIC_IN_NAMESRV; the body is a TopicRoute."""
+
+    topic: str
+
+
 class NamespacedKey(Header, frozen=True, kw_only=True):
     """GET_KV_CONFIG and DELETE_KV_CONFIG."""
 

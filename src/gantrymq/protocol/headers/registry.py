@@ -69,6 +69,7 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.QUERY_DATA_VERSION: nameserver.QueryDataVersion,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: nameserver.GetRoute,
     RequestCode.DELETE_TOPIC_IN_NAMESRV: nameserver.DeleteTopicInNameServer,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: nameserver.TopicInNameServer,
     RequestCode.PUT_KV_CONFIG: nameserver.PutKVConfig,
     RequestCode.GET_KV_CONFIG: nameserver.NamespacedKey,
     RequestCode.DELETE_KV_CONFIG: nameserver.NamespacedKey,
