@@ -10,7 +10,6 @@ from typing import Final
 
 _REASONS: Final[tuple[tuple[Iterable[int], str], ...]] = (
     (range(50, 54), "access control lists are not available in this broker"),
-    ((60, 61), "this broker keeps no figures of a timer wheel"),
     ((354, 355), "this broker does not use RocksDB"),
     ((513,), "static topics are not available in this broker"),
     ((901, 902, 903, 905), "brokers in containers and acting masters are not available"),

@@ -20,8 +20,8 @@ from gantrymq.broker.processors.send import SendProcessor
 from gantrymq.broker.processors.send_back import SendBackProcessor
 from gantrymq.broker.processors.send_batch import SendBatchProcessor
 from gantrymq.broker.processors.send_reply import SendReplyProcessor
-from gantrymq.broker.processors.timer import TimerProcessor
 from gantrymq.broker.processors.settings import SettingsProcessor
+from gantrymq.broker.processors.timer import TimerProcessor
 from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.server import Handler
