@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gantrymq.client.results import SendStatus as SendStatus
     from gantrymq.client.results import TransactionSendResult as TransactionSendResult
     from gantrymq.client.sync import Admin as Admin
+    from gantrymq.client.sync import LitePullConsumer as LitePullConsumer
     from gantrymq.client.sync import Producer as Producer
     from gantrymq.client.sync import PullConsumer as PullConsumer
     from gantrymq.client.sync import PushConsumer as PushConsumer
@@ -36,6 +37,7 @@ _HOMES = {
     "ConsumeFromWhere": "protocol.bodies.heartbeat",
     "ConsumeStatus": "client.results",
     "GantryError": "errors",
+    "LitePullConsumer": "client.sync",
     "LocalTransactionState": "message.transaction",
     "Message": "message.message",
     "MessageQueue": "message.queues",

@@ -1,8 +1,9 @@
 """The asyncio client: the same names as the blocking one in ``gantrymq``, with ``await``."""
 
 from gantrymq.client.admin import Admin, QueueStats
-from gantrymq.client.config import ProducerConfig, PullConfig, PushConfig, TransactionProducerConfig
+from gantrymq.client.config import LitePullConfig, ProducerConfig, PullConfig, PushConfig, TransactionProducerConfig
 from gantrymq.client.listener import TransactionListener
+from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.push_consumer import PushConsumer
@@ -26,6 +27,8 @@ __all__ = [
     "Admin",
     "ConsumeFromWhere",
     "ConsumeStatus",
+    "LitePullConfig",
+    "LitePullConsumer",
     "LocalTransactionState",
     "Message",
     "MessageQueue",

@@ -16,6 +16,7 @@ PAIRS: list[tuple[Any, Any]] = [
     (config.TransactionProducerConfig, config.TransactionProducerSettings),
     (config.PullConfig, config.PullSettings),
     (config.PushConfig, config.PushSettings),
+    (config.LitePullConfig, config.LitePullSettings),
 ]
 
 

@@ -73,7 +73,9 @@ def interrupt_after(event: threading.Event) -> None:
     threading.Thread(target=press).start()
 
 
-@pytest.mark.parametrize("name", ["Producer", "TransactionProducer", "PullConsumer", "PushConsumer", "Admin"])
+@pytest.mark.parametrize(
+    "name", ["Producer", "TransactionProducer", "PullConsumer", "LitePullConsumer", "PushConsumer", "Admin"]
+)
 def test_signatures_equal_the_async_ones(name: str) -> None:
     blocking, other = getattr(sync, name), getattr(aio, name)
     steps = {"begin", "finish", "interrupted"}

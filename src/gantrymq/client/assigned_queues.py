@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from gantrymq.client.broker_questions import consumed_directly, queue_state
+from gantrymq.client.broker_questions import JAVA_VERSION, consumed_directly, queue_state
 from gantrymq.client.concurrent_consumption import ConcurrentConsumption
 from gantrymq.client.config import PushConfig
 from gantrymq.client.consume_pool import MessageListener
@@ -22,7 +22,7 @@ from gantrymq.client.progress import BrokerProgress, FileProgress, Progress
 from gantrymq.client.push_queue import PushQueue
 from gantrymq.client.queue_locks import QueueLocks
 from gantrymq.client.send_back import SendBacks
-from gantrymq.client.start_offset import first_offset
+from gantrymq.client.start_offset import HALF_AN_HOUR_MS, first_offset
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
@@ -30,10 +30,6 @@ from gantrymq.protocol.bodies.progress import ConsumedDirectly, ConsumerRunning,
 from gantrymq.runtime.disk import Disk
 
 log = logging.getLogger("gantrymq.client")
-
-JAVA_VERSION: Final = "V5_5_0"
-"""What we call ourselves to tools that read ``PROP_CLIENT_VERSION``: the version whose protocol we speak."""
-HALF_AN_HOUR_MS: Final = 30 * 60_000
 
 
 class AssignedQueues:

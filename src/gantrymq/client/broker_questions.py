@@ -33,6 +33,8 @@ from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
 
+JAVA_VERSION: Final = "V5_5_0"
+"""What we call ourselves to tools that read ``PROP_CLIENT_VERSION``: the version whose protocol we speak."""
 MIB: Final = 1024 * 1024
 
 

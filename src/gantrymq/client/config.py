@@ -147,6 +147,32 @@ class PushConfig(ClientConfig):
     """Directory of those files; Java's (rocketmq.client.localOffsetStoreDir)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitePullConfig(ClientConfig):
+    """Source of the defaults: DefaultLitePullConsumer; wire-protocol.md 2.4.3."""
+
+    poll_timeout_ms: int = 5_000
+    """How long ``poll`` waits for a message (pollTimeoutMillis)."""
+    poll_batch_size: int = 10
+    """Messages that ``poll`` returns at most (pullBatchSize)."""
+    auto_commit: bool = True
+    """Store the progress by itself (autoCommit)."""
+    auto_commit_interval_ms: int = 5_000
+    """How often; after a crash so much may come again (autoCommitIntervalMillis)."""
+    pull_batch_size: int = 32
+    """Messages asked for at once."""
+    pull_suspend_ms: int = 20_000
+    """How long the broker may hold a pull that finds nothing (brokerSuspendMaxTimeMillis)."""
+    pull_timeout_ms: int = 30_000
+    """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
+    max_messages_per_queue: int = 1_000
+    """Messages of one queue that are read ahead (pullThresholdForQueue)."""
+    rebalance_interval_ms: int = 20_000
+    """How often queues are shared out anew without a reason (rocketmq.client.rebalance.waitInterval)."""
+    timestamp_ms: int = 0
+    """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
+
+
 class ClientSettings(TypedDict, total=False):
     """What ClientConfig can be told by keyword; a test compares the two. The same holds for the classes below."""
 
@@ -211,6 +237,21 @@ class PushSettings(ClientSettings, total=False):
     lock_interval_ms: int
     broadcasting: bool
     offset_dir: str
+
+
+class LitePullSettings(ClientSettings, total=False):
+    """See LitePullConfig."""
+
+    poll_timeout_ms: int
+    poll_batch_size: int
+    auto_commit: bool
+    auto_commit_interval_ms: int
+    pull_batch_size: int
+    pull_suspend_ms: int
+    pull_timeout_ms: int
+    max_messages_per_queue: int
+    rebalance_interval_ms: int
+    timestamp_ms: int
 
 
 def settings_of(kind: type[C], name_servers: str | Iterable[str], settings: Mapping[str, Any]) -> C:

@@ -63,19 +63,32 @@ class BrokerProgress:
         address = self._endpoint.routes.master(queue.broker_name)
         if address is None:
             return False
-        header = UpdateConsumerOffset(
+        try:
+            header = self._update(queue, offset)
+            await self._endpoint.call_oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        except GantryError as error:
+            log.debug("progress of %s not stored: %s", queue, error)
+            return False
+        return True
+
+    async def confirm(self, queue: MessageQueue, offset: QueueOffset) -> None:
+        """Store an offset and wait for the broker's word. Raises RequestRejected, Unreachable or TimedOut."""
+        await self._endpoint.ask(
+            lambda: self._endpoint.routes.master(queue.broker_name),
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            self._update(queue, offset),
+            what=f"progress in {queue}",
+            topic=queue.topic,
+        )
+
+    def _update(self, queue: MessageQueue, offset: QueueOffset) -> UpdateConsumerOffset:
+        return UpdateConsumerOffset(
             consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             commit_offset=offset,
             bname=queue.broker_name,
         )
-        try:
-            await self._endpoint.call_oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
-        except GantryError as error:
-            log.debug("progress of %s not stored: %s", queue, error)
-            return False
-        return True
 
     async def flush(self) -> None:
         """Nothing waits here."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gantrymq.client.endpoint import Endpoint
 from gantrymq.client.progress import Progress
 from gantrymq.errors import RequestRejected, Unreachable
@@ -11,6 +13,9 @@ from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Header
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer, SearchOffset
+
+HALF_AN_HOUR_MS: Final = 30 * 60_000
+"""How far back a group begins by default that is to begin at a time (consumeTimestamp)."""
 
 
 async def first_offset(

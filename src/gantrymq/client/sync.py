@@ -8,15 +8,24 @@ create new clients there. ``close`` in a child does nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+from typing import Any, Final, Generic, Protocol, Self, TypeVar, Unpack
 
-from gantrymq.client import admin, portal, producer, pull_consumer, push_consumer, transaction_producer
+from gantrymq.client import (
+    admin,
+    lite_pull_consumer,
+    portal,
+    producer,
+    pull_consumer,
+    push_consumer,
+    transaction_producer,
+)
 from gantrymq.client.admin import DEFAULT_QUEUES, READ_WRITE, QueueStats
 from gantrymq.client.config import (
     ClientSettings,
+    LitePullSettings,
     ProducerSettings,
     PullSettings,
     PushSettings,
@@ -36,12 +45,16 @@ from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 
 T = TypeVar("T")
+FOREVER_MS: Final = 2**63 - 1
 
 
 class _Client(Protocol):
     async def start(self) -> None: ...
 
     async def close(self) -> None: ...
+
+    @property
+    def client_id(self) -> str: ...
 
 
 C = TypeVar("C", bound=_Client)
@@ -111,6 +124,11 @@ class Blocking(Generic[C]):
             )
         return door
 
+    @property
+    def client_id(self) -> str:
+        """How brokers name this client; empty before the first connection."""
+        return self._client.client_id
+
     def _call(self, work: portal.Work[T], *arguments: Any) -> T:
         return self._door().call(work, *arguments)
 
@@ -132,11 +150,6 @@ class Producer(Blocking["producer.Producer"]):
     @property
     def group(self) -> str:
         return self._client.group
-
-    @property
-    def client_id(self) -> str:
-        """How brokers name this client; empty before the first connection."""
-        return self._client.client_id
 
     def send(self, message: Message, queue: MessageQueue | None = None, timeout_ms: int | None = None) -> SendResult:
         """Send and wait until the broker has stored the message; see ``gantrymq.aio.Producer.send``."""
@@ -305,6 +318,86 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
         self._call(self._client.commit, queue, offset)
 
 
+class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
+    """Gives messages when asked; see ``gantrymq.aio.LitePullConsumer``. One thread polls."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        name_servers: str | Iterable[str],
+        from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
+        doors: Doors | None = None,
+        **settings: Unpack[LitePullSettings],
+    ) -> None:
+        """``from_where``: where the group begins in a new queue. ``settings``: fields of LitePullConfig."""
+        super().__init__(
+            lite_pull_consumer.LitePullConsumer(
+                group, name_servers=name_servers, from_where=from_where, doors=doors, **settings
+            )
+        )
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
+        """Share the queues of ``topic`` with the group; see ``gantrymq.aio.LitePullConsumer.subscribe``. Before
+        ``start``."""
+        self._client.subscribe(topic, tags, sql=sql)
+        return self
+
+    def assign(self, queues: Iterable[MessageQueue], tags: str = "*", *, sql: str | None = None) -> None:
+        """Read exactly these queues from now on; see ``gantrymq.aio.LitePullConsumer.assign``."""
+        chosen = list(queues)
+
+        async def work() -> None:
+            await self._client.assign(chosen, tags, sql=sql)
+
+        self._call(work)
+
+    def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
+        """Some messages of one queue; empty when none came in time; see ``gantrymq.aio.LitePullConsumer.poll``."""
+        return self._call(self._client.poll, timeout_ms)
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """The queues this consumer reads now."""
+        return self._client.assigned
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that may be read, freshly asked."""
+        return self._call(self._client.queues, topic)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Give no messages of these queues until ``resume``."""
+        self._call(self._client.pause, list(queues))
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Give messages of these queues again."""
+        self._call(self._client.resume, list(queues))
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at ``offset``; see ``gantrymq.aio.LitePullConsumer.seek``."""
+        self._call(self._client.seek, queue, offset)
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that is still there."""
+        self._call(self._client.seek_to_begin, queue)
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message that comes."""
+        self._call(self._client.seek_to_end, queue)
+
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
+        """Offset of the first message stored at ``timestamp_ms`` or later; the end when there is none."""
+        return self._call(self._client.offset_for_timestamp, queue, timestamp_ms)
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Store the progress; see ``gantrymq.aio.LitePullConsumer.commit``."""
+        self._call(self._client.commit, offsets)
+
+    def committed(self, queue: MessageQueue) -> QueueOffset | None:
+        """The group's stored progress; None when it has none."""
+        return self._call(self._client.committed, queue)
+
+
 class PushConsumer(Blocking["push_consumer.PushConsumer"]):
     """Delivers messages to a listener, in threads; see ``gantrymq.aio.PushConsumer``.
 
@@ -334,11 +427,6 @@ class PushConsumer(Blocking["push_consumer.PushConsumer"]):
         ``gantrymq.aio.PushConsumer.subscribe``. Before ``start``."""
         self._client.subscribe(topic, tags, sql=sql)
         return self
-
-    @property
-    def client_id(self) -> str:
-        """How brokers name this client; empty before the first connection."""
-        return self._client.client_id
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -387,7 +475,46 @@ class Admin(Blocking["admin.Admin"]):
         """What every queue of a topic holds, in order."""
         return self._call(self._client.queue_stats, topic)
 
+    @property
+    def messages(self) -> Messages:
+        """Finds single messages."""
+        return Messages(self._client, self._door().call)
+
     def _door(self) -> portal.Portal:
         if self._portal is None and not self._closed:
             self.start()
         return super()._door()
+
+
+class Messages:
+    """Finds single messages; see ``gantrymq.client.admin.messages.Messages``."""
+
+    def __init__(self, client: admin.Admin, call: Callable[..., Any]) -> None:
+        self._client = client
+        self._call = call
+
+    def by_place_id(self, message_id: str) -> MessageView | None:
+        """The message an offset message id names; None when it is gone."""
+        found: MessageView | None = self._call(self._client.messages.by_place_id, message_id)
+        return found
+
+    def by_unique_key(self, topic: str, unique_key: str) -> list[MessageView]:
+        """Messages with this UNIQ_KEY; more than one when a send was repeated."""
+        found: list[MessageView] = self._call(self._client.messages.by_unique_key, topic, unique_key)
+        return found
+
+    def by_key(
+        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = FOREVER_MS, count: int = 64
+    ) -> list[MessageView]:
+        """Messages with this word among their KEYS."""
+
+        async def work() -> list[MessageView]:
+            return await self._client.messages.by_key(topic, key, begin_ms=begin_ms, end_ms=end_ms, count=count)
+
+        found: list[MessageView] = self._call(work)
+        return found
+
+    def at(self, queue: MessageQueue, offset: int) -> MessageView | None:
+        """The message at a place; None when nothing lies there."""
+        found: MessageView | None = self._call(self._client.messages.at, queue, offset)
+        return found

@@ -1,0 +1,180 @@
+"""A consumer that is polled: the library reads ahead and shares queues out, the program says when it wants messages.
+
+Source: DefaultLitePullConsumer; wire-protocol.md 2.4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Self, Unpack
+
+from gantrymq.client.config import LitePullConfig, LitePullSettings, settings_of
+from gantrymq.client.endpoint import Doors, Endpoint
+from gantrymq.client.filters import Filter, filter_of
+from gantrymq.client.lifetime import Lifetime
+from gantrymq.client.lite_queues import LiteQueues
+from gantrymq.client.namespaces import with_namespace
+from gantrymq.client.routes import subscribe_queues
+from gantrymq.client.start_offset import max_offset, min_offset, offset_by_time
+from gantrymq.errors import ConfigError
+from gantrymq.message import system_topics
+from gantrymq.message.message import MessageView
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
+
+
+class LitePullConsumer(Lifetime):
+    """Gives messages when asked: ``subscribe`` to topics, or ``assign`` queues, then ``poll``.
+
+    Subscribers of a group share the queues of a topic, as push consumers do; with ``assign`` the program says which
+    queues, and nobody is asked. What ``poll`` returned counts as done with the next ``poll``, and is stored every
+    ``auto_commit_interval_ms`` and by ``close``; with ``auto_commit=False`` the program calls ``commit``. Messages can
+    come twice (after a crash, or when queues change hands). One task, or thread, polls. Belongs to the event loop and
+    process it was started in.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        name_servers: str | Iterable[str],
+        from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
+        doors: Doors | None = None,
+        **settings: Unpack[LitePullSettings],
+    ) -> None:
+        """``from_where``: where the group begins in a new queue. ``settings``: fields of LitePullConfig."""
+        config = self._config = settings_of(LitePullConfig, name_servers, settings)
+        system_topics.check_group(group)
+        self.group = with_namespace(config.namespace, group)
+        endpoint = self._endpoint = Endpoint(
+            type(self).__name__, config, doors or Doors(),
+            pushes=lambda channel, command: self._queues.questions.asked(channel, command),
+            greet=lambda channel: self._queues.member.greet(channel),
+        )  # fmt: skip
+        self._filters: dict[str, Filter] = {}
+        self._queues = LiteQueues(endpoint, config, self.group, from_where, self._filters)
+        self._committed_at = 0.0
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
+        """Share the queues of ``topic`` with the group; ``tags``: ``"*"`` or ``"A || B"``; or ``sql``: an SQL92
+        expression. Before ``start``."""
+        if self._endpoint.running:
+            raise ConfigError("subscribe before start; a running consumer keeps its subscriptions")
+        system_topics.check_topic(topic)
+        self._filters[with_namespace(self._config.namespace, topic)] = filter_of(tags, sql)
+        return self
+
+    async def start(self) -> None:
+        """Join the group. Without a subscription ``assign`` says what to read. Raises Unreachable without a name
+        server; brokers and topics may be missing."""
+        if self._endpoint.running:
+            return
+        self._endpoint.start()
+        try:
+            await self._queues.member.find_topics()
+            await self._queues.member.join()
+        except BaseException:
+            await self._endpoint.close()
+            raise
+        self._committed_at = self._endpoint.clock.monotonic()
+
+    async def close(self) -> None:
+        """Stop reading, store the progress (``auto_commit``), leave the group. May be called again."""
+        if not self._endpoint.running:
+            return
+        self._endpoint.stop_accepting()
+        self._queues.stop()
+        if self._config.auto_commit:
+            await self._queues.store()
+        await self._queues.member.leave()
+        await self._endpoint.close()
+
+    # Reading.
+
+    async def assign(self, queues: Iterable[MessageQueue], tags: str = "*", *, sql: str | None = None) -> None:
+        """Read exactly these queues from now on, each from the group's progress or ``from_where``.
+
+        Raises ConfigError when topics are subscribed, RouteNotFound, RequestRejected or Unreachable.
+        """
+        self._endpoint.check_usable()
+        if self._filters:
+            raise ConfigError("subscribe or assign, not both: the queues of subscribed topics are shared out")
+        await self._queues.assign(set(queues), filter_of(tags, sql))
+
+    async def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
+        """Some messages of one queue, in order, ``poll_batch_size`` at most; the queues take turns.
+
+        ``timeout_ms``: how long to wait for one (``poll_timeout_ms``); then the list is empty.
+        """
+        self._endpoint.check_usable()
+        clock = self._endpoint.clock
+        if self._config.auto_commit:
+            now = clock.monotonic()
+            if now - self._committed_at >= self._config.auto_commit_interval_ms / 1000:
+                self._committed_at = now
+                await self._queues.store()
+        limit_ms = self._config.poll_timeout_ms if timeout_ms is None else timeout_ms
+        return await self._queues.take(limit_ms)
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """The queues this consumer reads now."""
+        return self._queues.queues()
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that may be read, freshly asked. Raises RouteNotFound or Unreachable."""
+        self._endpoint.check_usable()
+        name = with_namespace(self._config.namespace, topic)
+        return subscribe_queues(name, await self._endpoint.routes.fetch(name))
+
+    async def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Give no messages of these queues until ``resume``; other queues go on. Raises ConfigError."""
+        self._queues.pause(queues, True)
+
+    async def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Give messages of these queues again. Raises ConfigError for one that is not ours."""
+        self._queues.pause(queues, False)
+
+    # Positions.
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at ``offset`` in a queue that is ours.
+
+        Raises ConfigError for another queue or an offset outside of what the broker holds.
+        """
+        self._endpoint.check_usable()
+        low, high = await min_offset(self._endpoint, queue), await max_offset(self._endpoint, queue)
+        if not low <= offset <= high:
+            raise ConfigError(f"{queue} holds the offsets {low} to {high}; {offset} is outside")
+        self._queues.seek(queue, QueueOffset(offset))
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that is still there."""
+        self._endpoint.check_usable()
+        self._queues.seek(queue, await min_offset(self._endpoint, queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message that comes."""
+        self._endpoint.check_usable()
+        self._queues.seek(queue, await max_offset(self._endpoint, queue))
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
+        """Offset of the first message stored at ``timestamp_ms`` (ms since 1970) or later; the end when there is none.
+
+        Apache's 4.x brokers give the nearest message instead.
+        """
+        self._endpoint.check_usable()
+        return await offset_by_time(self._endpoint, queue, timestamp_ms)
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Store the progress: of everything that ``poll`` returned, or ``offsets``: what is below them is done.
+
+        Raises GantryError when a broker did not confirm it.
+        """
+        self._endpoint.check_usable()
+        await self._queues.commit(offsets)
+
+    async def committed(self, queue: MessageQueue) -> QueueOffset | None:
+        """The group's stored progress; None when it has none."""
+        self._endpoint.check_usable()
+        return await self._queues.progress.load(queue)

@@ -1,0 +1,101 @@
+"""Our transaction producer against Apache's servers and ours: the same bodies of tests for each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+import gantrymq
+from gantrymq import ConsumeFromWhere, LocalTransactionState, Message, MessageView
+from tests.interop.our_client import PATIENT, SOON, Inbox, Server, make_topic, until
+
+COMMIT, ROLLBACK, UNKNOWN = (
+    LocalTransactionState.COMMIT,
+    LocalTransactionState.ROLLBACK,
+    LocalTransactionState.UNKNOWN,
+)
+
+
+class Decisions:
+    """A listener that does as the body says: ``<executed> [<checked>]``, e.g. ``UNKNOWN COMMIT``."""
+
+    def __init__(self) -> None:
+        self.checked: list[str] = []
+        self._lock = threading.Lock()
+
+    def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        return LocalTransactionState[message.body.decode().split()[0]]
+
+    def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        with self._lock:
+            self.checked.append(message.body.decode())
+        return LocalTransactionState[message.body.decode().split()[1]]
+
+
+def consumer_of(server: Server, topic: str, inbox: Inbox) -> gantrymq.PushConsumer:
+    consumer = gantrymq.PushConsumer(
+        f"G{topic}", name_servers=server.name_servers, listener=inbox, from_where=ConsumeFromWhere.FIRST_OFFSET, **SOON
+    )
+    return consumer.subscribe(topic)
+
+
+@pytest.mark.feature("transaction: commit", "transaction: rollback", "transaction: unknown, then check")
+def test_transactions_end_as_the_listener_says(server: Server) -> None:
+    topic = make_topic(server, "OurTransactions", message_type="TRANSACTION")
+    inbox, listener = Inbox(), Decisions()
+    bodies = ["COMMIT", "ROLLBACK", "UNKNOWN COMMIT", "UNKNOWN ROLLBACK", "COMMIT again"]
+    producer = gantrymq.TransactionProducer(f"P{topic}", name_servers=server.name_servers, listener=listener, **PATIENT)
+    with consumer_of(server, topic, inbox), producer:
+        results = {body: producer.send_in_transaction(Message(topic, body, keys="order"), arg=body) for body in bodies}
+        assert {body: (result.state, result.decided) for body, result in results.items()} == {
+            "COMMIT": (COMMIT, True),
+            "ROLLBACK": (ROLLBACK, True),
+            "UNKNOWN COMMIT": (UNKNOWN, False),
+            "UNKNOWN ROLLBACK": (UNKNOWN, False),
+            "COMMIT again": (COMMIT, True),
+        }
+        inbox.wait(["COMMIT", "COMMIT again", "UNKNOWN COMMIT"])
+        until(lambda: set(listener.checked) == {"UNKNOWN COMMIT", "UNKNOWN ROLLBACK"}, listener.checked)
+    assert sorted(inbox.bodies) == ["COMMIT", "COMMIT again", "UNKNOWN COMMIT"]
+    view = next(view for view in inbox.views if view.body == b"UNKNOWN COMMIT")
+    assert view.transaction_id == results["UNKNOWN COMMIT"].transaction_id and view.topic == topic
+
+
+DIES_IN_ITS_TRANSACTION = """
+import os, sys
+import gantrymq
+
+class Dies:
+    def execute_local_transaction(self, message, arg):
+        os._exit(7)
+
+    def check_local_transaction(self, message):
+        return gantrymq.LocalTransactionState.UNKNOWN
+
+name_servers, group, topic = sys.argv[1:]
+producer = gantrymq.TransactionProducer(group, name_servers=name_servers, listener=Dies(), send_timeout_ms=20_000)
+producer.start()
+producer.send_in_transaction(gantrymq.Message(topic, "UNKNOWN COMMIT"))
+"""
+
+
+@pytest.mark.feature("transaction: producer killed, sibling checked")
+def test_a_sibling_answers_for_a_producer_that_died_in_its_local_transaction(server: Server) -> None:
+    topic = make_topic(server, "OurOrphan", message_type="TRANSACTION")
+    inbox, listener = Inbox(), Decisions()
+    sibling = gantrymq.TransactionProducer(
+        f"P{topic}", name_servers=server.name_servers, listener=listener, topics=topic, **PATIENT
+    )
+    with consumer_of(server, topic, inbox), sibling:
+        died = subprocess.run(
+            [sys.executable, "-c", DIES_IN_ITS_TRANSACTION, server.name_servers, f"P{topic}", topic],
+            env=dict(os.environ), check=False, timeout=120,
+        )  # fmt: skip
+        assert died.returncode == 7
+        inbox.wait(["UNKNOWN COMMIT"])
+    assert set(listener.checked) == {"UNKNOWN COMMIT"} and inbox.bodies == ["UNKNOWN COMMIT"]
