@@ -78,7 +78,11 @@ class SendBacks:
         values.setdefault(properties.ORIGIN_MESSAGE_ID, view.message_id)
         values[properties.RECONSUME_TIME] = str(times)
         values[properties.MAX_RECONSUME_TIMES] = str(self._max)
-        values[properties.DELAY] = str(FIRST_DELAY_LEVEL + view.reconsume_times)
+        if times > self._max:
+            # It becomes a dead letter, and 4.9 brokers would put even that off for the delay.
+            values.pop(properties.DELAY, None)
+        else:
+            values[properties.DELAY] = str(FIRST_DELAY_LEVEL + view.reconsume_times)
         text = properties_text(values)
         topic = system_topics.retry_topic(self._group)
 
