@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pytest
-
 import gantrymq
 from gantrymq import ConsumeStatus, Message, MessageView
 from tests.interop.apache import ApacheCluster
@@ -72,9 +70,3 @@ class Inbox:
         """Until every one of ``expected`` has come."""
         wanted = set(expected)
         until(lambda: wanted <= set(self.bodies), lambda: f"missing {sorted(wanted - set(self.bodies))[:5]}", seconds)
-
-
-def not_yet(server: Server, what: str) -> None:
-    """Skip on our own broker what it does not do yet."""
-    if server.kind == "GantryMQ":
-        pytest.skip(f"our broker has no {what} yet")

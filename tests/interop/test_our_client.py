@@ -8,7 +8,7 @@ import pytest
 
 import gantrymq
 from gantrymq import ConsumeFromWhere, Message, MessageView
-from tests.interop.our_client import PATIENT, SOON, Inbox, Server, make_topic, not_yet, send_all, until
+from tests.interop.our_client import PATIENT, SOON, Inbox, Server, make_topic, send_all, until
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
@@ -106,7 +106,6 @@ def test_a_delay_level_is_kept(server: Server) -> None:
 def test_timers_are_kept_and_can_be_recalled(server: Server) -> None:
     if server.version == "4.9.7":
         pytest.skip("not in RocketMQ 4")
-    not_yet(server, "timer")
     topic = make_topic(server, "OurTimer")
     inbox = Inbox()
     consumer = gantrymq.PushConsumer(
@@ -128,7 +127,6 @@ def test_timers_are_kept_and_can_be_recalled(server: Server) -> None:
 
 @pytest.mark.feature("send: request-reply")
 def test_a_request_gets_its_reply(server: Server) -> None:
-    not_yet(server, "request-reply")
     topic = make_topic(server, "OurRequest")
     with producer_of(server, topic) as producer, gantrymq.Producer(
         f"R{topic}", name_servers=server.name_servers, **PATIENT

@@ -12,7 +12,7 @@ import pytest
 import gantrymq
 from gantrymq import ConsumeFromWhere, ConsumeStatus, Message, MessageQueue, MessageView, ReconsumeLater
 from tests.interop.apache import ApacheCluster, JavaClient
-from tests.interop.our_client import PATIENT, SOON, Inbox, Server, make_topic, not_yet, send_all, until
+from tests.interop.our_client import PATIENT, SOON, Inbox, Server, make_topic, send_all, until
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
@@ -183,7 +183,6 @@ def test_a_broadcast_reaches_every_member_and_goes_on_where_its_file_says(server
 
 @pytest.mark.feature("filter: SQL92")
 def test_sql_expressions_are_evaluated_by_the_broker(server: Server) -> None:
-    not_yet(server, "SQL filter")
     topic = make_topic(server, "OurSql")
     inbox = Inbox()
     with gantrymq.Producer(f"P{topic}", name_servers=server.name_servers, **PATIENT) as producer:
