@@ -177,4 +177,4 @@ class LitePullConsumer(Lifetime):
     async def committed(self, queue: MessageQueue) -> QueueOffset | None:
         """The group's stored progress; None when it has none."""
         self._endpoint.check_usable()
-        return await self._queues.progress.load(queue)
+        return await self._queues.progress.load(queue, stored_only=True)

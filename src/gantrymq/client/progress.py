@@ -44,12 +44,18 @@ class BrokerProgress:
         self._endpoint = endpoint
         self._group = group
 
-    async def load(self, queue: MessageQueue) -> QueueOffset | None:
+    async def load(self, queue: MessageQueue, *, stored_only: bool = False) -> QueueOffset | None:
+        """``stored_only``: else brokers say 0 for a queue without progress whose first message is still fresh, so
+        that a new group misses nothing of it."""
         address = self._endpoint.routes.readable(queue.broker_name)
         if address is None:
             raise Unreachable(queue.broker_name, "the name servers know no address of that broker")
         header = QueryConsumerOffset(
-            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=False if stored_only else None,
+            bname=queue.broker_name,
         )
         answer = await self._endpoint.call(address, RequestCode.QUERY_CONSUMER_OFFSET, header)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
