@@ -27,8 +27,6 @@ log = logging.getLogger("gantrymq.broker")
 
 TICK_SECONDS: Final = 1.0
 """How often a lost connection to a name server is noticed; it has forgotten us by then."""
-FIRST_WAIT_SECONDS: Final = 3.0
-"""How long a start waits for the first registration; a name server that is down does not keep a broker from serving."""
 ANNOUNCE_WAIT_SECONDS: Final = 2.0
 """How long an answer waits until the name servers know about a new topic; clients wait 3 s or more for it."""
 GOODBYE_TIMEOUT_MS: Final = 1_000
@@ -75,15 +73,22 @@ class Registration:
         self._round_ended = asyncio.Event()
 
     async def start(self) -> None:
-        """Register; returns after the first try of every name server, or after FIRST_WAIT_SECONDS."""
+        """Register; returns once every name server has answered, or cannot be reached (see ``unregistered``).
+
+        A slow name server is waited for, ``registerBrokerTimeoutMills`` at most: who is told that this broker is ready
+        will look for its route. The broker serves meanwhile.
+        """
         if not self._config.name_servers:
             log.warning("no name server is configured (namesrvAddr); only clients that know %s find it", self._address)
             return
         self._topics.changed.append(lambda _: self._announce())
         self._tasks.start("announce", self._run())
-        timer = self._clock.call_later(FIRST_WAIT_SECONDS, self._round_ended.set)
         await self._round_ended.wait()
-        timer.cancel()
+
+    @property
+    def unregistered(self) -> list[str]:
+        """The name servers that do not know this broker now."""
+        return sorted(self._failing)
 
     async def close(self) -> None:
         """Say goodbye to the name servers that can be reached."""

@@ -20,6 +20,7 @@ import typer
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import DEFAULT_LISTEN_PORT, BrokerConfig, from_properties
+from gantrymq.cli import supervise
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.nameserver.config import DEFAULT_PORT, NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -69,11 +70,17 @@ def server(
     ] = None,
     flush: Flush = None,
     broker_name: BrokerName = None,
+    brokers: Annotated[
+        int | None,
+        typer.Option(help="So many brokers, each a process with its own part (broker-0, broker-1 ...) of the store "
+                          "directory, on --listen-port, +10, +20 ... One that dies is started again."),
+    ] = None,
     log_level: LogLevel = "warning",
 ) -> None:  # fmt: skip
     """Run a name server and a broker in one process. Stop it with Ctrl-C.
 
-    Without options: name server on port 9876, broker on port 10911, messages in ./gantry-store.
+    Without options: name server on port 9876, broker on port 10911, messages in ./gantry-store. One broker uses one
+    core; --brokers N runs N of them behind this name server.
     """
 
     def program() -> Started:
@@ -85,7 +92,18 @@ def server(
         listen = LOOPBACK if local and settings.bind_address == ANY_ADDRESS else settings.bind_address
         settings = dataclasses.replace(settings, broker_ip1=address, bind_address=listen)
         port = _name_server_port(name_server_port, settings)
-        return _server(settings, NameServerConfig(listen_host=listen, listen_port=port), config)
+        names = NameServerConfig(listen_host=listen, listen_port=port)
+        if brokers is None:
+            _check_single(Path(settings.store_path_root_dir))
+            return _server(settings, names, config)
+        root = Path(settings.store_path_root_dir)
+        wanted = supervise.plans(brokers, root, settings.listen_port, broker_name)
+        for path in supervise.left_out(brokers, root):
+            _say(f"warning: nobody serves the messages in {path}; start with more --brokers to reach them")
+        options = ["--host", address, "--bind", listen, "--log-level", log_level]
+        options += ["--config", str(config.resolve())] if config is not None else []
+        options += ["--flush", flush] if flush is not None else []
+        return _servers(wanted, names, options)
 
     _run("server", program, log_level)
 
@@ -118,6 +136,9 @@ def broker(
     host: Annotated[
         str | None, typer.Option(help="Address that clients connect to (brokerIP1). Default: this machine's.")
     ] = None,
+    bind: Annotated[
+        str | None, typer.Option(help="Address to listen on (bindAddress). Default: all of this machine.")
+    ] = None,
     flush: Flush = None,
     broker_name: BrokerName = None,
     log_level: LogLevel = "info",
@@ -130,7 +151,10 @@ def broker(
             config, store, listen_port, flush, broker_name, default_store=Path.home() / "store", base=base
         )
         settings = dataclasses.replace(
-            settings, broker_ip1=host or settings.broker_ip1, namesrv_addr=namesrv_addr or settings.namesrv_addr
+            settings,
+            broker_ip1=host or settings.broker_ip1,
+            bind_address=bind or settings.bind_address,
+            namesrv_addr=namesrv_addr or settings.namesrv_addr,
         )
         for name_server in settings.name_servers:
             _check_name_server(name_server)
@@ -210,6 +234,14 @@ def _check_name_server(address: str) -> None:
         raise ConfigError(f"the name server {address} is unknown: {error.strerror}; check --namesrv-addr") from error
 
 
+def _check_single(store: Path) -> None:
+    """Messages of several brokers must not be passed over silently."""
+    if (store / "broker-0" / "commitlog").exists() and not (store / "commitlog").exists():
+        raise ConfigError(
+            f"{store} holds the messages of several brokers; start with --brokers, or give another --store"
+        )
+
+
 def _own_address() -> str:
     """The address by which other machines most likely reach this one; nothing is sent to find it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
@@ -239,7 +271,10 @@ async def _broker(config: BrokerConfig, file: Path | None) -> AsyncIterator[str]
     running = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), disk, config_file=path)
     try:
         address = await running.start()
-        yield f"broker {config.broker_name} {address}, store {config.store_path_root_dir} ({config.flush_disk_type})"
+        where = f"broker {config.broker_name} {address}, store {config.store_path_root_dir} ({config.flush_disk_type})"
+        if missing := running.registration.unregistered:
+            where += f", waits for name server {', '.join(missing)} (clients find it as soon as one is there)"
+        yield where
     finally:
         await running.close()
         disk.close()
@@ -254,6 +289,23 @@ async def _server(config: BrokerConfig, name_server: NameServerConfig, file: Pat
         config = dataclasses.replace(config, namesrv_addr=f"{known_as}:{port}")
         broker_where = await stack.enter_async_context(_broker(config, file))
         yield f"{where}, {broker_where}"
+
+
+@asynccontextmanager
+async def _servers(
+    plans: list[supervise.Plan], name_server: NameServerConfig, options: list[str]
+) -> AsyncIterator[str]:
+    async with AsyncExitStack() as stack:
+        where = await stack.enter_async_context(_nameserver(name_server))
+        port = split_address(where.removeprefix("name server "))[1]
+        known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
+        commands = [supervise.command_of(plan, f"{known_as}:{port}", options) for plan in plans]
+        children = [
+            supervise.Child(plan, command, SystemClock(), _say) for plan, command in zip(plans, commands, strict=True)
+        ]
+        await stack.enter_async_context(supervise.running(children))
+        reached = ", ".join(f"broker {child.plan.name} {child.address}" for child in children)
+        yield f"{where}, {reached}, stores in {plans[0].store.parent}"
 
 
 # Running.
@@ -280,7 +332,11 @@ async def _until_stopped(name: str, program: Started) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    where = await program.__aenter__()
+    if os.environ.get(supervise.SUPERVISED):
+        loop.add_reader(sys.stdin.fileno(), _until_input_ends, loop, stop)
+    where = await _unless_stopped(program, stop)
+    if where is None:
+        return
     try:
         # What lives now lives until the end; the collector need not look at it again.
         gc.collect()
@@ -294,6 +350,27 @@ async def _until_stopped(name: str, program: Started) -> None:
             loop.remove_signal_handler(number)
         async with asyncio.timeout(STOP_SECONDS):
             await program.__aexit__(None, None, None)
+
+
+async def _unless_stopped(program: Started, stop: asyncio.Event) -> str | None:
+    """Start; None when it was stopped before it had started. Starting may take long: recovery, other processes."""
+    starting = asyncio.ensure_future(program.__aenter__())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        return None
+    return starting.result()
+
+
+def _until_input_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Whoever started this process is gone."""
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
 
 
 def _run_loop(work: Any) -> None:
