@@ -199,6 +199,13 @@ class LabOffsets:
         self.committed[topic] = offset
 
 
+class LabTopics(dict[str, object]):
+    """Topics of a broker, as far as transactions look at them."""
+
+    def ensure(self, topic: str, queues: int) -> object:
+        return self.setdefault(topic, queues)
+
+
 class Lab:
     """One broker's store and desk; ``restart`` and ``crash`` keep the directory."""
 
@@ -207,7 +214,7 @@ class Lab:
         self.flush = flush
         self.config = TransactionConfig(broker_name="broker-a", **config)  # type: ignore[arg-type]
         self.clock = LabClock()
-        self.topics: dict[str, object] = {TOPIC: object()}
+        self.topics = LabTopics({TOPIC: object()})
         self.offsets = LabOffsets()
         self.producers = LabProducers()
         self._keys = 0

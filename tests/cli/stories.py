@@ -120,18 +120,51 @@ def consumers(tool: Tool) -> None:
         for command in ("progress", "connections"):
             assert "CliRead" in tool.text("consumer", command, "CliReaders")
     eventually(lambda: tool.run("consumer", "connections", "CliReaders")[0] == 1)
-    plan = tool.json("consumer", "reset", "CliReaders", "CliRead", "--to", "offset:1", "--dry-run")
+    assert lag_is(0)
+
+
+def resets(tool: Tool) -> None:
+    """A group goes on elsewhere: without members by any offset, with members they are told."""
+    topic, group = "CliReset", "CliResetters"
+    tool.json("topic", "create", topic, "--queues", "1")
+    for number in range(3):
+        tool.json("message", "send", topic, f"body {number}")
+    got: list[str] = []
+
+    def listener(batch: list[object]) -> ConsumeStatus:
+        got.extend(message.body.decode() for message in batch)  # type: ignore[attr-defined]
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    def lag_is(number: int) -> bool:
+        return bool(tool.json("consumer", "progress", group, "--topic", topic)["lag"] == number)
+
+    consumer = PushConsumer(
+        group, name_servers=tool.name_servers, listener=listener, from_where=ConsumeFromWhere.FIRST_OFFSET,
+        persist_interval_ms=200, rebalance_interval_ms=500,
+    )  # fmt: skip
+    with consumer.subscribe(topic):
+        eventually(lambda: len(got) == 3 and lag_is(0))
+        (state,) = tool.json("consumer", "running", group).values()
+        assert [row["queue"] for row in state["queues"] if row["topic"] == topic] == [0]
+        owners = tool.json("consumer", "progress", group, "--topic", topic, "--owners")["queues"]
+        assert owners[0]["client"] in tool.text("consumer", "connections", group)
+        done = tool.json("consumer", "reset", group, topic, "--to", "earliest", "--yes")
+        assert (done["how"], done["members"]) == ("members", 1)
+        eventually(lambda: len(got) >= 6)
+        eventually(lambda: lag_is(0))
+    eventually(lambda: tool.run("consumer", "connections", group)[0] == 1)
+    plan = tool.json("consumer", "reset", group, topic, "--to", "offset:1", "--dry-run")
     assert (plan["how"], [(row["before"], row["after"]) for row in plan["queues"]]) == ("planned", [(3, 1)])
     assert lag_is(0)
-    done = tool.json("consumer", "reset", "CliReaders", "CliRead", "--to", "offset:1", "--queue", "broker-a:0", "--yes")
+    done = tool.json("consumer", "reset", group, topic, "--to", "offset:1", "--queue", "broker-a:0", "--yes")
     assert done["how"] == "offsets"
     eventually(lambda: lag_is(2))
-    tool.json("consumer", "reset", "CliReaders", "CliRead", "--to", "2001-01-01T00:00", "--yes")
+    tool.json("consumer", "reset", group, topic, "--to", "2001-01-01T00:00", "--yes")
     eventually(lambda: lag_is(3))
-    tool.json("consumer", "reset", "CliReaders", "CliRead", "--to", "latest", "--yes")
+    tool.json("consumer", "reset", group, topic, "--to", "latest", "--yes")
     eventually(lambda: lag_is(0))
     assert "gantry group list" in tool.fails("consumer", "progress", "NoSuchGroup")
-    assert "earliest" in tool.fails("consumer", "reset", "CliReaders", "CliRead", "--to", "soon", status=2)
+    assert "earliest" in tool.fails("consumer", "reset", group, topic, "--to", "soon", status=2)
 
 
 def cluster(tool: Tool, version: str) -> None:

@@ -50,6 +50,10 @@ def test_consumers(tool: Tool) -> None:
     stories.consumers(tool)
 
 
+def test_resets(tool: Tool) -> None:
+    stories.resets(tool)
+
+
 def test_cluster(tool: Tool) -> None:
     stories.cluster(tool, "GantryMQ")
 

@@ -91,6 +91,14 @@ def test_a_server_starts_serves_stops_and_keeps_what_it_was_sent(tmp_path: Path,
             assert [message.body for message in consumer.pull(queue, 0, 32).messages] == [b"kept"]
 
 
+def test_ready_means_that_the_name_server_knows_it(tmp_path: Path) -> None:
+    with program(*server(tmp_path / "store")) as running:
+        ready = running.ready()
+        assert "waits for" not in ready
+        with Admin(address(ready, "name server")) as admin:
+            assert admin.route("TBW102").broker_datas, "asked at once"
+
+
 def test_name_server_and_broker_apart(tmp_path: Path) -> None:
     with program("nameserver", "--listen-port", "0", "--host", "127.0.0.1") as names:
         name_server = address(names.ready(), "name server")
@@ -117,7 +125,7 @@ def test_a_broker_serves_without_its_name_server_and_finds_it_when_it_comes(tmp_
         port = probe.getsockname()[1]
     arguments = ("--store", str(tmp_path), "--listen-port", "0", "--host", "127.0.0.1", "-n", f"127.0.0.1:{port}")
     with program("broker", *arguments) as broker:
-        assert "127.0.0.1:" in broker.ready()
+        assert f"waits for name server 127.0.0.1:{port}" in broker.ready()
         with program("nameserver", "--listen-port", str(port), "--host", "127.0.0.1") as names:
             names.ready()
             deadline = time.monotonic() + DEADLINE_S

@@ -63,6 +63,8 @@ def _column(item: pytest.Item) -> str:
     server = next(
         (used[name].label for name in ("server", "apache", "apache_5", "apache_4", "gantry") if name in used), ""
     )
+    if "tool" in used:  # our command line
+        return f"on {server}"
     clients = {"java_client": "Java", "go": "Go"}
     client = next((f"{kind} {used[name].version}" for name, kind in clients.items() if name in used), "GantryMQ")
     return f"{client} on {server}"

@@ -1,4 +1,4 @@
-"""The ``gantry`` commands against Apache's servers: the stories of ``tests/cli``, told there."""
+"""The ``gantry`` commands on Apache's servers and on ours: the stories of ``tests/cli``."""
 
 from __future__ import annotations
 
@@ -9,43 +9,59 @@ import pytest
 from tests.cli import stories
 from tests.cli.tool import Tool
 from tests.interop.apache import ApacheCluster
+from tests.interop.ours import GantryCluster
+
+VERSIONS = {"": "GantryMQ", "4.9.7": "V4_9_7", "5.5.0": "V5_5_0"}
+"""How brokers name their version."""
+
+
+@pytest.fixture(scope="module", params=["gantry", "apache_4", "apache_5"])
+def server(request: pytest.FixtureRequest) -> ApacheCluster | GantryCluster:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, ApacheCluster | GantryCluster)
+    return found
 
 
 @pytest.fixture
-def tool(apache: ApacheCluster, tmp_path: Path) -> Tool:
-    return Tool(apache.name_servers, tmp_path / "audit.jsonl")
+def tool(server: ApacheCluster | GantryCluster, tmp_path: Path) -> Tool:
+    return Tool(server.name_servers, tmp_path / "audit.jsonl")
 
 
-@pytest.mark.feature("gantry topic")
-def test_topics(tool: Tool, apache: ApacheCluster) -> None:
-    stories.topics(tool, typed=not apache.version.startswith("4"))
+@pytest.mark.feature("topic")
+def test_topics(tool: Tool, server: ApacheCluster | GantryCluster) -> None:
+    stories.topics(tool, typed=not server.version.startswith("4"))
 
 
-@pytest.mark.feature("gantry message")
+@pytest.mark.feature("message")
 def test_messages(tool: Tool) -> None:
     stories.messages(tool)
 
 
-@pytest.mark.feature("gantry group")
+@pytest.mark.feature("group")
 def test_groups(tool: Tool) -> None:
     stories.groups(tool)
 
 
-@pytest.mark.feature("gantry consumer")
+@pytest.mark.feature("consumer")
 def test_consumers(tool: Tool) -> None:
     stories.consumers(tool)
 
 
-@pytest.mark.feature("gantry cluster")
-def test_cluster(tool: Tool, apache: ApacheCluster) -> None:
-    stories.cluster(tool, "V" + apache.version.replace(".", "_"))
+@pytest.mark.feature("consumer")
+def test_resets(tool: Tool) -> None:
+    stories.resets(tool)
 
 
-@pytest.mark.feature("gantry transactions")
+@pytest.mark.feature("cluster")
+def test_cluster(tool: Tool, server: ApacheCluster | GantryCluster) -> None:
+    stories.cluster(tool, VERSIONS[server.version])
+
+
+@pytest.mark.feature("transactions")
 def test_transactions(tool: Tool) -> None:
     stories.transactions(tool)
 
 
-@pytest.mark.feature("gantry transactions: parked")
+@pytest.mark.feature("transactions")
 def test_parked_transactions(tool: Tool) -> None:
     stories.parked(tool)

@@ -20,7 +20,7 @@ from gantrymq.errors import RequestRejected, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
-from gantrymq.message.system_topics import HALF, OP, TRANSACTION_GROUP
+from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.runtime.clock import Clock, Timer
@@ -76,7 +76,9 @@ class TransactionDesk:
 
     def _take(self, table: TransactionTable) -> None:
         self.table = table
-        self._endings = TransactionEndings(self._store, table, self._clock, self.counts, self._host)
+        self._endings = TransactionEndings(
+            self._store, table, self._clock, self.counts, self._host, self._make_parked_topic
+        )
         self.checks = TransactionChecks(
             self._store, table, self._endings, self._producers, self._clock, self._config, self.counts
         )
@@ -104,6 +106,8 @@ class TransactionDesk:
             )
         for half in found.table:
             self.checks.watch(half)
+        if self._store.queue_range(PARKED, HALF_QUEUE_ID)[1]:
+            self._make_parked_topic()
         log.info(
             "transactions: %d open, %d completed, %d quarantined (decisions file %s)",
             len(found.table), len(found.missing_ops), found.quarantined, "used" if found.from_file else "not used",
@@ -225,6 +229,14 @@ class TransactionDesk:
 
     def _may_speak_for(self, group: str, session: ProducerSession) -> bool:
         return group in self._senders.get(session.id, ()) or self._producers.is_member(group, session)
+
+    def _make_parked_topic(self) -> None:
+        """With the first parked half, as Apache's brokers do: without it no tool could read what was parked."""
+        try:
+            self._topics.ensure(PARKED, 1)
+        except StoreError as error:
+            # A half must be parked all the same; the topic is made with the next one, or at the next start.
+            log.warning("the topic %s could not be made: %s", PARKED, error)
 
     def _every(self, seconds: float, work: Callable[[], None]) -> None:
         slot = len(self._timers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from gantrymq.broker.transaction_counts import TransactionCounts
@@ -27,8 +28,15 @@ class TransactionEndings:
     """
 
     def __init__(
-        self, store: HalfStore, table: TransactionTable, clock: Clock, counts: TransactionCounts, broker_host: bytes
+        self,
+        store: HalfStore,
+        table: TransactionTable,
+        clock: Clock,
+        counts: TransactionCounts,
+        broker_host: bytes,
+        make_parked_topic: Callable[[], None],
     ) -> None:
+        self._make_parked_topic = make_parked_topic
         self._store = store
         self._table = table
         self._clock = clock
@@ -47,6 +55,7 @@ class TransactionEndings:
 
     def park(self, half: OpenHalf, then: Waiting | None = None) -> None:
         """Put an open half aside for the operator; like ``commit``."""
+        self._make_parked_topic()
         parked = parked_record(self._record_of(half), half.log_offset, half.times_asked)
         self._end(half, Event.GIVE_UP, Decision.PARKED, parked, then)
 

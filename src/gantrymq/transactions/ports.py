@@ -89,6 +89,9 @@ class TopicLookup(Protocol):
     def get(self, topic: str) -> object | None:
         """Its configuration; None when there is no such topic."""
 
+    def ensure(self, topic: str, queues: int) -> object:
+        """The topic; made when absent. Raises StoreError when that cannot be kept."""
+
 
 class OffsetBook(Protocol):
     """Durable consumer offsets; ours are those of CID_RMQ_SYS_TRANS."""

@@ -57,11 +57,17 @@ class Messages:
         self._consumers = consumers
 
     async def by_place_id(self, message_id: str) -> MessageView | None:
-        """The message an offset message id names; None when it is gone. Raises ConfigError when it is no such id."""
+        """The message an offset message id names; None when it is gone, or its broker is none of this cluster.
+
+        Raises ConfigError when it is no such id.
+        """
         try:
             address, log_offset = parse_offset_message_id(message_id)
         except RemoteProtocolError as error:
             raise ConfigError(str(error)) from error
+        names = {place: name for name, place in (await self._asking.masters()).items()}
+        if address not in names:
+            return None
         try:
             answer = await self._asking.ask(
                 address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=log_offset), what=f"message {message_id}"
@@ -70,8 +76,7 @@ class Messages:
             if error.code == ResponseCode.SYSTEM_ERROR:
                 return None
             raise
-        names = {place: name for name, place in (await self._asking.masters()).items()}
-        return to_view(decode_record(answer.body), names.get(address, address))
+        return to_view(decode_record(answer.body), names[address])
 
     async def by_unique_key(self, topic: str, unique_key: str) -> list[MessageView]:
         """Messages with this UNIQ_KEY; more than one when a send was repeated."""
