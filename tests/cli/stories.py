@@ -196,7 +196,8 @@ def transactions(tool: Tool) -> None:
         assert rows[first]["state"] == "open" and rows[first]["topic"] == topic
         eventually(lambda: tool.json("transactions", "show", first)[0]["producers_online"] == 1)
         assert [row["group"] for row in tool.json("consumer", "producers", group)] == [group]
-    assert _state(tool, committed) == "committed" and _state(tool, rolled_back) == "rolled back"
+    assert _state(tool, committed) == "committed"
+    eventually(lambda: _state(tool, rolled_back) == "rolled back")  # 5.x stores op messages up to 3 s late
     assert "explain" in tool.text("transactions", "list")
     assert first in tool.text("transactions", "explain", first)
 

@@ -61,7 +61,7 @@ def eventually(look: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + DEADLINE_S
     while not (found := look()):
         assert time.monotonic() < deadline, look
-        time.sleep(0.1)
+        time.sleep(0.2)
     return found
 
 
