@@ -9,7 +9,7 @@ import pytest
 
 from gantrymq.broker.processors import end_transaction
 from gantrymq.message import flags, properties
-from gantrymq.message.transaction import Resolution
+from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.store.values import NewRecord
 from tests.broker.transaction_lab import HOST, TOPIC, Lab, LabSession
@@ -293,3 +293,11 @@ def test_a_session_may_send_for_several_groups(lab: Lab) -> None:
         lab.desk.put_half(lab.message(half.key), group, f"{group}{half.key}", TOPIC, 1, half.done, session)
         lab.clock.run()
         assert lab.end(session, half, Resolution.COMMIT, group=group).code is ResponseCode.SUCCESS
+
+
+def test_a_decision_by_a_person_is_logged_with_who_and_why(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    session, half = lab.online(), lab.half()
+    remark = f"{OPERATOR_REMARK}ada: ticket 4711"
+    assert lab.end(session, half, Resolution.COMMIT, check=True, remark=remark).code == ResponseCode.SUCCESS
+    (said,) = [record.getMessage() for record in caplog.records if "ticket 4711" in record.getMessage()]
+    assert said.startswith("COMMIT") and half.key in said and "ada" in said

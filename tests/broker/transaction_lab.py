@@ -292,7 +292,7 @@ class Lab:
 
     def end(
         self, session: LabSession, half: Half, resolution: int, *, check: bool = False, group: str = GROUP,
-        one_way: bool = False, place: tuple[int, int] | None = None,
+        one_way: bool = False, place: tuple[int, int] | None = None, remark: str | None = None,
     ) -> Ended:  # fmt: skip
         """Send an END_TRANSACTION; run the loop to see it answered."""
         queue_offset, log_offset = place or half.place
@@ -300,7 +300,9 @@ class Lab:
             producer_group=group, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
             commit_or_rollback=resolution, from_transaction_check=check, msg_id=half.key,
         )  # fmt: skip
-        frame = encode_request(RequestCode.END_TRANSACTION, session.next_opaque(), header, one_way=one_way)
+        frame = encode_request(
+            RequestCode.END_TRANSACTION, session.next_opaque(), header, one_way=one_way, remark=remark
+        )
         command = decode_command(*FrameSplitter().feed(frame)[0])
         ended = Ended(session, command)
         try:

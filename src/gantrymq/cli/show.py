@@ -115,7 +115,7 @@ def parse_time(text: str) -> int | None:
         time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return int((time if time.tzinfo else time.astimezone()).timestamp() * 1000)
+    return round((time if time.tzinfo else time.astimezone()).timestamp() * 1000)
 
 
 def stamp(time_ms: int) -> str:

@@ -6,6 +6,8 @@ was resumed before could be delivered twice. Source: AdminBrokerProcessor; trans
 
 from __future__ import annotations
 
+import logging
+
 from gantrymq.broker.transaction_desk import TransactionDesk
 from gantrymq.errors import RequestRejected, StoreError
 from gantrymq.message import properties
@@ -19,6 +21,8 @@ from gantrymq.remoting.server import Session
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.table import OpenHalf
 
+log = logging.getLogger("gantrymq.transactions")
+
 
 class ResumeProcessor:
     """Puts parked half messages back."""
@@ -31,9 +35,14 @@ class ResumeProcessor:
         """Answered when the half message is durable; it is checked like a new one from then on."""
         message = self._parked(command.header(ResumeCheck).msg_id)
 
-        def done(_half: OpenHalf, error: StoreError | None) -> None:
+        def done(half: OpenHalf, error: StoreError | None) -> None:
             code = ResponseCode.SUCCESS if error is None else ResponseCode.SYSTEM_ERROR
             session.send(encode_response(command, code, remark=None if error is None else str(error)))
+            if error is None:
+                log.warning(
+                    "half message %s of group %s is open again%s", half.unique_key, half.group,
+                    f" by {command.remark}" if command.remark else "",
+                )  # fmt: skip
 
         self._desk.resume(message, done)
 
