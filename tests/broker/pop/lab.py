@@ -1,0 +1,213 @@
+"""A pop desk over a real store, with time and the disk's answers in the test's hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.pop.check_point import Ack
+from gantrymq.broker.pop.desk import PopDesk, Popped, Wanted
+from gantrymq.broker.registries.groups import Group, Groups
+from gantrymq.broker.registries.offsets import ConsumerOffsets
+from gantrymq.broker.registries.topics import Topics
+from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.message.message import StoredMessage
+from gantrymq.protocol.receipt_handle import ReceiptHandle
+from gantrymq.protocol.stored_message import pack_host, scan
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.store.config import FlushDiskType, StoreConfig
+from gantrymq.store.message_store import MessageStore
+from gantrymq.store.values import NewRecord
+from tests.broker.transaction_lab import LabClock, LabDisk
+
+HOST = pack_host("127.0.0.1:30911")
+TOPIC, GROUP = "Orders", "CG_lab"
+
+
+@dataclass
+class Given:
+    """A popped message as its consumer has it."""
+
+    topic: str
+    message: StoredMessage
+    handle: ReceiptHandle
+
+    @property
+    def body(self) -> str:
+        return self.message.body.decode()
+
+
+@dataclass
+class Call:
+    """Something that is answered when it is durable."""
+
+    answered: bool = False
+    error: StoreError | None = None
+    messages: list[Given] = field(default_factory=list)
+    pop_time: int = 0
+
+    @property
+    def accepted(self) -> bool:
+        return self.answered and self.error is None
+
+
+class PopLab:
+    """One broker's store and pop desk; ``restart`` and ``crash`` keep the directory."""
+
+    def __init__(self, root: Path, *, queues: int = 2, retry_max_times: int = 16, **config: object) -> None:
+        self.root = root
+        self.config = BrokerConfig(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
+        self.queues = queues
+        self.retry_max_times = retry_max_times
+        self.clock = LabClock()
+        self.rng = SystemRng(1)
+        self.open()
+
+    def open(self) -> None:
+        self.disk = LabDisk(self.clock)
+        settings = StoreConfig(
+            root=str(self.root), flush_disk_type=FlushDiskType.SYNC_FLUSH, mapped_file_size_commit_log=4 << 20,
+            mapped_file_size_consume_queue=20_000, max_index_num=2_000, max_hash_slot_num=500,
+        )  # fmt: skip
+        self.store = MessageStore.open(settings, self.disk, self.clock, HOST)
+        self.disk.make_dirs(self.store.path("config"))
+        self.topics = Topics(self.config, self.disk, self.clock, self.store.path("config/topics.json"))
+        self.topics.ensure(TOPIC, self.queues)
+        self.groups = Groups(
+            self.disk, self.clock, self.store.path("config/subscriptionGroup.json"), auto_create=True
+        )  # fmt: skip
+        self.groups.update(Group(group_name=GROUP, retry_max_times=self.retry_max_times))
+        self.offsets = ConsumerOffsets(
+            self.disk, self.store.path("config/consumerOffset.json"), self.clock.wall_ms()
+        )  # fmt: skip
+        self.desk = PopDesk(
+            self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST
+        )
+        self.desk.rebuild()
+        self.desk.start()
+        self.clock.run()
+
+    def save(self) -> None:
+        """What housekeeping does every few seconds."""
+        self.desk.save_later()
+        self.offsets.save_later()
+        self.clock.run()
+
+    def crash(self) -> None:
+        """The process is killed: what was written stays, what was only in memory is gone."""
+        self.clock.forget()
+        self.store._lock.release()
+
+    def power_cut(self, kept: float) -> None:
+        """The machine dies: of what was written since the last sync, the share ``kept`` (0 to 1) made it."""
+        flushed, written = self.store.flushed, self.store.written
+        end = flushed + round((written - flushed) * kept)
+        self.crash()
+        for log in sorted((self.root / "commitlog").glob("0*")):
+            base = int(log.name)
+            if base + log.stat().st_size > end:
+                data = log.read_bytes()
+                keep = max(end - base, 0)
+                log.write_bytes(data[:keep] + bytes(len(data) - keep))
+
+    def stop(self) -> None:
+        """An orderly stop, as far as POP has a part in it."""
+        self.clock.run()
+        self.desk.close()
+        self.offsets.save()
+        self.crash()
+
+    # What clients do.
+
+    def send(self, body: str, queue_id: int = 0, tags: str = "A") -> Call:
+        call = Call()
+        record = NewRecord(TOPIC, queue_id, body.encode(), f"TAGS\x01{tags}\x02", self.clock.wall, HOST)
+        try:
+            placement = self.store.append([record])[0]
+        except StoreError as error:
+            return Call(True, error)
+        self.store.when_durable(placement.end, lambda error: _answer(call, error))
+        self.clock.run()
+        return call
+
+    def pop(self, count: int = 32, invisible_ms: int = 60_000, **wanted: object) -> Call:
+        call = Call()
+
+        def given(popped: Popped, error: StoreError | None) -> None:
+            if error is None:
+                call.messages = _messages(popped, invisible_ms, self.config.broker_name)
+            call.pop_time = popped.pop_time
+            _answer(call, error)
+
+        try:
+            popped = self.desk.pop(
+                Wanted(GROUP, TOPIC, -1, count, invisible_ms, **wanted),  # type: ignore[arg-type]
+                given,
+            )
+        except RequestRejected:
+            return Call(True, StoreError("refused"))
+        if not popped.batches:
+            call.answered = True
+        self.clock.run()
+        return call
+
+    def ack(self, *messages: Given) -> Call:
+        call = Call()
+        receipts = [
+            (item.handle.revive_queue, item.handle.visible_at, Ack(key_of(item), (item.handle.offset,)))
+            for item in messages
+        ]
+        try:
+            self.desk.ack(receipts, lambda error: _answer(call, error))
+        except RequestRejected:
+            return Call(True, StoreError("refused"))
+        self.clock.run()
+        return call
+
+    def change(self, item: Given, invisible_ms: int) -> tuple[bool, Call]:
+        """(whether the delivery was still going on, the call)"""
+        call = Call()
+
+        def done(pop_time: int, error: StoreError | None) -> None:
+            call.pop_time = pop_time
+            _answer(call, error)
+
+        handle = item.handle
+        try:
+            going_on = self.desk.change(
+                item.topic, GROUP, handle.queue_id, handle.offset, handle, invisible_ms, suspend=False, done=done
+            )
+        except RequestRejected:
+            return True, Call(True, StoreError("refused"))
+        self.clock.run()
+        return going_on, call
+
+    def bodies(self, topic: str) -> list[str]:
+        """What lies in queue 0 of a topic."""
+        result = self.store.get(topic, 0, 0, 10_000, 1 << 24)
+        return [message.body.decode() for message in scan(result.data)]
+
+
+def key_of(item: Given) -> tuple[str, str, int, int, int, str]:
+    handle = item.handle
+    return (item.topic, GROUP, handle.queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
+
+
+def _answer(call: Call, error: StoreError | None) -> None:
+    call.answered, call.error = True, error
+
+
+def _messages(popped: Popped, invisible_ms: int, broker: str) -> list[Given]:
+    return [
+        Given(
+            batch.topic,
+            message,
+            ReceiptHandle(
+                batch.start_offset, popped.pop_time, invisible_ms, popped.revive_queue, batch.kind, broker,
+                batch.queue_id, message.queue_offset,
+            ),
+        )
+        for batch in popped.batches
+        for message in scan(batch.data)
+    ]  # fmt: skip

@@ -1,0 +1,261 @@
+"""POP consumption: the official push consumer in POP mode, and each request of POP, on our server and on Apache's.
+
+Where Apache behaves differently the test says so:
+
+* a message that is never consumed goes to the dead letters here when the group's ``retryMaxTimes`` is used up; Apache
+  brings it back for ever (its client acknowledges it silently after its own maximum, 16);
+* Apache revives two to ten seconds late;
+* renewing a delivery that has ended is refused here, and "succeeds" there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+
+import pytest
+
+from gantrymq.message import properties
+from gantrymq.protocol.bodies.route import TopicRoute
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, Header
+from gantrymq.protocol.headers.nameserver import GetRoute
+from gantrymq.protocol.headers.pop import (
+    AckMessage,
+    ChangeInvisibleTime,
+    ChangeInvisibleTimeAnswer,
+    Notification,
+    NotificationAnswer,
+    PeekMessage,
+    PopMessage,
+    PopMessageAnswer,
+    WaitingPops,
+    WaitingPopsAnswer,
+)
+from gantrymq.protocol.headers.pull import GetMaxOffset, OffsetAnswer
+from gantrymq.protocol.headers.send import SendMessage
+from gantrymq.protocol.headers.topics import CreateTopic
+from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
+from gantrymq.protocol.stored_message import scan
+from tests.interop.apache import ApacheCluster, JavaClient
+from tests.interop.ours import GantryCluster
+from tests.interop.places import ask
+from tests.interop.process import poll
+
+COUNT = 10
+LONG_MS = 60_000
+
+
+@pytest.fixture(scope="module", params=["gantry", "apache_5"], ids=["gantrymq", "apache-5.5.0"])
+def server(request: pytest.FixtureRequest) -> GantryCluster | ApacheCluster:
+    cluster = request.getfixturevalue(request.param)
+    assert isinstance(cluster, GantryCluster | ApacheCluster)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def java_5(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> JavaClient:
+    return JavaClient("5.5.0", tmp_path_factory.mktemp("java-pop"))
+
+
+class Broker:
+    """The requests of POP, on connections of their own."""
+
+    def __init__(self, cluster: GantryCluster | ApacheCluster) -> None:
+        route = ask(cluster.name_servers, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic="broker-a"))
+        self.address = TopicRoute.decode(route.body).broker_datas[0].master or ""
+        self.ours = isinstance(cluster, GantryCluster)
+
+    def ask(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
+        return ask(self.address, code, header, body)
+
+    def prepare(self, topic: str, group: str, queues: int = 1, **settings: object) -> None:
+        header = CreateTopic(
+            topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
+            topic_filter_type="SINGLE_TAG", order=False,
+        )  # fmt: skip
+        assert self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == ResponseCode.SUCCESS
+        body = json.dumps({"groupName": group, **settings}).encode()
+        done = self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+        assert done.code == ResponseCode.SUCCESS
+
+    def send(self, topic: str, body: str, queue_id: int = 0) -> None:
+        header = SendMessage(
+            producer_group="PG", topic=topic, default_topic="TBW102", default_topic_queue_nums=1, queue_id=queue_id,
+            sys_flag=0, born_timestamp=1_700_000_000_000, flag=0, properties="TAGS\x01A\x02", reconsume_times=0,
+            unit_mode=False, batch=False,
+        )  # fmt: skip
+        assert self.ask(RequestCode.SEND_MESSAGE_V2, header, body.encode()).code == ResponseCode.SUCCESS
+
+    def end(self, topic: str) -> int:
+        answer = self.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic=topic, queue_id=0))
+        return answer.header(OffsetAnswer).offset if answer.code == ResponseCode.SUCCESS else 0
+
+    def pop(self, topic: str, group: str, **fields: object) -> tuple[Command, list[tuple[str, int, ReceiptHandle]]]:
+        """The answer, and (body, times, handle) of each message."""
+        values: dict[str, object] = {
+            "consumer_group": group, "topic": topic, "queue_id": -1, "max_msg_nums": 32, "invisible_time": LONG_MS,
+            "poll_time": 0, "born_time": round(time.time() * 1000), "init_mode": 1, "exp_type": "TAG", "exp": "*",
+            "order": False,
+        }  # fmt: skip
+        answer = self.ask(RequestCode.POP_MESSAGE, PopMessage(**{**values, **fields}))  # type: ignore[arg-type]
+        if answer.code != ResponseCode.SUCCESS:
+            return answer, []
+        header = answer.header(PopMessageAnswer)
+        starts = {
+            tuple(item.split(" ")[:2]): item.split(" ")[2] for item in (header.start_offset_info or "").split(";")
+        }
+        found = []
+        for message in scan(answer.body):
+            handle = properties.find(message.properties_text, properties.POP_CHECK_POINT) or (
+                f"{starts['0', str(message.queue_id)]} {header.pop_time} {header.invisible_time} {header.revive_qid} 0 "
+                f"broker-a {message.queue_id} {message.queue_offset}"
+            )
+            found.append((message.body.decode(), message.reconsume_times, parse(handle)))
+        return answer, found
+
+    def ack(self, topic: str, group: str, handle: ReceiptHandle) -> Command:
+        real = f"%RETRY%{group}_{topic}" if handle.kind == "1" else topic
+        header = AckMessage(
+            consumer_group=group, topic=real, queue_id=handle.queue_id, extra_info=str(handle), offset=handle.offset
+        )
+        return self.ask(RequestCode.ACK_MESSAGE, header)
+
+    def change(self, topic: str, group: str, handle: ReceiptHandle, invisible_ms: int) -> Command:
+        header = ChangeInvisibleTime(
+            consumer_group=group, topic=topic, queue_id=handle.queue_id, extra_info=str(handle), offset=handle.offset,
+            invisible_time=invisible_ms,
+        )  # fmt: skip
+        return self.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+
+
+@pytest.fixture(scope="module")
+def broker(server: GantryCluster | ApacheCluster) -> Broker:
+    return Broker(server)
+
+
+def _push_consumer(client: JavaClient, cluster: GantryCluster | ApacheCluster, broker: Broker) -> None:
+    topic, group = "PopPush", "GPopPush"
+    broker.prepare(topic, group, 2, retryMaxTimes=1)
+    mode = json.dumps({"topic": topic, "consumerGroup": group, "mode": "POP", "popShareQueueNum": 0}).encode()
+    assert broker.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, None, mode).code == ResponseCode.SUCCESS
+    driver = client.play("PopPushFive", cluster.name_servers, topic, group, COUNT)
+    driver.await_line('"what":"all"')
+    assert driver.steps("reached"), driver.text()
+
+    def times(body: str) -> list[int]:
+        return [step["times"] for step in driver.steps("got") if step["body"] == body]
+
+    if broker.ours:
+        poll(lambda: broker.end(f"%DLQ%{group}") == 1, "the dead letter")
+        assert times("poison") == [0, 1]
+    else:
+        poll(lambda: 2 in times("poison"), "a third delivery")
+        assert broker.end(f"%DLQ%{group}") == 0
+    got = driver.steps("got")
+    assert sorted(step["body"] for step in got if step["body"].startswith("ok")) == sorted(
+        f"ok {number}" for number in range(COUNT)
+    )
+    assert times("silent") == times("later") == [0, 1]
+    assert times("not wanted") == []
+    assert all(step["pop"] and step["topic"] == topic for step in got), "by POP, and under the topic it was sent to"
+    driver.kill()
+
+
+@pytest.mark.feature("push: POP", column="Java 5.5.0 on GantryMQ")
+def test_push_consumer_on_ours(java_5: JavaClient, gantry: GantryCluster) -> None:
+    _push_consumer(java_5, gantry, Broker(gantry))
+
+
+def test_push_consumer_on_apache(java_5: JavaClient, apache_5: ApacheCluster) -> None:
+    _push_consumer(java_5, apache_5, Broker(apache_5))
+
+
+def test_acknowledged_renewed_given_back(broker: Broker) -> None:
+    topic, group = "PopRaw", "GPopRaw"
+    broker.prepare(topic, group)
+    for number in range(4):
+        broker.send(topic, str(number))
+    answer, found = broker.pop(topic, group)
+    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, "FOUND")
+    header = answer.header(PopMessageAnswer)
+    assert (header.start_offset_info, header.msg_offset_info) == ("0 0 0", "0 0 0,1,2,3")
+    assert (header.invisible_time, header.rest_num, header.order_count_info) == (LONG_MS, 0, None)
+    assert [(body, times) for body, times, _ in found] == [("0", 0), ("1", 0), ("2", 0), ("3", 0)]
+    empty, none = broker.pop(topic, group)
+    assert (empty.code, empty.remark, none) == (ResponseCode.POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", [])
+    handles = [handle for _, _, handle in found]
+    assert broker.ack(topic, group, handles[0]).code == ResponseCode.SUCCESS
+    renewed = broker.change(topic, group, handles[1], LONG_MS).header(ChangeInvisibleTimeAnswer)
+    assert (renewed.invisible_time, renewed.revive_qid) == (LONG_MS, handles[1].revive_queue)
+    assert broker.change(topic, group, handles[2], 1000).code == ResponseCode.SUCCESS
+    assert broker.change(topic, group, handles[3], 1000).code == ResponseCode.SUCCESS
+    back: list[tuple[str, int, ReceiptHandle]] = []
+
+    def both() -> bool:
+        back.extend(broker.pop(topic, group, poll_time=2000)[1])
+        return len(back) >= 2
+
+    poll(both, "what was given back")
+    assert sorted((body, times) for body, times, _ in back) == [("2", 1), ("3", 1)]
+    assert {handle.kind for _, _, handle in back} == {"1"}
+    assert broker.ack(topic, group, back[0][2]).code == ResponseCode.SUCCESS
+    last = back[1][2]
+    bits = base64.b64encode(bytes([1 << (last.offset - last.start_offset)])).decode()
+    batch = {"c": group, "t": topic, "r": "1", "so": last.start_offset, "q": 0, "rq": last.revive_queue,
+             "pt": last.pop_time, "it": last.invisible_time, "b": bits}  # fmt: skip
+    body = json.dumps({"brokerName": "broker-a", "acks": [batch]}).encode()
+    assert broker.ask(RequestCode.BATCH_ACK_MESSAGE, None, body).code == ResponseCode.SUCCESS
+    assert broker.pop(topic, group, poll_time=3000)[1] == []
+
+
+def test_looking_and_waiting(broker: Broker) -> None:
+    topic, group = "PopWait", "GPopWait"
+    broker.prepare(topic, group)
+    now = round(time.time() * 1000)
+    ask_peek = PeekMessage(consumer_group=group, topic=topic, queue_id=-1, max_msg_nums=5)
+    nothing = broker.ask(RequestCode.PEEK_MESSAGE, ask_peek)
+    assert (nothing.code, nothing.remark) == (ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE")
+    notice = Notification(consumer_group=group, topic=topic, queue_id=-1, poll_time=0, born_time=now)
+    assert broker.ask(RequestCode.NOTIFICATION, notice).header(NotificationAnswer).has_msg is False
+    info = broker.ask(RequestCode.POLLING_INFO, WaitingPops(consumer_group=group, topic=topic, queue_id=-1))
+    assert info.header(WaitingPopsAnswer).polling_num == 0
+    broker.send(topic, "x")
+    assert broker.ask(RequestCode.NOTIFICATION, notice).header(NotificationAnswer).has_msg is True
+    peeked = broker.ask(RequestCode.PEEK_MESSAGE, ask_peek)
+    assert [message.body for message in scan(peeked.body)] == [b"x"]
+    assert broker.pop(topic, group, exp="B")[1] == [], "another tag"
+
+
+def test_orderly(broker: Broker) -> None:
+    topic, group = "PopOrder", "GPopOrder"
+    broker.prepare(topic, group)
+    for number in range(3):
+        broker.send(topic, str(number))
+    answer, found = broker.pop(topic, group, order=True, max_msg_nums=2, invisible_time=2000)
+    assert answer.header(PopMessageAnswer).order_count_info == "0 0 0"
+    assert [handle.revive_queue for _, _, handle in found] == [999, 999]
+    assert broker.pop(topic, group, order=True)[1] == []
+    assert broker.ack(topic, group, found[0][2]).code == ResponseCode.SUCCESS
+    second, again = broker.pop(topic, group, order=True, poll_time=10_000)
+    assert [body for body, _, _ in again] == ["1", "2"]
+    assert second.header(PopMessageAnswer).order_count_info == "0 qo0%1 1;0 0 0"
+    for _, _, handle in again:
+        assert broker.ack(topic, group, handle).code == ResponseCode.SUCCESS
+    assert broker.pop(topic, group, order=True)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"max_msg_nums": 33}, ResponseCode.INVALID_PARAMETER),
+        ({"topic": "PopNowhere"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"queue_id": 9}, ResponseCode.INVALID_PARAMETER),
+        ({"born_time": 1, "poll_time": 1}, ResponseCode.POLLING_TIMEOUT),
+    ],
+)
+def test_refusals(broker: Broker, fields: dict[str, object], code: ResponseCode) -> None:
+    broker.prepare("PopRefused", "GPopRefused")
+    answer, _ = broker.pop(**{"topic": "PopRefused", "group": "GPopRefused", **fields})  # type: ignore[arg-type]
+    assert answer.code == code
