@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gantrymq
 from gantrymq import ConsumeFromWhere, LocalTransactionState, Message, MessageView
+from tests.interop.apache import ApacheCluster
 from tests.interop.our_client import PATIENT, SOON, Inbox, Server, make_topic, until
 
 COMMIT, ROLLBACK, UNKNOWN = (
@@ -99,3 +101,27 @@ def test_a_sibling_answers_for_a_producer_that_died_in_its_local_transaction(ser
         assert died.returncode == 7
         inbox.wait(["UNKNOWN COMMIT"])
     assert set(listener.checked) == {"UNKNOWN COMMIT"} and inbox.bodies == ["UNKNOWN COMMIT"]
+
+
+@pytest.mark.feature("message trace")
+def test_the_trace_is_read_by_mqadmin(server: Server, jdk: None, tmp_path: Path) -> None:
+    topic = make_topic(server, "OurTraced")
+    inbox = Inbox()
+    producer = gantrymq.TransactionProducer(
+        f"P{topic}", name_servers=server.name_servers, listener=Decisions(), trace=True, **PATIENT
+    )
+    consumer = gantrymq.PushConsumer(
+        f"G{topic}", name_servers=server.name_servers, listener=inbox, from_where=ConsumeFromWhere.FIRST_OFFSET,
+        trace=True, **SOON,
+    )  # fmt: skip
+    with consumer.subscribe(topic), producer:
+        ids = [
+            producer.send(Message(topic, "plain", tags="T", keys="k")).message_id,
+            producer.send_in_transaction(Message(topic, "COMMIT")).message_id,
+        ]
+        inbox.wait(["plain", "COMMIT"])
+    tools = server if isinstance(server, ApacheCluster) else ApacheCluster("5.5.0", tmp_path)
+    for message_id in ids:
+        said = tools.mqadmin("queryMsgTraceById", "-i", message_id, name_servers=server.name_servers)
+        assert "Pub" in said and f"P{topic}" in said and "success" in said, said
+        assert "Sub" in said and f"G{topic}" in said, said

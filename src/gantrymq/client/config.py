@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypedDict, TypeVar
 
 from gantrymq.errors import ConfigError
+from gantrymq.message import system_topics
 from gantrymq.message.validation import MAX_BODY_BYTES
 from gantrymq.runtime.network import split_address
 
@@ -72,6 +73,10 @@ class ProducerConfig(ClientConfig):
     next in turn is taken."""
     retry_when_not_stored_ok: bool = False
     """Send again elsewhere when a message was stored less safely than asked (retryAnotherBrokerWhenNotStoreOK)."""
+    trace: bool = False
+    """Tell ``trace_topic`` what becomes of every message (enableMsgTrace), for ``mqadmin queryMsgTraceById``."""
+    trace_topic: str = system_topics.TRACE
+    """Where to (customizedTraceTopic)."""
     topics: tuple[str, ...] = ()
     """Topics whose brokers get heartbeats from the start, so that they can ask a restarted producer about older
     transactions before it sends anything."""
@@ -145,6 +150,10 @@ class PushConfig(ClientConfig):
     give each of several members on one machine a name of its own."""
     offset_dir: str = "~/.rocketmq_offsets"
     """Directory of those files; Java's (rocketmq.client.localOffsetStoreDir)."""
+    trace: bool = False
+    """Tell ``trace_topic`` when each message was consumed (enableMsgTrace)."""
+    trace_topic: str = system_topics.TRACE
+    """Where to (customizedTraceTopic)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +206,8 @@ class ProducerSettings(ClientSettings, total=False):
     default_topic_queue_nums: int
     avoid_slow_brokers: bool
     retry_when_not_stored_ok: bool
+    trace: bool
+    trace_topic: str
     topics: str | Iterable[str]
 
 
@@ -237,6 +248,8 @@ class PushSettings(ClientSettings, total=False):
     lock_interval_ms: int
     broadcasting: bool
     offset_dir: str
+    trace: bool
+    trace_topic: str
 
 
 class LitePullSettings(ClientSettings, total=False):

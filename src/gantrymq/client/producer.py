@@ -17,6 +17,7 @@ from gantrymq.client.ordering import QueueSelector, by_hash
 from gantrymq.client.replies import Replies, reply_to
 from gantrymq.client.results import SendResult
 from gantrymq.client.send_frame import SendFrames, properties_text
+from gantrymq.client.trace import FLUSH_INTERVAL_MS, Tracer
 from gantrymq.errors import GantryError, MessageIllegal
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView
@@ -68,6 +69,7 @@ class Producer(Lifetime):
         self._frames: dict[MessageQueue, SendFrames] = {}
         self._replies = Replies(self._endpoint)
         self._compression = compression.flags_of(config.compress_type)
+        self._tracer = Tracer(self._endpoint, self.group, config.trace_topic) if config.trace else None
 
     async def start(self) -> None:
         """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there."""
@@ -80,6 +82,9 @@ class Producer(Lifetime):
         if self._config.topics:
             looking = every(self._endpoint.clock, LOOK_UP_INTERVAL_MS, self._find_topics, "topics")
             self._endpoint.tasks.start("topics", looking)
+        if self._tracer is not None:
+            tracing = every(self._endpoint.clock, FLUSH_INTERVAL_MS, self._tracer.flush, "trace")
+            self._endpoint.tasks.start("trace", tracing)
 
     async def close(self) -> None:
         """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
@@ -90,6 +95,8 @@ class Producer(Lifetime):
             return
         self._endpoint.stop_accepting()
         await self._endpoint.drain(lambda: self._delivery.in_flight == 0, self._config.close_timeout_ms)
+        if self._tracer is not None:
+            await self._tracer.flush()
         await self._heartbeats.unregister(producer_group=self.group)
         await self._endpoint.close()
 
@@ -291,7 +298,10 @@ class Producer(Lifetime):
             def frame(target: MessageQueue, opaque: int) -> bytes:
                 return frames_of(target).frame(opaque, sys_flag, born_ms, flag, text, body, False)
 
-            return await self._delivery.deliver(message.topic, message_id, frame, deadline, queue, stay=stay)
+            result = await self._delivery.deliver(message.topic, message_id, frame, deadline, queue, stay=stay)
+            if self._tracer is not None:
+                self._tracer.sent(message, result, born_ms, sys_flag)
+            return result
         finally:
             self._delivery.in_flight -= 1
 

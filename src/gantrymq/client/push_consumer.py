@@ -16,6 +16,7 @@ from gantrymq.client.endpoint import Doors, Endpoint, every
 from gantrymq.client.filters import EVERYTHING, Filter, filter_of
 from gantrymq.client.lifetime import Lifetime
 from gantrymq.client.namespaces import with_namespace
+from gantrymq.client.trace import FLUSH_INTERVAL_MS, Tracer
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
@@ -62,6 +63,9 @@ class PushConsumer(Lifetime):
             pushes=lambda channel, command: self._questions.asked(channel, command),
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip
+        self._tracer = Tracer(endpoint, self.group, config.trace_topic) if config.trace else None
+        if self._tracer is not None:
+            listener = self._tracer.listener(listener)
         self._filters: dict[str, Filter] = {}
         self._queues = AssignedQueues(endpoint, config, self.group, listener, from_where, self._filters, doors.disk)
         self._questions = BrokerQuestions(endpoint, self._queues)
@@ -99,6 +103,8 @@ class PushConsumer(Lifetime):
             raise
         tasks, clock, config = self._endpoint.tasks, self._endpoint.clock, self._config
         tasks.start("progress", every(clock, config.persist_interval_ms, queues.store, "progress"))
+        if self._tracer is not None:
+            tasks.start("trace", every(clock, FLUSH_INTERVAL_MS, self._tracer.flush, "trace"))
         if config.orderly:
             tasks.start("locks", every(clock, config.lock_interval_ms, queues.renew_locks, "locks"))
 
@@ -114,6 +120,8 @@ class PushConsumer(Lifetime):
         await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
         await self._queues.store()
         await self._queues.unlock()
+        if self._tracer is not None:
+            await self._tracer.flush()
         await self._queues.member.leave()
         await self._endpoint.close()
 

@@ -160,6 +160,8 @@ class TransactionProducer(Producer):
         """End a half as its local transaction ended. Raises TransactionConflict."""
         try:
             self._memory.ended(half.transaction_id, outcome.state)
+            if self._tracer is not None:
+                self._tracer.ended(half.message, half.result, outcome.state)
             if outcome.error is not None:
                 log.warning("transaction %s: %s", half.transaction_id, outcome.remark, exc_info=outcome.error)
             if outcome.state is LocalTransactionState.UNKNOWN:
