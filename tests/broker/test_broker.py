@@ -22,6 +22,7 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import TcpNetwork, split_address
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.testing.disk import SimDisk
 from tests.support.brokers import (
     TIMEOUT_MS,
     Cluster,
@@ -34,7 +35,6 @@ from tests.support.brokers import (
     until,
 )
 from tests.support.places import run
-from tests.support.sim_disk import SimDisk
 
 
 def new_broker(root: Path | str, **settings: object) -> Broker:

@@ -14,9 +14,9 @@ from gantrymq.message import system_topics
 from gantrymq.runtime.disk import read_whole, write_durably
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
+from gantrymq.testing.disk import SimDisk
 from tests.support.places import HOST, durable, record, run
 from tests.support.sim_clock import SimClock, settle
-from tests.support.sim_disk import SimDisk
 
 DELAYS_MS = (1_000, 5_000, 10_000)
 PATH = "/store/config/delayOffset.json"

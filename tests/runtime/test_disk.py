@@ -14,7 +14,7 @@ import pytest
 
 from gantrymq.errors import DiskFull, StoreLocked
 from gantrymq.runtime.disk import Disk, OsDisk, OsFile, read_whole, write_durably
-from tests.support.sim_disk import SimDisk
+from gantrymq.testing.disk import SimDisk
 
 
 @pytest.fixture(params=["real", "simulated"])

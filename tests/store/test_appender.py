@@ -10,9 +10,9 @@ from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailab
 from gantrymq.store.appender import RECORDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
+from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle
-from tests.support.sim_disk import SimDisk
 
 ROOT = "/data/store"
 

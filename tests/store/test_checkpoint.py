@@ -4,8 +4,8 @@ from pathlib import Path
 
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.checkpoint import Checkpoint, CheckpointFile, Mark, MarkFile, read_checkpoint
+from gantrymq.testing.disk import SimDisk
 from tests.golden.stores import NAMES, expected, unpack
-from tests.support.sim_disk import SimDisk
 
 
 def test_apaches_checkpoints_are_read(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from gantrymq.store.recovery import Case
+from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle
-from tests.support.sim_disk import SimDisk
 
 ROOT = "/data/store"
 

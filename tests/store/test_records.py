@@ -9,7 +9,7 @@ from gantrymq.protocol.stored_message import encode_blank, encode_record, pack_h
 from gantrymq.store.records import LogWalk, Parsed, is_good, parse
 from gantrymq.store.segment import OpenFiles
 from gantrymq.store.segmented_file import SegmentedFile
-from tests.support.sim_disk import SimDisk
+from gantrymq.testing.disk import SimDisk
 
 V4 = pack_host("127.0.0.1:10911")
 V6 = bytes(range(16)) + (10911).to_bytes(4, "big")

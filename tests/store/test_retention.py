@@ -7,9 +7,9 @@ import pytest
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.retention import FILES_PER_RUN
 from gantrymq.store.values import GetStatus, Placement
+from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock
-from tests.support.sim_disk import SimDisk
 
 HOUR_MS = 3_600_000
 FOREVER = 1 << 62

@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.errors import DiskFull
 from gantrymq.store.segment import OpenFiles, Segment, segment_name
-from tests.support.sim_disk import SECTOR, SimDisk
+from gantrymq.testing.disk import SECTOR, SimDisk
 
 
 def segment(disk: SimDisk, base: int = 8192, size: int = 8192) -> Segment:

@@ -5,7 +5,7 @@ import pytest
 from gantrymq.errors import DiskFull, InvariantViolated
 from gantrymq.store.segment import OpenFiles
 from gantrymq.store.segmented_file import SegmentedFile, list_segments
-from tests.support.sim_disk import SimDisk
+from gantrymq.testing.disk import SimDisk
 
 
 def sequence(disk: SimDisk, *, durable: bool = True) -> SegmentedFile:

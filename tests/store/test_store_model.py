@@ -19,9 +19,9 @@ from gantrymq.errors import DiskFull, StoreError, StoreUnavailable
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord, Placement
+from gantrymq.testing.disk import PowerCut, SimDisk
 from tests.support.places import open_store, record, small
 from tests.support.sim_clock import SimClock, settle
-from tests.support.sim_disk import PowerCut, SimDisk
 
 TOPICS = ("Orders", "Shipping")
 BODIES = st.binary(min_size=1, max_size=300)

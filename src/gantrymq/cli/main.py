@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "transactions": ("gantrymq.cli.transactions", "app"),
     "cluster": ("gantrymq.cli.cluster", "app"),
     "demo": ("gantrymq.cli.demo", "demo"),
+    "simulate": ("gantrymq.cli.simulate", "simulate"),
     "pipeline": ("gantrymq.cli.pipelines", "app"),
 }
 """Name to module and object, in the order of ``gantry --help``. A module is imported when its command runs: a server

@@ -5,9 +5,9 @@ Source: MQClientInstance.updateTopicRouteInfoFromNameServer; wire-protocol.md 7.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from gantrymq.errors import GantryError, RequestRejected, RouteNotFound, Unreachable
@@ -19,6 +19,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.tasks import SharedWork
 
 log = logging.getLogger("gantrymq.client")
 
@@ -81,7 +82,7 @@ class Routes:
         self._name_servers = name_servers
         self._topics: dict[str, TopicRoute] = {}
         self._brokers: dict[str, dict[int, str]] = {}
-        self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._asking: SharedWork[str, TopicRoute] = SharedWork()
 
     def known(self, topic: str) -> TopicRoute | None:
         return self._topics.get(topic)
@@ -92,13 +93,7 @@ class Routes:
 
     async def fetch(self, topic: str) -> TopicRoute:
         """The route as the name servers know it now; errors as for ``get``."""
-        task = self._asking.get(topic)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._ask(topic))
-            self._asking[topic] = task
-            task.add_done_callback(lambda done: self._asking.pop(topic, None) and done.cancelled())
-        # One caller giving up must not take the answer from the others.
-        return await asyncio.shield(task)
+        return await self._asking.join(topic, partial(self._ask, topic))
 
     async def _ask(self, topic: str) -> TopicRoute:
         answer = await self._name_servers.ask(

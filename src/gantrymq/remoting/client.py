@@ -13,6 +13,7 @@ from gantrymq.remoting.channel import ClientChannel, PushHandler
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
+from gantrymq.runtime.tasks import SharedWork
 
 CONNECT_TIMEOUT_MS: Final = 3000
 """As in Apache's clients (connectTimeoutMillis)."""
@@ -44,7 +45,7 @@ class RemotingClient:
         self._requests = requests
         self._serialize = serialize
         self._channels: dict[str, ClientChannel] = {}
-        self._connecting: dict[str, asyncio.Task[ClientChannel]] = {}
+        self._connecting: SharedWork[str, ClientChannel] = SharedWork()
         self._failures: dict[str, tuple[int, float]] = {}
         self._closed = False
 
@@ -63,22 +64,11 @@ class RemotingClient:
         channel = self.ready(address)
         if channel is not None:
             return channel
-        task = self._connecting.get(address)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._connect(address))
-            self._connecting[address] = task
-            task.add_done_callback(partial(self._connect_ended, address))
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                # Several callers may wait for one connect; a cancelled one must not take it from the others.
-                return await asyncio.shield(task)
+                return await self._connecting.join(address, partial(self._connect, address))
         except TimeoutError as error:
             raise Unreachable(address, f"no connection within {timeout_ms} ms") from error
-
-    def _connect_ended(self, address: str, done: asyncio.Task[ClientChannel]) -> None:
-        self._connecting.pop(address, None)
-        if not done.cancelled():
-            done.exception()  # taken note of: everybody who waited for it may have given up by now
 
     async def _connect(self, address: str) -> ClientChannel:
         try:
@@ -148,9 +138,7 @@ class RemotingClient:
     async def close(self) -> None:
         """Close every connection; calls in flight raise Closed."""
         self._closed = True
-        for task in list(self._connecting.values()):
-            task.cancel()
-        await asyncio.gather(*self._connecting.values(), return_exceptions=True)
+        await self._connecting.stop()
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()

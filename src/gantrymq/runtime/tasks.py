@@ -4,10 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 log = logging.getLogger("gantrymq")
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class SharedWork(Generic[K, T]):
+    """Work that several callers wait for and that is done once: a second caller joins the first one's.
+
+    One that gives up does not take the result from the others; when all have, the work ends unheard.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[K, asyncio.Task[T]] = {}
+
+    async def join(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of the work for ``key``; ``work`` begins it when there is none. Raises what that raises."""
+        task = self._running.get(key)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(work())
+            self._running[key] = task
+            task.add_done_callback(partial(self._ended, key))
+        return await asyncio.shield(task)
+
+    def _ended(self, key: K, task: asyncio.Task[T]) -> None:
+        del self._running[key]
+        if not task.cancelled():
+            task.exception()  # taken note of, so that nobody complains that nobody did
+
+    async def stop(self) -> None:
+        """Cancel all of it, and wait until it has ended."""
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class TaskGroupOwner:

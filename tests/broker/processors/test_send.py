@@ -18,8 +18,8 @@ from gantrymq.protocol.command import SerializeType
 from gantrymq.protocol.headers.send import SendMessageAnswer, SendMessageLong
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
+from gantrymq.testing.disk import SimDisk
 from tests.support.brokers import TIMEOUT_MS, Cluster, send_header, story, until
-from tests.support.sim_disk import SimDisk
 
 KEY = "UNIQ_KEY\x01C0000202\x02"
 

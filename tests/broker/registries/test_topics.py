@@ -9,8 +9,8 @@ from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.topics import Topics, apply_attributes
 from gantrymq.errors import ConfigError, DiskFull, MessageIllegal
 from gantrymq.protocol.bodies.topics import TopicConfig
+from gantrymq.testing.disk import SimDisk
 from tests.support.sim_clock import SimClock
-from tests.support.sim_disk import SimDisk
 
 PATH = "/config/topics.json"
 

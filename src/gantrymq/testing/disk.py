@@ -37,6 +37,18 @@ class _Content:
     allocated: set[int] = field(default_factory=set)
     modified_ms: int = 0
 
+    def settle(self) -> None:
+        """Make everything durable; costs what was written since the last time, not what the file holds."""
+        for change in self.unsynced:
+            if isinstance(change, int):
+                _resize(self.durable, change)
+            else:
+                offset, new = change
+                if offset + len(new) > len(self.durable):
+                    _resize(self.durable, offset + len(new))
+                self.durable[offset : offset + len(new)] = new
+        self.unsynced = []
+
     def after_power_cut(self, rng: random.Random) -> _Content:
         data = bytearray(self.durable)
         for change in self.unsynced:
@@ -121,8 +133,7 @@ class SimFile:
         if self._disk.sync_fails(self.path):
             content.unsynced = []  # the kernel calls the pages clean, and forgets them at the next power cut
             raise OSError(errno.EIO, "Input/output error", self.path)
-        content.durable = bytearray(content.data)
-        content.unsynced = []
+        content.settle()
 
     def close(self) -> None:
         self._closed = True
@@ -163,6 +174,8 @@ class SimDisk:
         self.used_bytes = 0
         self.operations_left: int | None = None
         """The power goes off when so many more changes were made."""
+        self.when_off: Callable[[], None] | None = None
+        """Told when that happens."""
         self.operations = 0
         self._failing: str | None = None
         self.hold_syncs = False
@@ -179,11 +192,17 @@ class SimDisk:
         if self.operations_left is not None:
             if self.operations_left <= 0:
                 self._off = True
+                if self.when_off is not None:
+                    self.when_off()
                 raise PowerCut
             self.operations_left -= 1
 
     def fail_next_sync(self, path_part: str) -> None:
         self._failing = path_part
+
+    def forget_failures(self) -> None:
+        """The next sync works."""
+        self._failing = None
 
     def sync_fails(self, path: str) -> bool:
         if self._failing is not None and self._failing in path:

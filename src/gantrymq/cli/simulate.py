@@ -1,0 +1,114 @@
+"""``gantry simulate``: play a cluster with faults from a seed, and judge what it did."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.testing.faults import FAULTS
+from gantrymq.testing.history import encode
+from gantrymq.testing.shrink import shrink
+from gantrymq.testing.simulation import DEFAULT, Plan, Result, run
+
+HASH_SEED = "PYTHONHASHSEED"
+"""The order of sets of strings is part of a story: with the same value a seed gives the same story everywhere."""
+FIXED = "0"
+SHOWN = 3
+CALLED_AS = "GANTRY_CALLED_AS"
+
+
+def simulate(
+    seed: Annotated[int | None, typer.Option(help="Play this one seed.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Play all of A..B (B is not played).")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes for --seeds.")] = 1,
+    orders: Annotated[int, typer.Option(min=1, help="Transactions and ordinary messages.")] = DEFAULT.orders,
+    faults: Annotated[str, typer.Option(help="Kinds of faults, comma separated.")] = ",".join(DEFAULT.faults),
+    fault_count: Annotated[int, typer.Option(min=0, help="How many of them.")] = DEFAULT.fault_count,
+    history: Annotated[Path | None, typer.Option(help="Write the history of --seed there, an event a line.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Run name server, brokers, producers and consumers in virtual time, with faults from a seed, and judge them.
+
+    Exit status 1 when a promise was broken; the command that plays the failing seed again, shortened, is printed.
+    """
+    if os.environ.get(HASH_SEED) != FIXED:
+        os.environ[HASH_SEED] = FIXED
+        os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
+    plan = Plan(orders, _kinds(faults), fault_count)
+    console = Console(stderr=True)
+    started = SystemClock().monotonic()
+    found: list[Result] = []
+    injected: Counter[str] = Counter()
+    wanted = _range(seed, seeds)
+    for result in track(_play(wanted, plan, jobs), "seeds", len(wanted), console=console, disable=len(wanted) == 1):
+        injected.update(result.injected)
+        if not result.good:
+            found.append(result)
+            _tell(console, result)
+        if history is not None:
+            history.write_text(encode(result.events))
+    seconds = SystemClock().monotonic() - started
+    figures: dict[str, Any] = {
+        "seeds": len(wanted), "failed": [result.seed for result in found],
+        "violations": sum(len(result.violations) for result in found),
+        "errors": sum(len(result.errors) for result in found),
+        "faults": dict(sorted(injected.items())), "seconds": round(seconds, 1),
+    }  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(figures))
+    else:
+        typer.echo(f"{len(wanted)} seeds in {seconds:.1f} s, {len(found)} failed; faults: {figures['faults']}")
+    raise typer.Exit(1 if found else 0)
+
+
+def _range(seed: int | None, seeds: str | None) -> range:
+    if (seed is None) == (seeds is None):
+        raise typer.BadParameter("give either --seed S or --seeds A..B")
+    if seed is not None:
+        return range(seed, seed + 1)
+    first, dots, end = str(seeds).partition("..")
+    if not dots or not first.isdigit() or not end.isdigit() or int(first) >= int(end):
+        raise typer.BadParameter(f"--seeds is {seeds!r}; write for example 0..1000")
+    return range(int(first), int(end))
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    kinds = tuple(part.strip() for part in text.split(",") if part.strip())
+    if unknown := [kind for kind in kinds if kind not in FAULTS]:
+        raise typer.BadParameter(f"no such fault: {', '.join(unknown)}; there are {', '.join(FAULTS)}")
+    return kinds or DEFAULT.faults
+
+
+def _play(seeds: range, plan: Plan, jobs: int) -> Iterator[Result]:
+    play = partial(run, plan=plan)
+    if jobs == 1:
+        yield from map(play, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap_unordered(play, seeds, chunksize=4)
+
+
+def _tell(console: Console, result: Result) -> None:
+    shortest = shrink(result, run)
+    console.print(f"seed {result.seed}:", style="bold red")
+    for line in [*map(str, shortest.violations[:SHOWN]), *shortest.errors[:SHOWN]]:
+        console.print(f"  {line}", markup=False)
+    plan = shortest.plan
+    command = [
+        *os.environ.get(CALLED_AS, "gantry").split(), "simulate",
+        "--seed", str(result.seed), "--orders", str(plan.orders), "--fault-count", str(plan.fault_count), "--faults", ",".join(plan.faults), "--history", "history.jsonl",
+    ]  # fmt: skip
+    console.print(f"  again: {shlex.join(command)}", markup=False, soft_wrap=True)

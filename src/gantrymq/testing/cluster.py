@@ -1,0 +1,160 @@
+"""A name server, brokers, services and a consumer: the real ones, each in a simulated process of its own."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from gantrymq.broker.broker import Broker
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.client.endpoint import Doors
+from gantrymq.errors import GantryError
+from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.nameserver.nameserver import NameServer
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.testing.disk import SimDisk
+from gantrymq.testing.history import History
+from gantrymq.testing.loop import VirtualLoop
+from gantrymq.testing.network import SimNetwork
+from gantrymq.testing.node import Node, NodeClock, own_tasks
+from gantrymq.testing.workload import Chances, Database, Reader, Service
+
+EPOCH_MS = 1_800_000_000_000
+NAME_SERVER = "10.0.0.1"
+NAME_SERVERS = f"{NAME_SERVER}:9876"
+BROKER_PORT = 10911
+SMALL_FILES: dict[str, Any] = {
+    "mapped_file_size_commit_log": 16384, "mapped_file_size_consume_queue": 2000, "max_index_num": 200,
+    "max_hash_slot_num": 50, "disk_space_warning_level_ratio": 100,
+}  # fmt: skip
+"""So that a short run meets the ends of files, too."""
+
+
+@dataclass(slots=True)
+class BrokerHost:
+    """A machine for a broker: its disk outlives the process."""
+
+    name: str
+    address: str
+    disk: SimDisk
+    node: Node | None = None
+    broker: Broker | None = None
+    skew_ms: int = 0
+    starts: int = 0
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Everything that runs, with the history of it."""
+
+    loop: VirtualLoop
+    rng: random.Random
+    history: History
+    network: SimNetwork
+    injected: Counter[str]
+    database: Database
+    chances: Chances
+    settings: dict[str, Any]
+    brokers: list[BrokerHost] = field(default_factory=list)
+    services: list[Service] = field(default_factory=list)
+    readers: list[Reader] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    _processes: int = 0
+
+    @staticmethod
+    def build(seed: int, brokers: int = 2, **settings: Any) -> Cluster:
+        """Nothing runs yet."""
+        loop = VirtualLoop()
+        own_tasks(loop)
+        rng = random.Random(seed)
+        injected: Counter[str] = Counter()
+        history = History(lambda: int(loop.time() * 1000))
+        network = SimNetwork(loop, random.Random(rng.randrange(1 << 62)), injected)
+        made = Cluster(loop, rng, history, network, injected, Database(history), Chances(), settings)
+        for number in range(brokers):
+            disk = SimDisk(rng.randrange(1 << 32))
+            made.brokers.append(BrokerHost(f"broker-{number}", f"10.0.0.{number + 2}", disk))
+        return made
+
+    def process(self, name: str, address: str, skew_ms: int = 0) -> tuple[Node, Doors]:
+        """A new process with its ways to the outside."""
+        node = Node(name, self.loop)
+        clock = NodeClock(node, EPOCH_MS)
+        clock.skew_ms = skew_ms
+        seeded = SystemRng(self.rng.randrange(1 << 62))
+        return node, Doors(self.network.host(address, node), clock, seeded)
+
+    async def start_name_server(self) -> None:
+        node, doors = self.process("name server", NAME_SERVER)
+        server = NameServer(NameServerConfig(listen_host=NAME_SERVER), doors.network, doors.clock, SimDisk())
+        await node.start(server.start())
+
+    async def start_broker(self, host: BrokerHost) -> None:
+        """Start it (again); raises what the broker raises when it cannot."""
+        node, doors = self.process(host.name, host.address, host.skew_ms)
+        config = BrokerConfig(
+            broker_name=host.name, broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
+            namesrv_addr=NAME_SERVERS, store_path_root_dir="/store", transaction_time_out=4000,
+            transaction_check_interval=2000, transaction_check_max=1000,
+            **{**SMALL_FILES, **self.settings},
+        )  # fmt: skip
+        host.broker = Broker(config, doors.network, doors.clock, doors.rng, host.disk)
+        host.node = node
+        host.starts += 1
+        await node.start(host.broker.start())
+
+    async def start_service(self) -> Service:
+        self._processes += 1
+        node, doors = self.process(f"service-{self._processes}", f"10.0.1.{self._processes % 250 + 1}")
+        rng = random.Random(self.rng.randrange(1 << 62))
+        service = Service(node, doors, NAME_SERVERS, self.database, rng, self.chances, self.die)
+        await node.start(service.start())
+        self.services.append(service)
+        return service
+
+    async def start_reader(self) -> Reader:
+        node, doors = self.process("reader", "10.0.2.1")
+        reader = Reader(doors, NAME_SERVERS, self.history)
+        await node.start(reader.start())
+        self.readers.append(reader)
+        return reader
+
+    def kill(self, node: Node) -> None:
+        """SIGKILL: the process ends, its kernel closes what it had open."""
+        node.kill()
+        self.network.lose_process(node)
+
+    def die(self, node: Node) -> None:
+        """A process ends by itself; now and then its whole machine does, and nobody is told."""
+        if self.rng.random() < 0.3:
+            self.injected["host vanished"] += 1
+            node.kill()
+        else:
+            self.injected["process died between row and end"] += 1
+            self.kill(node)
+
+    def cut_power(self, host: BrokerHost) -> None:
+        """The machine goes off: what was not synced may be gone, or torn."""
+        self._stop(host)
+        host.disk = host.disk.power_cut()
+
+    def kill_broker(self, host: BrokerHost) -> None:
+        """Only the process ends; every write is there."""
+        self._stop(host)
+        host.disk = host.disk.process_dies()
+
+    def _stop(self, host: BrokerHost) -> None:
+        if host.node is not None:
+            self.kill(host.node)
+        host.node = host.broker = None
+
+    async def revive(self, host: BrokerHost) -> None:
+        """Start a broker that is down, as a supervisor does; what keeps it from starting is an error of the run."""
+        if host.node is None:
+            try:
+                await self.start_broker(host)
+            except (GantryError, OSError) as error:
+                self.errors.append(f"{host.name} does not start again: {type(error).__name__}: {error}")
+                self._stop(host)

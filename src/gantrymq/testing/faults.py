@@ -1,0 +1,122 @@
+"""What goes wrong, and when: each fault is a small story of its own with an end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from gantrymq.testing.cluster import BrokerHost, Cluster
+from gantrymq.testing.disk import SimDisk
+from gantrymq.testing.network import NetworkFaults
+
+ROUGH = NetworkFaults(lost=0.02, doubled=0.02, late=0.03, reset=0.01)
+CALM = NetworkFaults()
+OPERATIONS_UNTIL_CUT = 60
+
+
+async def power_cut(cluster: Cluster, rng: random.Random) -> None:
+    """In the middle of a disk operation, a random number of operations from now."""
+    host = rng.choice(cluster.brokers)
+    if host.node is None:
+        return
+    disk, cut = host.disk, cluster.loop.create_future()
+
+    def off() -> None:
+        if not cut.done():
+            cut.set_result(None)
+
+    disk.operations_left = rng.randrange(OPERATIONS_UNTIL_CUT)
+    disk.when_off = off
+    timer = cluster.loop.call_later(5.0, off)
+    await cut
+    timer.cancel()
+    disk.when_off = None
+    if host.disk is disk and host.node is not None:
+        cluster.cut_power(host)
+        await _down_for_a_while(cluster, host, rng)
+
+
+async def process_killed(cluster: Cluster, rng: random.Random) -> None:
+    host = rng.choice(cluster.brokers)
+    if host.node is not None:
+        cluster.kill_broker(host)
+        await _down_for_a_while(cluster, host, rng)
+
+
+async def service_killed(cluster: Cluster, rng: random.Random) -> None:
+    service = rng.choice(cluster.services)
+    if service.node.alive:
+        cluster.kill(service.node)
+
+
+async def parted(cluster: Cluster, rng: random.Random) -> None:
+    """Two hosts do not reach each other for some seconds."""
+    hosts = [host.address for host in cluster.brokers] + ["10.0.0.1"]
+    others = [f"10.0.1.{number}" for number in range(1, len(cluster.services) + 2)] + ["10.0.2.1"]
+    cluster.network.part(rng.choice(hosts), rng.choice(others))
+    await _wait(cluster, rng.uniform(0.5, 8))
+    cluster.network.heal()
+
+
+async def rough_network(cluster: Cluster, rng: random.Random) -> None:
+    """Frames are lost, doubled and late for some seconds."""
+    cluster.network.faults = replace(ROUGH, latency_s=rng.choice((0.0005, 0.02, 0.3)))
+    await _wait(cluster, rng.uniform(1, 10))
+    cluster.network.faults = CALM
+
+
+async def clock_jump(cluster: Cluster, rng: random.Random) -> None:
+    """A broker's clock is wrong from its next start on."""
+    host = rng.choice(cluster.brokers)
+    host.skew_ms = rng.choice((-86_400_000, -60_000, 60_000, 3_600_000))
+
+
+async def full_disk(cluster: Cluster, rng: random.Random) -> None:
+    disk = rng.choice(cluster.brokers).disk
+    disk.free_bytes = rng.randrange(2000)
+    await _wait(cluster, rng.uniform(1, 6))
+    disk.free_bytes = None
+
+
+async def failing_sync(cluster: Cluster, rng: random.Random) -> None:
+    """One fsync fails; the broker stops taking writes, and its operator starts it again."""
+    host = rng.choice(cluster.brokers)
+    if host.node is None:
+        return
+    host.disk.fail_next_sync(rng.choice(("commitlog", "consumequeue", "config", "index")))
+    disk = host.disk
+    await _wait(cluster, rng.uniform(1, 4))
+    if host.disk is disk and host.node is not None:
+        cluster.cut_power(host)
+        await _down_for_a_while(cluster, host, rng)
+
+
+FAULTS: dict[str, Callable[[Cluster, random.Random], Awaitable[None]]] = {
+    "power cut": power_cut,
+    "process killed": process_killed,
+    "service killed": service_killed,
+    "parted": parted,
+    "rough network": rough_network,
+    "clock jump": clock_jump,
+    "full disk": full_disk,
+    "failing sync": failing_sync,
+}
+
+
+async def _down_for_a_while(cluster: Cluster, host: BrokerHost, rng: random.Random) -> None:
+    await _wait(cluster, rng.uniform(0.2, 5))
+    await cluster.revive(host)
+
+
+async def _wait(cluster: Cluster, seconds: float) -> None:
+    done = cluster.loop.create_future()
+    cluster.loop.call_later(seconds, done.set_result, None)
+    await done
+
+
+def unharmed(disk: SimDisk) -> None:
+    """No fault waits in it any more."""
+    disk.operations_left = None
+    disk.free_bytes = None
+    disk.forget_failures()

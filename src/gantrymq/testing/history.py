@@ -1,0 +1,57 @@
+"""What a run did and saw, as a list of events: the input of the checker, and a file that people can read.
+
+One JSON object a line, with ``at`` (milliseconds since the start) and ``event``:
+
+=============  =========================================================================================
+``half``       ``tx``; ``confirmed``: its half message was acknowledged to the producer
+``row``        ``tx``; ``state`` ``committed`` or ``rolled back``: the local transaction ended for good
+``end``        ``tx``, ``decision`` COMMIT, ROLLBACK or UNKNOWN; ``confirmed``: the broker acknowledged it
+``check``      ``tx``, ``answer``; ``lie``: on purpose not what the row says
+``plain``      ``tx``; ``confirmed``: an ordinary message was acknowledged
+``delivered``  ``tx``, ``broker``, ``topic``, ``queue``, ``offset``: a consumer got it from there
+``fault``      ``what``: something was broken on purpose
+``quiet``      everything works again, and all that was going to happen has happened
+=============  =========================================================================================
+
+Who can write such a file can have any cluster checked, also an Apache one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Event = dict[str, Any]
+
+
+class History:
+    """Events in the order in which they happened."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self.events: list[Event] = []
+
+    def add(self, event: str, **fields: Any) -> None:
+        self.events.append({"at": self._now_ms(), "event": event, **fields})
+
+
+def encode(events: Iterable[Event]) -> str:
+    """As lines of JSON."""
+    return "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in events)
+
+
+def decode(text: str) -> list[Event]:
+    """Lines of JSON. Raises ValueError naming the line that is no event."""
+    events = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"line {number} is no JSON: {error}") from error
+        if not isinstance(event, dict) or "event" not in event:
+            raise ValueError(f'line {number} is no event: it needs "event"')
+        events.append(event)
+    return events

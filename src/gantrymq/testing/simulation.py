@@ -1,0 +1,180 @@
+"""One seed, one story: a cluster at work, faults, peace, and the judgement of the history."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from gantrymq.errors import GantryError
+from gantrymq.testing.checker import Violation, check
+from gantrymq.testing.cluster import Cluster
+from gantrymq.testing.disk import PowerCut
+from gantrymq.testing.faults import CALM, FAULTS, unharmed
+from gantrymq.testing.history import Event
+from gantrymq.testing.loop import NothingToDo
+from gantrymq.testing.workload import PLAIN_TOPIC, TOPIC
+
+TROUBLE_S = 40.0
+"""How long orders are placed and things break."""
+PEACE_S = 300.0
+"""Afterwards, at most, until everything that was open has been asked about and has arrived."""
+SERVICES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of what; shrinking makes these smaller."""
+
+    orders: int = 12
+    faults: tuple[str, ...] = tuple(FAULTS)
+    fault_count: int = 6
+    brokers: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a seed showed."""
+
+    seed: int
+    plan: Plan
+    violations: tuple[Violation, ...]
+    errors: tuple[str, ...]
+    """What our own code raised and nobody caught, and brokers that did not start again."""
+    injected: Counter[str]
+    events: tuple[Event, ...]
+    virtual_seconds: float
+
+    @property
+    def good(self) -> bool:
+        return not self.violations and not self.errors
+
+
+DEFAULT = Plan()
+
+
+def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) -> Result:
+    """Play one seed from its beginning to its end; the same seed and plan give the same history.
+
+    ``log``: leave the loggers of the product as they are instead of silencing them. ``settings``: of BrokerConfig.
+    The order of sets of strings is part of the story, so a replay needs the same PYTHONHASHSEED.
+    """
+    cluster = Cluster.build(seed, plan.brokers, **settings)
+    loop = cluster.loop
+    loop.set_exception_handler(lambda _loop, context: _unexpected(cluster, context))
+    quiet = logging.getLogger("gantrymq")
+    level = quiet.level
+    if not log:
+        quiet.setLevel(logging.CRITICAL + 1)
+    asyncio.set_event_loop(None)
+    try:
+        loop.run_until_complete(_story(cluster, plan))
+    except NothingToDo as stuck:
+        cluster.errors.append(f"stuck: {stuck}")
+    finally:
+        quiet.setLevel(level)
+        _end(cluster)
+    found = tuple(check(cluster.history.events))
+    return Result(
+        seed, plan, found, tuple(cluster.errors), cluster.injected, tuple(cluster.history.events), loop.time()
+    )
+
+
+async def _story(cluster: Cluster, plan: Plan) -> None:
+    await cluster.start_name_server()
+    for host in cluster.brokers:
+        await cluster.start_broker(host)
+    for _ in range(SERVICES):
+        await cluster.start_service()
+    await cluster.start_reader()
+    share = -(-plan.orders // SERVICES)
+    for number, service in enumerate(list(cluster.services)):
+        service.node.start(service.work(number * share, share, TROUBLE_S / 2 / share))
+    rng = random.Random(cluster.rng.randrange(1 << 62))
+    await _break_things(cluster, plan, rng)
+    await _make_peace(cluster)
+    cluster.history.add("quiet")
+
+
+async def _break_things(cluster: Cluster, plan: Plan, rng: random.Random) -> None:
+    running = []
+    for _ in range(plan.fault_count):
+        await asyncio.sleep(rng.expovariate(plan.fault_count / TROUBLE_S))
+        name = rng.choice(plan.faults)
+        cluster.injected[name] += 1
+        cluster.history.add("fault", what=name)
+        running.append(asyncio.ensure_future(FAULTS[name](cluster, rng)))
+        if not any(service.node.alive for service in cluster.services):
+            await cluster.start_service()
+    await asyncio.gather(*running)
+    await asyncio.sleep(max(0.0, TROUBLE_S - cluster.loop.time()))
+
+
+async def _make_peace(cluster: Cluster) -> None:
+    """Mend everything, start what is down, and wait until nothing is open and nothing is on its way."""
+    cluster.network.heal()
+    cluster.network.faults = CALM
+    cluster.chances.unknown = 0.0
+    for host in cluster.brokers:
+        host.skew_ms = 0
+        unharmed(host.disk)
+        if host.broker is not None and host.broker.store.refusal is not None:
+            cluster.cut_power(host)
+        await cluster.revive(host)
+    while True:
+        try:
+            await cluster.start_service()
+            break
+        except GantryError:
+            await asyncio.sleep(1)
+    end = cluster.loop.time() + PEACE_S
+    while cluster.loop.time() < end and not _settled(cluster):
+        await asyncio.sleep(1)
+    await asyncio.sleep(3)
+
+
+def _settled(cluster: Cluster) -> bool:
+    brokers = [host.broker for host in cluster.brokers if host.broker is not None]
+    if any(len(broker.desk.table) for broker in brokers):
+        return False
+    seen = {
+        (event["broker"], event["topic"], event["queue"], event["offset"])
+        for event in cluster.history.events
+        if event["event"] == "delivered"
+    }
+    there = sum(
+        broker.store.queue_range(topic, queue)[1]
+        for broker in brokers
+        for topic, queue in broker.store.queues()
+        if topic in (TOPIC, PLAIN_TOPIC)
+    )
+    return len(seen) >= there
+
+
+def _unexpected(cluster: Cluster, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if isinstance(error, PowerCut | asyncio.CancelledError):
+        return
+    where = context.get("future") or context.get("handle")
+    cluster.errors.append(f"{context.get('message')}: {type(error).__name__}: {error} in {where!r}")
+
+
+def _end(cluster: Cluster) -> None:
+    """Unwind everything without a word."""
+    loop = cluster.loop
+    loop.set_exception_handler(lambda _loop, _context: None)
+    for host in cluster.brokers:
+        if host.node is not None:
+            cluster.kill_broker(host)
+    for service in cluster.services:
+        service.node.kill()
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    with contextlib.suppress(BaseException):  # a power cut may come out of anything; the run is over
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.close()
