@@ -9,10 +9,10 @@ import pytest
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.housekeeping import Retention
 from gantrymq.store.message_store import MessageStore
+from gantrymq.testing.disk import SimDisk
 from tests.store.test_retention import HOUR_MS, filled
 from tests.support.places import run
 from tests.support.sim_clock import SimClock
-from tests.support.sim_disk import SimDisk
 
 AT_FOUR = int(datetime(2026, 1, 5, 4, 30).timestamp() * 1000)
 AT_FIVE = AT_FOUR + HOUR_MS

@@ -16,9 +16,9 @@ from gantrymq.message.system_topics import TIMER
 from gantrymq.message.tags import java_hash
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
+from gantrymq.testing.disk import SimDisk
 from tests.support.places import HOST, durable, record, run
 from tests.support.sim_clock import SimClock, settle
-from tests.support.sim_disk import SimDisk
 
 DAY_MS = 24 * 3600 * 1000
 RULES = TimerRules(1000, 30 * DAY_MS, 2 * DAY_MS)

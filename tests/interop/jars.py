@@ -110,7 +110,7 @@ def _pom(name: str) -> str:
         for artefact, version in (entry.split(":") for entry in ARTEFACTS[name])
     )
     return (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<project><modelVersion>4.0.0</modelVersion>"
         f"<groupId>gantrymq.interop</groupId><artifactId>{name}</artifactId><version>1</version>"
         f"<dependencies>{wanted}</dependencies></project>\n"
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gantrymq.store.consume_queue import BLANK_SIZE, ENTRY, ConsumeQueue
 from gantrymq.store.queue_table import QueueTable, list_queues
 from gantrymq.store.segment import OpenFiles
-from tests.support.sim_disk import SimDisk
+from gantrymq.testing.disk import SimDisk
 
 
 def queue(disk: SimDisk, bases: list[int] | None = None) -> ConsumeQueue:

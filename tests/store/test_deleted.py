@@ -11,10 +11,10 @@ import pytest
 from gantrymq.errors import StoreError
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
+from gantrymq.testing.disk import PowerCut, SimDisk
 from tests.store.test_retention import filled
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock
-from tests.support.sim_disk import PowerCut, SimDisk
 
 
 async def delete(store: MessageStore, topic: str) -> StoreError | None:

@@ -107,8 +107,7 @@ def _tell(console: Console, result: Result) -> None:
     for line in [*map(str, shortest.violations[:SHOWN]), *shortest.errors[:SHOWN]]:
         console.print(f"  {line}", markup=False)
     plan = shortest.plan
-    command = [
-        *os.environ.get(CALLED_AS, "gantry").split(), "simulate",
-        "--seed", str(result.seed), "--orders", str(plan.orders), "--fault-count", str(plan.fault_count), "--faults", ",".join(plan.faults), "--history", "history.jsonl",
-    ]  # fmt: skip
+    command = [*os.environ.get(CALLED_AS, "gantry").split(), "simulate", "--seed", str(result.seed)]
+    command += ["--orders", str(plan.orders), "--fault-count", str(plan.fault_count)]
+    command += ["--faults", ",".join(plan.faults), "--history", "history.jsonl"]
     console.print(f"  again: {shlex.join(command)}", markup=False, soft_wrap=True)

@@ -8,9 +8,9 @@ from gantrymq.broker.registries.filters import KEPT_AFTER_DEATH_MS, ConsumerFilt
 from gantrymq.errors import ConfigError
 from gantrymq.protocol.bodies.heartbeat import SubscriptionData
 from gantrymq.runtime.disk import read_whole
+from gantrymq.testing.disk import SimDisk
 from tests.support.places import run
 from tests.support.sim_clock import SimClock
-from tests.support.sim_disk import SimDisk
 
 PATH = "/s/consumerFilter.json"
 
