@@ -19,7 +19,7 @@ from gantrymq.testing.history import History
 from gantrymq.testing.loop import VirtualLoop
 from gantrymq.testing.network import SimNetwork
 from gantrymq.testing.node import Node, NodeClock, own_tasks
-from gantrymq.testing.workload import Chances, Database, OrderService, Reader
+from gantrymq.testing.workload import Chances, Database, Reader, Shop
 
 EPOCH_MS = 1_800_000_000_000
 NAME_SERVER = "10.0.0.1"
@@ -58,7 +58,7 @@ class Cluster:
     chances: Chances
     settings: dict[str, Any]
     brokers: list[BrokerHost] = field(default_factory=list)
-    services: list[OrderService] = field(default_factory=list)
+    services: list[Shop] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     _processes: int = 0
@@ -105,11 +105,11 @@ class Cluster:
         host.starts += 1
         await node.start(host.broker.start())
 
-    async def start_service(self) -> OrderService:
+    async def start_service(self) -> Shop:
         self._processes += 1
         node, doors = self.process(f"service-{self._processes}", f"10.0.1.{self._processes % 250 + 1}")
         rng = random.Random(self.rng.randrange(1 << 62))
-        service = OrderService(node, doors, NAME_SERVERS, self.database, rng, self.chances, self.die)
+        service = Shop(node, doors, NAME_SERVERS, self.database, rng, self.chances, self.die)
         await node.start(service.start())
         self.services.append(service)
         return service

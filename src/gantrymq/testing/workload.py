@@ -54,7 +54,7 @@ class Chances:
     lie: float = 0.0
 
 
-class OrderService:
+class Shop:
     """One process of the order service: a transaction listener with a database."""
 
     def __init__(
