@@ -40,9 +40,11 @@ ENTRIES_AT_ONCE: Final = 500
 VIEWS_AT_ONCE: Final = 32
 OPS_SEARCHED_MAX: Final = 100_000
 """Op messages looked through for the one of a transaction; they are stored soon after its half."""
+VERIFIED_MAX: Final = 500
+"""Copies that are looked up one by one for a list; each takes some questions."""
 LATE_OP_MS: Final = 60_000
 """How long after a half was parked an op for it is still looked for."""
-OP_STORED_WITHIN_S: Final = 10.0
+OPS_STORED_WITHIN_S: Final = 10.0
 OP_LOOK_AGAIN_S: Final = 0.5
 CLOCK_SLACK_MS: Final = 2_000
 """The op of a half is never older than the half by more than this, whatever the index of times rounds to."""
@@ -140,24 +142,26 @@ class Transactions:
 
     async def _settle_copies(self, place: Place, why: str) -> None:
         """An Apache broker may have put the half back while it was being ended, would check the copy, and in the end
-        commit it once more. Once the op of what was ended is stored no copy is made any more (5.x stores ops up to
-        three seconds late); those that were made are settled by a rollback, which delivers nothing.
+        commit it once more. 5.x stores op messages up to three seconds late and makes copies until then. So each copy
+        is settled by a rollback, which delivers nothing, until the ops of all are stored and there are no more.
         """
         clock, ended = self._asking.endpoint.clock, place.story.half
-        deadline = clock.monotonic() + OP_STORED_WITHIN_S
-        while True:
+        deadline = clock.monotonic() + OPS_STORED_WITHIN_S
+        done = {ended.queue_offset}
+        while clock.monotonic() < deadline:
             copies = [
                 half
                 for half in await self._by_key(place.address, HALF, ended.unique_key)
                 if half.identity == ended.identity and half.put_back and half.log_offset > ended.log_offset
             ]
             ops = await self._ops_of(place.address, place.broker, [ended, *copies], [])
-            if ended.queue_offset in ops or clock.monotonic() > deadline:
-                break
-            await clock.sleep(OP_LOOK_AGAIN_S)
-        for copy in copies:
-            if copy.queue_offset not in ops:
+            left = [copy for copy in copies if copy.queue_offset not in ops and copy.queue_offset not in done]
+            for copy in left:
                 await self._end(place, copy, Resolution.ROLLBACK, why)
+                done.add(copy.queue_offset)
+            if not left and done <= ops.keys():
+                return
+            await clock.sleep(OP_LOOK_AGAIN_S)
 
     async def resume(self, place: Place, why: str) -> None:
         """Have a parked transaction checked again, as if it were new."""
@@ -195,6 +199,11 @@ class Transactions:
         ]
         around = await self._surroundings(address, {half.group for half in (*halves, *parked)})
         told = [s for s in tell(halves, ops.by_half, (), (), around) if s.stage is Stage.OPEN]
+        # Where a copy is all that is left in the queue, the half that was ended may lie behind the broker's progress.
+        for story in [story for story in told if story.half.put_back][:VERIFIED_MAX]:
+            stories = await self._by_index(name, address, story.transaction_id)
+            if any(s.half.identity == story.half.identity and s.stage is not Stage.OPEN for s in stories):
+                told.remove(story)
         # What became of a parked one stands behind the broker's progress, so it is looked up by its key.
         known = {half.identity for half in halves}
         for key in dict.fromkeys(half.unique_key for half in parked):
