@@ -16,35 +16,24 @@ import time
 
 import pytest
 
-from gantrymq.message import properties
-from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import Command, Header
-from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.pop import (
-    AckMessage,
-    ChangeInvisibleTime,
     ChangeInvisibleTimeAnswer,
     Notification,
     NotificationAnswer,
     PeekMessage,
-    PopMessage,
     PopMessageAnswer,
     WaitingPops,
     WaitingPopsAnswer,
 )
-from gantrymq.protocol.headers.pull import GetMaxOffset, OffsetAnswer
-from gantrymq.protocol.headers.send import SendMessage
-from gantrymq.protocol.headers.topics import CreateTopic
-from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
+from gantrymq.protocol.receipt_handle import ReceiptHandle
 from gantrymq.protocol.stored_message import scan
 from tests.interop.apache import ApacheCluster, JavaClient
 from tests.interop.ours import GantryCluster
-from tests.interop.places import ask
+from tests.interop.pops import LONG_MS, PopBroker
 from tests.interop.process import poll
 
 COUNT = 10
-LONG_MS = 60_000
 
 
 @pytest.fixture(scope="module", params=["gantry", "apache_5"], ids=["gantrymq", "apache-5.5.0"])
@@ -59,83 +48,12 @@ def java_5(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> JavaClient:
     return JavaClient("5.5.0", tmp_path_factory.mktemp("java-pop"))
 
 
-class Broker:
-    """The requests of POP, on connections of their own."""
-
-    def __init__(self, cluster: GantryCluster | ApacheCluster) -> None:
-        route = ask(cluster.name_servers, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic="broker-a"))
-        self.address = TopicRoute.decode(route.body).broker_datas[0].master or ""
-        self.ours = isinstance(cluster, GantryCluster)
-
-    def ask(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
-        return ask(self.address, code, header, body)
-
-    def prepare(self, topic: str, group: str, queues: int = 1, **settings: object) -> None:
-        header = CreateTopic(
-            topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
-            topic_filter_type="SINGLE_TAG", order=False,
-        )  # fmt: skip
-        assert self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == ResponseCode.SUCCESS
-        body = json.dumps({"groupName": group, **settings}).encode()
-        done = self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
-        assert done.code == ResponseCode.SUCCESS
-
-    def send(self, topic: str, body: str, queue_id: int = 0) -> None:
-        header = SendMessage(
-            producer_group="PG", topic=topic, default_topic="TBW102", default_topic_queue_nums=1, queue_id=queue_id,
-            sys_flag=0, born_timestamp=1_700_000_000_000, flag=0, properties="TAGS\x01A\x02", reconsume_times=0,
-            unit_mode=False, batch=False,
-        )  # fmt: skip
-        assert self.ask(RequestCode.SEND_MESSAGE_V2, header, body.encode()).code == ResponseCode.SUCCESS
-
-    def end(self, topic: str) -> int:
-        answer = self.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic=topic, queue_id=0))
-        return answer.header(OffsetAnswer).offset if answer.code == ResponseCode.SUCCESS else 0
-
-    def pop(self, topic: str, group: str, **fields: object) -> tuple[Command, list[tuple[str, int, ReceiptHandle]]]:
-        """The answer, and (body, times, handle) of each message."""
-        values: dict[str, object] = {
-            "consumer_group": group, "topic": topic, "queue_id": -1, "max_msg_nums": 32, "invisible_time": LONG_MS,
-            "poll_time": 0, "born_time": round(time.time() * 1000), "init_mode": 1, "exp_type": "TAG", "exp": "*",
-            "order": False,
-        }  # fmt: skip
-        answer = self.ask(RequestCode.POP_MESSAGE, PopMessage(**{**values, **fields}))  # type: ignore[arg-type]
-        if answer.code != ResponseCode.SUCCESS:
-            return answer, []
-        header = answer.header(PopMessageAnswer)
-        starts = {
-            tuple(item.split(" ")[:2]): item.split(" ")[2] for item in (header.start_offset_info or "").split(";")
-        }
-        found = []
-        for message in scan(answer.body):
-            handle = properties.find(message.properties_text, properties.POP_CHECK_POINT) or (
-                f"{starts['0', str(message.queue_id)]} {header.pop_time} {header.invisible_time} {header.revive_qid} 0 "
-                f"broker-a {message.queue_id} {message.queue_offset}"
-            )
-            found.append((message.body.decode(), message.reconsume_times, parse(handle)))
-        return answer, found
-
-    def ack(self, topic: str, group: str, handle: ReceiptHandle) -> Command:
-        real = f"%RETRY%{group}_{topic}" if handle.kind == "1" else topic
-        header = AckMessage(
-            consumer_group=group, topic=real, queue_id=handle.queue_id, extra_info=str(handle), offset=handle.offset
-        )
-        return self.ask(RequestCode.ACK_MESSAGE, header)
-
-    def change(self, topic: str, group: str, handle: ReceiptHandle, invisible_ms: int) -> Command:
-        header = ChangeInvisibleTime(
-            consumer_group=group, topic=topic, queue_id=handle.queue_id, extra_info=str(handle), offset=handle.offset,
-            invisible_time=invisible_ms,
-        )  # fmt: skip
-        return self.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
-
-
 @pytest.fixture(scope="module")
-def broker(server: GantryCluster | ApacheCluster) -> Broker:
-    return Broker(server)
+def broker(server: GantryCluster | ApacheCluster) -> PopBroker:
+    return PopBroker(server)
 
 
-def _push_consumer(client: JavaClient, cluster: GantryCluster | ApacheCluster, broker: Broker) -> None:
+def _push_consumer(client: JavaClient, cluster: GantryCluster | ApacheCluster, broker: PopBroker) -> None:
     topic, group = "PopPush", "GPopPush"
     broker.prepare(topic, group, 2, retryMaxTimes=1)
     mode = json.dumps({"topic": topic, "consumerGroup": group, "mode": "POP", "popShareQueueNum": 0}).encode()
@@ -165,14 +83,14 @@ def _push_consumer(client: JavaClient, cluster: GantryCluster | ApacheCluster, b
 
 @pytest.mark.feature("push: POP", column="Java 5.5.0 on GantryMQ")
 def test_push_consumer_on_ours(java_5: JavaClient, gantry: GantryCluster) -> None:
-    _push_consumer(java_5, gantry, Broker(gantry))
+    _push_consumer(java_5, gantry, PopBroker(gantry))
 
 
 def test_push_consumer_on_apache(java_5: JavaClient, apache_5: ApacheCluster) -> None:
-    _push_consumer(java_5, apache_5, Broker(apache_5))
+    _push_consumer(java_5, apache_5, PopBroker(apache_5))
 
 
-def test_acknowledged_renewed_given_back(broker: Broker) -> None:
+def test_acknowledged_renewed_given_back(broker: PopBroker) -> None:
     topic, group = "PopRaw", "GPopRaw"
     broker.prepare(topic, group)
     for number in range(4):
@@ -210,7 +128,7 @@ def test_acknowledged_renewed_given_back(broker: Broker) -> None:
     assert broker.pop(topic, group, poll_time=3000)[1] == []
 
 
-def test_looking_and_waiting(broker: Broker) -> None:
+def test_looking_and_waiting(broker: PopBroker) -> None:
     topic, group = "PopWait", "GPopWait"
     broker.prepare(topic, group)
     now = round(time.time() * 1000)
@@ -228,7 +146,7 @@ def test_looking_and_waiting(broker: Broker) -> None:
     assert broker.pop(topic, group, exp="B")[1] == [], "another tag"
 
 
-def test_orderly(broker: Broker) -> None:
+def test_orderly(broker: PopBroker) -> None:
     topic, group = "PopOrder", "GPopOrder"
     broker.prepare(topic, group)
     for number in range(3):
@@ -255,7 +173,7 @@ def test_orderly(broker: Broker) -> None:
         ({"born_time": 1, "poll_time": 1}, ResponseCode.POLLING_TIMEOUT),
     ],
 )
-def test_refusals(broker: Broker, fields: dict[str, object], code: ResponseCode) -> None:
+def test_refusals(broker: PopBroker, fields: dict[str, object], code: ResponseCode) -> None:
     broker.prepare("PopRefused", "GPopRefused")
     answer, _ = broker.pop(**{"topic": "PopRefused", "group": "GPopRefused", **fields})  # type: ignore[arg-type]
     assert answer.code == code

@@ -154,7 +154,7 @@ class ReviveLog:
         elif entry is not None:
             opened = self.ledger.open(record.queue_id, record.queue_offset, entry)
             if opened.pending and record.store_timestamp - entry.pop_time > LATE_MS:
-                self.ledger.postpone(opened, entry.visible_at + GRACE_MS)
+                self.ledger.postpone(opened, max(entry.visible_at, record.store_timestamp) + GRACE_MS)
             return entry
         return None
 
