@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gantrymq.broker.timer import TimedDelivery
-from gantrymq.broker.timer_rules import TimerRules, delete_key, park_for
+from gantrymq.broker.timer_rules import TimerRules, park_for
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import TIMER
@@ -46,7 +46,7 @@ class Broker:
         await self.append(park_for(record("T", 1, body, properties=text), slot))
 
     async def recall(self, delay_ms: int, key: str) -> None:
-        await self.send(delay_ms, b"0", key, TIMER_DEL_UNIQKEY=delete_key("T", key))
+        await self.send(delay_ms, b"0", key, TIMER_DEL_UNIQKEY=key)
 
     async def append(self, *records: object) -> None:
         assert await durable(self.store, self.store.append(records)) is None  # type: ignore[arg-type]

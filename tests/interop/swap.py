@@ -31,8 +31,13 @@ LEVELS = "1s 15s 2h"
 """Delivered at once; delivered by the next broker; never delivered here."""
 CONF = {
     "messageDelayLevel": LEVELS, "transactionTimeOut": "2000", "transactionCheckInterval": "1000",
-    "flushConsumerOffsetInterval": "300", "flushDelayOffsetInterval": "300",
+    "flushConsumerOffsetInterval": "300", "flushDelayOffsetInterval": "300", "recallMessageEnable": "true",
+    "mappedFileSizeTimerLog": "52000",
 }  # fmt: skip
+NEVER = ("level 3", "timer far", "withdrawn")
+"""In the bodies of messages that must not be seen: their time is hours away, or they were withdrawn."""
+WITHDRAWN_MS = 60_000
+"""Until withdrawn messages would come; the next broker has to be there by then."""
 LARGE = 6000
 """Bytes of a body that our producer compresses."""
 TOPIC, PAID, GROUP, PAYERS = "Swap", "SwapPaid", "swap-readers", "swap-payers"
@@ -74,8 +79,16 @@ class Written:
 class SwapStory:
     """What was written to one store directory until now."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, *, timers: bool, recalls: bool) -> None:
+        """``timers``: whether both brokers know timer messages. ``recalls``: withdraw some; takes a minute."""
+        self.recalls = recalls
         self.store = store
+        self.timers = timers
+        self.handles: list[str] = []
+        """Of timer messages that the next broker is asked to forget."""
+        self.timed_at = 0
+        self.withdrawn_due: list[int] = []
+        """When the withdrawn messages of each chapter would have come."""
         self.placed: list[Written] = []
         """Ordinary messages with their places."""
         self.delayed: list[str] = []
@@ -86,6 +99,8 @@ class SwapStory:
         """Bodies of halves that the last chapter left open."""
         self.lost_ends: list[str] = []
         """Bodies of transactions that were rolled back by a broker which may have died before it wrote that down."""
+        self.levels = 0
+        """How many messages of level 1 were delivered."""
         self.committed = 0
         self.ends: dict[int, int] = {}
         """Of every queue of TOPIC, as the last writer left it."""
@@ -114,9 +129,13 @@ class SwapStory:
             self._write_transactions(chapter, payers, desk)
         self.ends = {}
         with PullConsumer(name_servers=name_servers) as consumer:
-            poll(lambda: f"{chapter} level 1" in self._bodies(consumer, TOPIC), "delayed message of level 1")
+            now = {f"{chapter} level 1"} | ({f"{chapter} timer now"} if self.timers else set())
+            poll(lambda: now <= set(self._bodies(consumer, TOPIC)), "delayed messages")
             self.ends = {queue.queue_id: consumer.max_offset(queue) for queue in consumer.queues(TOPIC)}
         poll(self._progress_saved, "offsets in their files")
+        if self.recalls:
+            with Producer("swap-writers", name_servers=name_servers, **PATIENT) as producer:
+                self._withdraw(chapter, producer)
 
     def _progress_saved(self) -> bool:
         """Whether the broker wrote down how far consumers and delays are, which it does from time to time."""
@@ -127,7 +146,9 @@ class SwapStory:
         delivered = {int(level): offset for level, offset in delays.items()}
         queue = self.placed[-1].queue.queue_id
         saved = {int(queue_id): offset for queue_id, offset in offsets.get(f"{TOPIC}@{GROUP}", {}).items()}
-        return delivered.get(1) == len(self.delayed) // 2 and saved.get(queue) == self.committed
+        if delivered.get(1) != self.levels or saved.get(queue) != self.committed:
+            return False
+        return not self.timers or _timer_check(self.store) > self.timed_at
 
     def _write_plain(self, chapter: str, producer: Producer) -> None:
         queues = sorted(producer.queues(TOPIC), key=lambda queue: queue.queue_id)
@@ -149,6 +170,27 @@ class SwapStory:
         for level in (1, 2, 3):
             producer.send(Message(TOPIC, f"{chapter} level {level}", delay_level=level), queues[0])
         self.delayed += [f"{chapter} level 1", f"{chapter} level 2"]
+        self.levels += 1
+        if self.timers:
+            self._write_timers(chapter, producer, queues[0])
+
+    def _write_timers(self, chapter: str, producer: Producer, queue: MessageQueue) -> None:
+        """Some for now, some for the next broker, some for later."""
+        times = {"timer now": 1_000, "timer soon": 15_000, "timer far": 3_600_000}
+        for name, delay_ms in times.items():
+            producer.send(Message(TOPIC, f"{chapter} {name}", delay_ms=delay_ms), queue)
+        self.delayed += [f"{chapter} timer now", f"{chapter} timer soon"]
+        self.timed_at = int(time.time() * 1000)
+
+    def _withdraw(self, chapter: str, producer: Producer) -> None:
+        """One message is withdrawn by this broker, and one will be by the next."""
+        due = int(time.time() * 1000) + WITHDRAWN_MS
+        sent = [producer.send(Message(TOPIC, f"{chapter} withdrawn {n}", deliver_at_ms=due)) for n in range(2)]
+        first, second = [result.recall_handle for result in sent]
+        assert first and second, "the answer to a timer message names its handle"
+        assert producer.recall(TOPIC, first) == sent[0].message_id
+        self.handles = [second]
+        self.withdrawn_due.append(due)
 
     def _place(self, message: Message, result: SendResult) -> None:
         self.placed.append(Written(message, result.queue, result.queue_offset, result.offset_message_id))
@@ -169,6 +211,9 @@ class SwapStory:
 
     def check(self, name_servers: str) -> None:
         """The broker has everything, ends what was open, and goes on behind what was there."""
+        with Producer("swap-writers", name_servers=name_servers, **PATIENT) as producer:
+            for handle in self.handles:
+                producer.recall(TOPIC, handle)
         with PullConsumer(GROUP, name_servers=name_servers) as consumer:
             self._check_messages(consumer)
             queue = self.placed[-1].queue
@@ -181,7 +226,7 @@ class SwapStory:
             poll(lambda: set(self.delayed) <= set(self._bodies(consumer, TOPIC)), "delayed messages")
             bodies = Counter(self._bodies(consumer, TOPIC))
             assert [bodies[body] for body in self.delayed] == [1] * len(self.delayed)
-            assert not any("level 3" in body for body in bodies)
+            assert not [body for body in bodies if any(word in body for word in NEVER)]
             self.ends = {queue.queue_id: consumer.max_offset(queue) for queue in consumer.queues(TOPIC)}
         with Producer("swap-writers", name_servers=name_servers, **PATIENT) as producer:
             for queue in producer.queues(TOPIC):
@@ -189,6 +234,13 @@ class SwapStory:
                 result = producer.send(message, queue)
                 assert result.queue_offset == self.ends[queue.queue_id]
                 self._place(message, result)
+
+    def check_withdrawn(self, name_servers: str) -> None:
+        """Wait until the first two chapters' withdrawn messages would have come, and see that they did not."""
+        for due in self.withdrawn_due[:2]:
+            poll(lambda due=due: time.time() * 1000 > due + 2_000, "the time of the withdrawn messages")
+        with PullConsumer(name_servers=name_servers) as consumer:
+            assert not [body for body in self._bodies(consumer, TOPIC) if "withdrawn" in body]
 
     def _check_messages(self, consumer: PullConsumer) -> None:
         found = {(m.queue.queue_id, m.queue_offset): m for m in self._messages(consumer, TOPIC)}
@@ -247,6 +299,11 @@ def _payers(name_servers: str, desk: Desk) -> Iterator[TransactionProducer]:
 def _pay(payers: TransactionProducer, body: str) -> None:
     result = payers.send_in_transaction(Message(PAID, body, keys=body.replace(" ", "-")))
     assert result.decided == (result.state is not LocalTransactionState.UNKNOWN), result
+
+
+def _timer_check(store: Path) -> int:
+    """Until when, in ms, timer messages are delivered for sure."""
+    return int.from_bytes((store / "config" / "timercheck").read_bytes()[:8], "big")
 
 
 def _finds(address: str, key: str, written: Written) -> bool:

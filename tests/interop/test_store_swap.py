@@ -23,7 +23,12 @@ def _columns(version: str, *rows: str) -> list[pytest.MarkDecorator]:
 @pytest.mark.parametrize(
     ("version", "end"),
     [
-        pytest.param("5.5.0", Process.stop, marks=_columns("5.5.0", *ROWS, "there and back"), id="5.5.0-stopped"),
+        pytest.param(
+            "5.5.0",
+            Process.stop,
+            marks=_columns("5.5.0", *ROWS, "timer messages", "there and back"),
+            id="5.5.0-stopped",
+        ),
         pytest.param("5.5.0", Process.kill, marks=_columns("5.5.0", "after SIGKILL"), id="5.5.0-killed"),
         pytest.param("4.9.7", Process.stop, marks=_columns("4.9.7", *ROWS, "there and back"), id="4.9.7-stopped"),
         pytest.param("4.9.7", Process.kill, marks=_columns("4.9.7", "after SIGKILL"), id="4.9.7-killed"),
@@ -33,7 +38,7 @@ def test_store_changes_hands(version: str, end: object, tmp_path: Path) -> None:
     ours = GantryCluster(tmp_path / "ours")
     apache = ApacheCluster(version, tmp_path / "apache")
     store = tmp_path / "store"
-    story = SwapStory(store)
+    story = SwapStory(store, timers=version.startswith("5"), recalls=version.startswith("5") and end is Process.stop)
     try:
         ours.start_name_server()
         apache.name_servers = ours.name_servers
@@ -47,6 +52,7 @@ def test_store_changes_hands(version: str, end: object, tmp_path: Path) -> None:
             end(broker)
         ours.start_broker(store, **CONF)
         story.check(ours.name_servers)
+        story.check_withdrawn(ours.name_servers)
     finally:
         apache.close()
         ours.close()

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.broker.timer_rules import TimerRules, delivery, key_of
+from gantrymq.broker.timer_rules import Name, TimerRules, delivery, name_of, withdrawn_by
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
@@ -52,8 +52,9 @@ class _Slot:
 
     time_ms: int
     units: list[Unit]
-    forgotten: set[str]
-    """Keys of messages that were recalled."""
+    withdrawn: set[Name]
+    rolled: dict[tuple[Name, int], int]
+    """Name and time of birth of a rolled message to its first place: a crash while it was rolled leaves two copies."""
     position: int = 0
     """How many units are done."""
 
@@ -74,6 +75,8 @@ class TimedDelivery:
         self._timer: Timer | None = None
         self._sync_timer: Timer | None = None
         self._slot: _Slot | None = None
+        self._needed: int | None = None
+        """Queue offset up to which messages must be noted before the next slot is delivered."""
         self._enqueuing = False
         self._running = False
         self._recover()
@@ -196,7 +199,7 @@ class TimedDelivery:
         self._next = found.next_offset
         for slot in new:
             heapq.heappush(self._heap, slot)
-        if new:
+        if new or self._needed is not None:
             self._look()
         if self._next < end:
             self._enqueue_soon()
@@ -226,22 +229,31 @@ class TimedDelivery:
         if wait_ms > 0:
             self._set_timer(min(wait_ms / 1000, MAX_TIMER_SECONDS), self._look)
             return
+        if not self._caught_up():
+            return
         time_ms = heapq.heappop(self._heap)
         units = self._log.units(time_ms)
         # From here on nothing joins this slot.
         self._read_ms = max(self._read_ms, time_ms + self._rules.precision_ms)
-        self._slot = _Slot(time_ms, units, self._recalled(units))
+        self._slot = _Slot(time_ms, units, self._withdrawn(units), {})
         self._step()
+
+    def _caught_up(self) -> bool:
+        """Whether all is noted that was there when the slot became due: an order to forget some of it may be there."""
+        if self._needed is None:
+            self._needed = self._store.queue_range(TIMER, 0)[1]
+        if self._next < self._needed:
+            self._enqueue_soon()
+            return False
+        self._needed = None
+        return True
 
     def _set_timer(self, seconds: float, call: Callable[[], None]) -> None:
         self._timer = self._clock.call_later(seconds, call)
 
-    def _recalled(self, units: list[Unit]) -> set[str]:
+    def _withdrawn(self, units: list[Unit]) -> set[Name]:
         orders = (self._store.read(unit.log_offset) for unit in units if _is_order(unit))
-        keys = (
-            properties.find(order.properties_text, properties.TIMER_DELETE_KEY) for order in orders if order is not None
-        )
-        return {key for key in keys if key is not None}
+        return {withdrawn_by(order) for order in orders if order is not None}
 
     def _step(self) -> None:
         """Deliver the next messages of the slot."""
@@ -275,7 +287,7 @@ class TimedDelivery:
             if message is None:
                 log.error("the timer message at log offset %d cannot be read and is skipped", unit.log_offset)
                 continue
-            if slot.forgotten and key_of(message) in slot.forgotten:
+            if (slot.withdrawn and name_of(message) in slot.withdrawn) or _is_second_copy(message, slot, position):
                 continue
             record = delivery(message, unit, now_ms)
             if record is None:
@@ -325,6 +337,13 @@ class TimedDelivery:
 def _synced(error: BaseException | None) -> None:
     if error is not None:
         log.error("the timer log could not be synced; a power cut now would repeat deliveries: %s", error)
+
+
+def _is_second_copy(message: StoredMessage, slot: _Slot, position: int) -> bool:
+    if properties.TIMER_ROLL_TIMES not in message.properties_text:
+        return False
+    identity = (name_of(message), message.born_timestamp)
+    return slot.rolled.setdefault(identity, position) != position
 
 
 def _is_order(unit: Unit) -> bool:

@@ -106,16 +106,21 @@ def park_for(record: NewRecord, slot_ms: int) -> NewRecord:
     return dataclasses.replace(record, topic=system_topics.TIMER, queue_id=0, properties=text)
 
 
-def delete_key(topic: str, unique_key: str) -> str:
-    """What an order to forget a message names it by."""
-    return f"{topic}+{unique_key}"
+Name = tuple[str, str]
+"""Topic and unique key: what an order to forget a message names it by."""
 
 
-def key_of(message: StoredMessage) -> str:
+def name_of(message: StoredMessage) -> Name:
     """What such an order would name this message by."""
     text = message.properties_text
+    return properties.find(text, properties.REAL_TOPIC) or "", properties.find(text, properties.UNIQ_KEY) or ""
+
+
+def withdrawn_by(order: StoredMessage) -> Name:
+    """The message that an order is about: Apache's 5.5.0 writes its key, what comes after that ``topic+key``."""
+    text = order.properties_text
     topic = properties.find(text, properties.REAL_TOPIC) or ""
-    return delete_key(topic, properties.find(text, properties.UNIQ_KEY) or "")
+    return topic, (properties.find(text, properties.TIMER_DELETE_KEY) or "").removeprefix(f"{topic}+")
 
 
 def delivery(message: StoredMessage, unit: Unit, now_ms: int) -> NewRecord | None:

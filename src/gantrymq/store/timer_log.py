@@ -12,6 +12,7 @@ Source: TimerLog, TimerWheel, TimerCheckpoint, TimerMessageStore.recover.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -81,9 +82,13 @@ class TimerCheckFile:
     """The open ``timercheck``."""
 
     def __init__(self, disk: Disk, path: str) -> None:
+        new = not disk.exists(path)
         self.file = disk.open(path, create=True)
         if self.file.size() != CHECK_BYTES:
             self.file.truncate(CHECK_BYTES)
+        if new:  # without it everything would be delivered again
+            self.file.sync()
+            disk.sync_dir(os.path.dirname(path))
 
     def read(self) -> TimerCheck:
         read_ms, _flushed, offset, master, _state, changed_ms, changes = _CHECK.unpack(self.file.read(_CHECK.size, 0))
@@ -101,9 +106,8 @@ class TimerLog:
         """Raises StoreFormatUnknown naming what does not fit. Nothing is read yet; see ``recover``."""
         self._open = OpenFiles(disk)
         self._precision_ms = precision_ms
-        self._files = SegmentedFile(
-            self._open, directory, file_size, list_segments(disk, directory, file_size, "mappedFileSizeTimerLog")
-        )
+        bases = list_segments(disk, directory, file_size, "mappedFileSizeTimerLog")
+        self._files = SegmentedFile(self._open, directory, file_size, bases, durable=True)
         self.end = self._files.start
         """Position behind the last unit."""
         self.slots: dict[int, int] = {}

@@ -14,7 +14,7 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.durability import Durability, refused
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.timer import TimedDelivery
-from gantrymq.broker.timer_rules import TimerRules, delete_key, park_for
+from gantrymq.broker.timer_rules import TimerRules, park_for
 from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
 from gantrymq.message import properties, recall_handle
 from gantrymq.message.recall_handle import RecallHandle
@@ -69,7 +69,7 @@ class TimerProcessor:
         now_ms = self._clock.wall_ms()
         values = {
             properties.TAGS: RECALL_TAG,
-            properties.TIMER_DELETE_KEY: delete_key(handle.topic, handle.unique_key),
+            properties.TIMER_DELETE_KEY: handle.unique_key,
             properties.UNIQ_KEY: handle.unique_key,
             properties.TIMER_DELIVER_MS: str(handle.deliver_ms),
             properties.BORN_TIMESTAMP: str(now_ms),
