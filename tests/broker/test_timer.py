@@ -62,6 +62,7 @@ class Broker:
         return [message.body for message in self.messages()]
 
     async def close(self) -> None:
+        await self.timer.stop()
         self.timer.close()
         await self.store.close()
 
@@ -219,5 +220,38 @@ def test_files_whose_messages_are_gone_are_removed() -> None:
         last = b.messages(TIMER, 0)[40].log_offset
         b.timer._log.drop_before(last)
         assert b.disk.list("/store/timerlog") == before[2:]
+
+    story(work)
+
+
+def test_the_store_is_closed_behind_the_slot_that_is_being_delivered() -> None:
+    async def work() -> None:
+        disk, clock = SimDisk(), SimClock()
+        first = Broker(disk, clock)
+        for number in range(300):
+            first.store.append([park_for(record("T", 1, b"%d" % number), clock.wall_ms())])
+        await settle()
+        await clock.advance(0.999)
+        clock._now += 5
+        first.timer._look()
+        assert first.timer._slot is not None
+        await first.close()
+        async with broker(disk, clock) as second:
+            await clock.advance(10)
+            assert len(second.delivered()) == 300
+
+    run(work())
+
+
+def test_a_store_that_refuses_is_asked_again() -> None:
+    async def work(b: Broker) -> None:
+        for number in range(3):
+            await b.send(1_000, b"%d" % number)
+        b.disk.free_bytes = 0
+        await b.clock.advance(2)
+        assert b.delivered() == []
+        b.disk.free_bytes = None
+        await b.clock.advance(5)
+        assert b.delivered() == [b"0", b"1", b"2"]
 
     story(work)

@@ -152,7 +152,7 @@ class TimerMachine(RuleBasedStateMachine):
             return
 
         async def restarting() -> None:
-            await settle()
+            await self.timer.stop()
             self.timer.close()
             await self.store.close()
 

@@ -323,6 +323,8 @@ class Broker:
         # First nothing new, then the answers that wait for the disk, then the connections.
         for code in self._handlers:
             self._handlers[code] = _stopping
+        if self.timer is not None:
+            await self.timer.stop()
         try:
             await self.store.flush_everything()
         except StoreError as error:

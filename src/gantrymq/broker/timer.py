@@ -11,6 +11,7 @@ process) are delivered again, as in Apache's broker.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import logging
 from collections import Counter
@@ -79,6 +80,10 @@ class TimedDelivery:
         """Queue offset up to which messages must be noted before the next slot is delivered."""
         self._enqueuing = False
         self._running = False
+        self._stopping = False
+        self._failing = False
+        """Whether the last attempt to deliver was refused by the store."""
+        self._slot_ended: asyncio.Future[None] | None = None
         self._recover()
         self._heap = sorted(self._log.slots)
 
@@ -136,6 +141,17 @@ class TimedDelivery:
         self._store.arrivals.append(self._arrived)
         self._enqueue_soon()
         self._look()
+
+    async def stop(self) -> None:
+        """Begin no further slot, and return when the one under way is delivered, or cannot be."""
+        self._stopping = True
+        while self._slot is not None and self._running and not self._failing:
+            self._slot_ended = asyncio.get_running_loop().create_future()
+            await self._slot_ended
+
+    def _tell_slot_ended(self) -> None:
+        if self._slot_ended is not None and not self._slot_ended.done():
+            self._slot_ended.set_result(None)
 
     def close(self) -> None:
         """Stop, and make durable how far everything is. The store must still be open; raises StoreError."""
@@ -223,7 +239,7 @@ class TimedDelivery:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._running or self._slot is not None or not self._heap:
+        if not self._running or self._stopping or self._slot is not None or not self._heap:
             return
         wait_ms = self._heap[0] + self._rules.precision_ms - self._clock.wall_ms()
         if wait_ms > 0:
@@ -301,16 +317,20 @@ class TimedDelivery:
         if error is not None:
             self._failed(error)
             return
+        self._failing = False
         slot.position = position
         self._step()
 
     def _failed(self, error: StoreError) -> None:
         log.error("timer messages could not be delivered, trying again: %s", error)
+        self._failing = True
+        self._tell_slot_ended()
         if self._running:
             self._set_timer(RETRY_SECONDS, self._step)
 
     def _finish(self, slot: _Slot) -> None:
         self._slot = None
+        self._tell_slot_ended()
         self._log.done(slot.time_ms, slot.units)
         try:
             self._note(max(self.check.read_ms, slot.time_ms + self._rules.precision_ms), self.check.queue_offset)
