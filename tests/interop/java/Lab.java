@@ -23,6 +23,11 @@ final class Lab {
     }
 
     private static String value(Object o) {
+        if (o instanceof Scenario.Json) {
+            StringBuilder map = new StringBuilder("{");
+            ((Scenario.Json) o).map.forEach((k, v) -> map.append(map.length() > 1 ? "," : "").append(quoted(k)).append(':').append(quoted(v)));
+            return map.append('}').toString();
+        }
         return o == null || o instanceof Number || o instanceof Boolean ? String.valueOf(o) : quoted(o.toString());
     }
 

@@ -1,0 +1,32 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/** Plays scenarios at the same time: name servers, prefix of all topics and groups, names of scenarios. */
+public class Scenarios {
+    public static void main(String[] args) throws Exception {
+        List<Thread> threads = new ArrayList<>();
+        for (String name : Arrays.copyOfRange(args, 2, args.length)) {
+            Scenario scenario = (Scenario) Class.forName(name).getDeclaredConstructor().newInstance();
+            scenario.nameServers = args[0];
+            scenario.prefix = args[1];
+            Thread thread = new Thread(() -> tell(scenario), name);
+            thread.start();
+            threads.add(thread);
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        System.exit(0);
+    }
+
+    private static void tell(Scenario scenario) {
+        try {
+            scenario.play();
+            scenario.step("end", "good", true);
+        } catch (Throwable e) {
+            e.printStackTrace();
+            scenario.step("end", "good", false, "error", e);
+        }
+    }
+}
