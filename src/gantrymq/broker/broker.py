@@ -49,7 +49,7 @@ from gantrymq.broker.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.broker.timer import TimedDelivery
 from gantrymq.broker.timer_rules import TimerRules
 from gantrymq.broker.transaction_desk import TransactionDesk
-from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError
+from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError, Unreachable
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import pack_host
@@ -70,6 +70,8 @@ TOPICS_FILE: Final = "config/topics.json"
 GROUPS_FILE: Final = "config/subscriptionGroup.json"
 OFFSETS_FILE: Final = "config/consumerOffset.json"
 FILTERS_FILE: Final = "config/consumerFilter.json"
+FAST_PORT_BELOW: Final = 2
+"""A port this far below ``listenPort`` serves producers that want to be apart from consumers, by RocketMQ's rule."""
 DELAYS_FILE: Final = "config/delayOffset.json"
 TIMER_STEPS_MS: Final = (100, 200, 500, 1000)
 MIN_ROLL_SLOTS: Final = 2
@@ -180,9 +182,22 @@ class Broker:
             raise
         self._started = True
         self._begin()
+        await self._listen_fast()
         await self.registration.start()
         log.info("broker %s serves %s from %s", self._config.broker_name, self.address, self._store_config.root)
         return self.address
+
+    async def _listen_fast(self) -> None:
+        """Serve the port for clients with the "VIP channel", which take it for granted. Apache's does not pull there;
+        ours does everything. Source: BrokerController (fastRemotingServer).
+        """
+        port = self._config.listen_port - FAST_PORT_BELOW
+        if port <= 0:
+            return
+        try:
+            await self._server.start(self._config.bind_address, port)
+        except Unreachable as error:
+            log.warning("clients with vipChannelEnabled cannot send to this broker: no fast port %d: %s", port, error)
 
     def _open(self) -> None:
         config, clock, disk = self._config, self._clock, self._disk
@@ -231,7 +246,7 @@ class Broker:
             clock,
             self.registration.when_announced,
         )  # fmt: skip
-        admission = Admission(config, self.topics, self._rng)
+        admission = Admission(config, self.topics, self._rng, self.registration.when_announced)
         durability = Durability(config, store)
         self._retention = Retention(config, store, self._clock, self._disk, self._keep_from)
         answers = SendAnswers(config, self._host)

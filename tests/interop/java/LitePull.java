@@ -5,6 +5,7 @@ import java.util.List;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -23,8 +24,8 @@ class LitePull extends Scenario {
                 middle = System.currentTimeMillis();
                 Thread.sleep(50);
             }
-            MessageQueue q = p.fetchPublishMessageQueues(topic).get(i % 4);
-            sent("" + i, p.send(message(topic, i < 12 ? "TagA" : "TagB", "k" + i, "lite " + i), new MessageQueue(topic, q.getBrokerName(), i % 4)));
+            Message m = message(topic, i < 12 ? "TagA" : "TagB", "k" + i, "lite " + i);
+            sent("" + i, p.send(m, new MessageQueue(topic, "broker-a", i % 4)));
         }
         subscribed(topic);
         assigned(topic, middle);

@@ -21,11 +21,11 @@ class Resets extends Scenario {
         }
         ConcurrentLinkedQueue<MessageExt> seen = new ConcurrentLinkedQueue<>();
         DefaultMQPushConsumer c = printing("push", own("g"), own("t"), "*", seen);
-        c.setPersistConsumerOffsetInterval(500);
         c.start();
         await("all", 60, () -> seen.size() >= 16);
         // Every queue has to have a stored offset before a group can be sent back.
-        Thread.sleep(1500);
+        c.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+        Thread.sleep(500);
         String broker = c.getDefaultMQPushConsumerImpl().getmQClientFactory().findBrokerAddressInPublish("broker-a");
         reset(p, broker, middle);
         await("again", 60, () -> seen.size() >= 24);

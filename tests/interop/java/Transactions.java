@@ -29,7 +29,6 @@ class Transactions extends Scenario {
         m = message(topic, "TagB", "immune-commit", "has its own time of immunity");
         m.putUserProperty("CHECK_IMMUNITY_TIME_IN_SECONDS", "5");
         send(p, m);
-        step("ready");
         for (String key : new String[] {"check-commit", "check-rollback", "throws", "immune-commit", "victim"}) {
             await("check of " + key, 90, () -> checks.containsKey(key));
         }

@@ -90,16 +90,16 @@ def prefix(pair: tuple[str, str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def stage(
-    request: pytest.FixtureRequest, java_client: JavaClient, server: Server, prefix: str
-) -> Iterator[Process]:
+def stage(request: pytest.FixtureRequest, java_client: JavaClient, server: Server, prefix: str) -> Iterator[Process]:
     """The JVM that plays whatever scenarios the tests of this run need."""
     scenarios = wanted(request, "SCENARIO")
     process = java_client.play(
         "Scenarios", server.name_servers, prefix, *scenarios, rocketmq_client_rebalance_waitInterval=REBALANCE_MS
     )
+    beside = [java_client.play(name, server.name_servers, prefix) for name in wanted(request, "BESIDE")]
     yield process
-    process.kill()
+    for each in (process, *beside):
+        each.kill()
 
 
 def wanted(request: pytest.FixtureRequest, name: str) -> list[str]:

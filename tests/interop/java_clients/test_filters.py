@@ -1,4 +1,4 @@
-"""Tags: some, several, all; two with one hash; a subscription that changes."""
+"""Tags: some, several, all; two with one hash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SCENARIO = "Filters"
 
 
 def _tags(played: Played, who: str) -> list[str | None]:
-    return [entry["tags"] for entry in played.steps("got", who=who) if entry["keys"] != "changed"]
+    return [entry["tags"] for entry in played.steps("got", who=who)]
 
 
 @pytest.mark.feature("filter: tags")
@@ -19,8 +19,3 @@ def test_a_group_gets_the_tags_it_wants(played: Played) -> None:
     assert sorted(map(str, _tags(played, "BB || 标签"))) == sorted(["BB", "标签"] * 2)
     assert sorted(map(str, _tags(played, "*"))) == sorted(["Aa", "BB", "标签", "TagX", "None"] * 2)
     assert _tags(played, "TagNobodyHas") == []
-
-
-@pytest.mark.feature("filter: tags")
-def test_a_changed_subscription_counts_from_now_on(played: Played) -> None:
-    assert {entry["who"] for entry in played.steps("got", keys="changed")} == {"Aa", "*"}

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.apache import JavaClient
 from tests.interop.java_clients.conftest import Played, Server
-from tests.interop.process import Process
 
 SCENARIO = "Transactions"
-HALTED = 9
+BESIDE = "TransactionVictim"
+"""A second producer of the group, which dies in its local transaction."""
 DELIVERED = {"commit", "commit-big", "check-commit", "second-commit", "throws", "immune-commit", "victim", "plain"}
 
 
-@pytest.fixture
-def played(stage: Process, victim: None) -> Played:
-    return Played(stage, SCENARIO).finished()
-
-
-@pytest.fixture(scope="module")
-def victim(stage: Process, java_client: JavaClient, server: Server, prefix: str) -> None:
-    """A second producer of the group, which dies in its local transaction."""
-    stage.await_step("ready", scenario=SCENARIO)
-    assert java_client.play("TransactionVictim", server.name_servers, prefix).join() == HALTED
+def _forgets(server: Server) -> bool:
+    """5.5.0 keeps decisions in memory for 3 s; what it checks before that (transactionTimeOut is 2 s here) is decided
+    again by the check, and delivered twice (transactions-and-store.md A16, 3 and 4).
+    """
+    return server.version == "5.5.0"
 
 
 def _read(played: Played) -> list[str]:
@@ -30,18 +24,23 @@ def _read(played: Played) -> list[str]:
 
 
 @pytest.mark.feature("transaction: commit", "transaction: rollback")
-def test_each_committed_message_is_there_once_and_no_other(played: Played) -> None:
-    assert _read(played) == sorted(DELIVERED)
+def test_each_committed_message_is_there_once_and_no_other(played: Played, server: Server) -> None:
+    if _forgets(server):
+        assert set(_read(played)) >= DELIVERED
+    else:
+        assert _read(played) == sorted(DELIVERED)
 
 
 @pytest.mark.feature("transaction: commit")
-def test_a_committed_message_is_whole(played: Played) -> None:
+def test_a_committed_message_is_whole(played: Played, server: Server) -> None:
     message = next(entry for entry in played.steps("got", who="reader") if entry["keys"] == "commit")
     sent = played.sent()["commit"]
     assert (sent["status"], sent["state"]) == ("SEND_OK", "COMMIT_MESSAGE")
     assert (message["flag"], message["tags"], message["body"]) == (5, "TagA", "committed at once")
     properties = message["properties"]
-    assert properties["color"] == "green" and properties["UNIQ_KEY"] == sent["msgId"] == sent["transactionId"]
+    assert properties["color"] == "green" and properties["UNIQ_KEY"] == sent["msgId"]
+    if server.version != "4.9.7":  # which answers no transactionId to sends
+        assert sent["transactionId"] == sent["msgId"]
     big = next(entry for entry in played.steps("got", who="reader") if entry["keys"] == "commit-big")
     assert big["body"] == "10000 bytes"
 
@@ -53,21 +52,25 @@ def test_the_local_transaction_knows_its_id_and_argument(played: Played) -> None
 
 
 @pytest.mark.feature("transaction: unknown, then check")
-def test_unknown_ones_are_checked_until_they_are_decided(played: Played) -> None:
-    checks = {key: played.steps("check", key=key) for key in ("check-commit", "check-rollback", "throws", "second-commit")}
-    assert {key: len(found) for key, found in checks.items()} == {
-        "check-commit": 1, "check-rollback": 1, "throws": 1, "second-commit": 2,
-    }  # fmt: skip
+def test_unknown_ones_are_checked_until_they_are_decided(played: Played, server: Server) -> None:
+    checks = {
+        key: played.steps("check", key=key) for key in ("check-commit", "check-rollback", "throws", "second-commit")
+    }
+    if not _forgets(server):
+        assert {key: len(found) for key, found in checks.items()} == {
+            "check-commit": 1, "check-rollback": 1, "throws": 1, "second-commit": 2,
+        }  # fmt: skip
     for key, found in checks.items():
         sent = played.sent()[key]
         assert [entry["times"] for entry in found] == [str(n + 1) for n in range(len(found))]
-        assert {entry["msgId"] for entry in found} == {sent["msgId"]}
-        assert {entry["transactionId"] for entry in found} == {sent["transactionId"]}
+        assert {entry["transactionId"] for entry in found} == {sent["msgId"]}
     assert played.sent()["throws"]["state"] == "UNKNOW"
 
 
 @pytest.mark.feature("transaction: unknown, then check")
-def test_decided_ones_are_never_checked(played: Played) -> None:
+def test_decided_ones_are_never_checked(played: Played, server: Server) -> None:
+    if _forgets(server):
+        pytest.skip("5.5.0 writes op records after 3 s and asks again for what was decided before")
     assert not {"commit", "rollback", "commit-big"} & {entry["key"] for entry in played.steps("check")}
 
 

@@ -7,9 +7,12 @@ path of a broker. Source: AbstractSendMessageProcessor.msgCheck; transactions-an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NoReturn
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.durability import Done
+from gantrymq.broker.registration import Announce
 from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
 from gantrymq.errors import MessageIllegal, RequestRejected
 from gantrymq.message import flags, properties, system_topics
@@ -28,6 +31,8 @@ FITS_ANYWAY: Final = 7_500
 """Characters of a properties text that are within every limit of bytes, whatever characters they are."""
 _UNIQ_KEY_ITEM: Final = f"{properties.UNIQ_KEY}\x01"
 _UNIQ_KEY_BEHIND: Final = "\x02" + _UNIQ_KEY_ITEM
+_TOO_LONG: Final = "the message is illegal, maybe msg body or properties length not matched."
+"""Apache's words, which people and programs look for, before our own."""
 _WAIT_FALSE: Final = f"{properties.WAIT}\x01false"
 
 
@@ -45,10 +50,13 @@ class Target:
 class Admission:
     """The checks of sends; each raises RequestRejected."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, rng: Rng) -> None:
+    def __init__(self, config: BrokerConfig, topics: Topics, rng: Rng, announce: Announce) -> None:
         self._config = config
         self._topics = topics
         self._rng = rng
+        self._announce = announce
+        self.made_topic = False
+        """Whether a topic was made since the last ``when_known``."""
         self._targets: dict[str, Target] = {}
         topics.changed.append(lambda _: self._targets.clear())
 
@@ -71,6 +79,7 @@ class Admission:
                 config = self._topics.ensure(topic, 1)
             else:
                 config = self._topics.create_for_send(topic, header.default_topic, header.default_topic_queue_nums)
+                self.made_topic = config is not None
         if config is None:
             raise RequestRejected(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -87,6 +96,13 @@ class Admission:
             is_retry,
         )
         return target
+
+    def when_known(self, done: Done) -> Done:
+        """``done`` put off until the name servers know the topic that was made: whoever hears that the first message
+        of a topic is stored may ask them for its queues at once.
+        """
+        self.made_topic = False
+        return lambda error: self._announce(partial(done, error))
 
     def queue(self, queue_id: int, target: Target, topic: str) -> int:
         """The queue that is written to: the one asked for, or any when the sender leaves it open."""
@@ -106,9 +122,11 @@ class Admission:
     def _refuse_body(self, size: int) -> NoReturn:
         if size == 0:
             raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "the body is empty; send at least one byte")
+        limit = self._config.max_message_size
         raise RequestRejected(
             ResponseCode.MESSAGE_ILLEGAL,
-            f"the body has {size} bytes; this broker takes at most {self._config.max_message_size} (maxMessageSize)",
+            f"{_TOO_LONG} msg body length limit {limit}B, msg properties length limit 32KB. "
+            f"This body has {size} bytes; the limit is maxMessageSize",
         )
 
 
@@ -121,7 +139,8 @@ def check_properties(text: str, headroom: int = 0) -> None:
     if size > limit:
         raise RequestRejected(
             ResponseCode.MESSAGE_ILLEGAL,
-            f"the properties have {size} bytes with what the broker adds; at most {limit} fit. "
+            f"{_TOO_LONG} msg properties length limit 32KB. "
+            f"These properties have {size} bytes with what the broker adds; at most {limit} fit. "
             "Shorten them or move data into the body",
         )
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delay_levels import park
-from gantrymq.broker.durability import Durability, refusal, refused
+from gantrymq.broker.durability import Done, Durability, refusal, refused
 from gantrymq.broker.processors.admission import (
     SENDER_FLAGS,
     Admission,
@@ -119,7 +119,9 @@ class SendProcessor:
     ) -> bytes | None:
         place = self._durability.append((record,))[0]
         if not command.flag & ONE_WAY_FLAG:
-            finish = partial(self._finish, session, command, place, queue_id, unique_key, recall)
+            finish: Done = partial(self._finish, session, command, place, queue_id, unique_key, recall)
+            if self._admission.made_topic:
+                finish = self._admission.when_known(finish)
             self._durability.when_stored(place.end, waits(record.properties), finish)
         return None
 
@@ -226,9 +228,15 @@ class SendProcessor:
         check_properties(text, HALF_HEADROOM_BYTES)
         record = _record(session, command, header, header.topic, queue_id, text)
 
+        made_topic = self._admission.made_topic
+
         def done(half: PlacedHalf, error: StoreError | None) -> None:
-            if not command.is_one_way:
-                self._finish(session, command, half, queue_id, key, None, error)
+            if command.is_one_way:
+                return
+            finish: Done = partial(self._finish, session, command, half, queue_id, key, None)
+            if made_topic:
+                finish = self._admission.when_known(finish)
+            finish(error)
 
         try:
             self._halves.put_half(record, group, key, header.topic, queue_id, done, session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gantrymq.broker.durability import Durability, refused
+from gantrymq.broker.durability import Done, Durability, refused
 from gantrymq.broker.processors.admission import (
     SENDER_FLAGS,
     Admission,
@@ -58,7 +58,9 @@ class SendBatchProcessor:
         )  # fmt: skip
         if not command.is_one_way:
             text = header.properties or ""
-            finish = partial(self._finish, session, command, places, queue_id, unique_key_of(text))
+            finish: Done = partial(self._finish, session, command, places, queue_id, unique_key_of(text))
+            if self._admission.made_topic:
+                finish = self._admission.when_known(finish)
             self._durability.when_stored(places[-1].end, waits(text), finish)
         return None
 
