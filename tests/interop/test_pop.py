@@ -13,9 +13,11 @@ from __future__ import annotations
 import base64
 import json
 import time
+from pathlib import Path
 
 import pytest
 
+from gantrymq.protocol.bodies.pop import RequestMode, RequestModeTable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.pop import (
     ChangeInvisibleTimeAnswer,
@@ -88,6 +90,19 @@ def test_push_consumer_on_ours(java_5: JavaClient, gantry: GantryCluster) -> Non
 
 def test_push_consumer_on_apache(java_5: JavaClient, apache_5: ApacheCluster) -> None:
     _push_consumer(java_5, apache_5, PopBroker(apache_5))
+
+
+def test_mqadmin_sets_the_mode(jdk: None, gantry: GantryCluster, tmp_path: Path) -> None:
+    broker = PopBroker(gantry)
+    broker.prepare("PopMode", "GPopMode")
+    said = ApacheCluster("5.5.0", tmp_path).mqadmin(
+        "setConsumeMode", "-b", broker.address, "-t", "PopMode", "-g", "GPopMode", "-m", "POP", "-q", "2",
+        name_servers=gantry.name_servers,
+    )  # fmt: skip
+    assert "success" in said, said
+    modes = RequestModeTable.decode(broker.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE).body)
+    mode = modes.message_request_mode_map["PopMode"]["GPopMode"]
+    assert (mode.mode, mode.pop_share_queue_num) == (RequestMode.POP, 2)
 
 
 def test_acknowledged_renewed_given_back(broker: PopBroker) -> None:

@@ -21,6 +21,9 @@ SELF_TEST: Final = "SELF_TEST_TOPIC"
 BENCHMARK: Final = "BenchmarkTest"
 OFFSET_MOVED: Final = "OFFSET_MOVED_EVENT"
 
+REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+"""With the name of the cluster: check points and acknowledgements of popped messages; only brokers write there."""
+
 RETRY_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
 

@@ -453,3 +453,22 @@ def test_what_was_popped_before_a_restart_comes_back(tmp_path: Path, v2: bool) -
 
     story(before, tmp_path)
     story(after, tmp_path, enable_retry_topic_v2=v2, retrieve_message_from_pop_retry_topic_v1=False)
+
+
+def test_only_the_broker_writes_check_points(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        assert (await c.send("rmq_sys_REVIVE_LOG_DefaultCluster")).code == ResponseCode.NO_PERMISSION
+
+    story(work, tmp_path)
+
+
+def test_messages_are_chosen_by_sql(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        for number in range(4):
+            await c.sent("T", b"%d" % number, f"a\x01{number}\x02")
+        assert bodies(await pop(c, "T", exp_type="SQL92", exp="a >= 2")) == [b"2", b"3"]
+        bad = await ask_pop(c, "T", exp_type="SQL92", exp="a >=")
+        assert bad.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+        assert (await ask_pop(c, "T", exp_type="MINE", exp="x")).code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+    story(work, tmp_path, enable_property_filter=True)

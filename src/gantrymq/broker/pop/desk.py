@@ -133,7 +133,6 @@ class PopDesk:
         self.revive_log.rebuild(self._cursors)
 
     def start(self) -> None:
-        self._topics.ensure(self.revive_log.topic, self._config.revive_queue_num)
         self._reviver.start()
 
     def close(self) -> None:

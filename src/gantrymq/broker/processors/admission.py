@@ -70,7 +70,7 @@ class Admission:
             system_topics.check_topic(topic)
         except MessageIllegal as error:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
-        if topic in system_topics.NOT_SENDABLE:
+        if topic in system_topics.NOT_SENDABLE or topic.startswith(system_topics.REVIVE_PREFIX):
             raise RequestRejected(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
         config = self._topics.get(topic)
         is_retry = topic.startswith(system_topics.RETRY_PREFIX)

@@ -194,6 +194,7 @@ def system_topic_configs(config: BrokerConfig) -> list[TopicConfig]:
         _topic(system_topics.OFFSET_MOVED, 1),
         _topic(system_topics.SCHEDULE, len(config.message_delay_level.split())),
         _topic(f"{config.broker_cluster_name}_REPLY_TOPIC", 1),
+        _topic(system_topics.REVIVE_PREFIX + config.broker_cluster_name, config.revive_queue_num),
         _topic(system_topics.HALF, 1),
         _topic(system_topics.OP, 1),
     ]
