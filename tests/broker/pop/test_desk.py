@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.broker.pop.check_point import CheckPoint, check_point_body, record_properties
+from gantrymq.broker.pop.check_point import Ack, CheckPoint, check_point_body, record_properties
 from gantrymq.broker.pop.names import APPLIED_GROUP, REVIVE_GROUP
 from gantrymq.store.values import NewRecord
 from tests.broker.pop.lab import GROUP, HOST, TOPIC, Call, Given, PopLab, key_of
@@ -169,3 +169,18 @@ def test_orderly_pops_survive_a_stop(tmp_path: Path) -> None:
     assert lab.pop(1, order=True).messages == []
     lab.clock.advance(5.0)
     assert bodies(lab.pop(1, order=True)) == ["a"]
+
+
+def test_acknowledgements_of_one_turn_are_one_record(tmp_path: Path) -> None:
+    lab = PopLab(tmp_path / "store", revive_queue_num=1)
+    send(lab, "a", "b", "c")
+    items = lab.pop().messages
+    done: list[object] = []
+    for item in items:
+        receipt = (item.handle.revive_queue, item.handle.visible_at, Ack(key_of(item), (item.handle.offset,)))
+        lab.desk.ack([receipt], done.append)
+    assert not lab.desk.change(TOPIC, GROUP, 0, 0, items[0].handle, 5, suspend=False, done=lambda _, error: None)
+    lab.clock.run()
+    assert done == [None, None, None]
+    assert lab.store.queue_range(lab.desk.revive_log.topic, 0) == (0, 2)
+    assert len(lab.desk.revive_log.ledger) == 0

@@ -115,6 +115,9 @@ class PopDesk:
         self._order_file = LazyFile(disk, self._order_path)
         self._turn = 0
         self._began = clock.wall_ms()
+        self._acked: dict[tuple[int, Key], set[int]] = {}
+        """Acknowledged in this turn of the loop: (revive queue, check point) to offsets."""
+        self._ack_waiters: list[Done] = []
         self.opened: Callable[[str, str], None] = lambda topic, group: None
         self._load(read_json(disk, self._order_path))
 
@@ -329,19 +332,41 @@ class PopDesk:
         """Messages were consumed: (revive queue, visible at, acknowledgement) of each check point.
 
         ``done`` is called when that is durable. What came back already or was acknowledged before is passed over.
-        Raises RequestRejected.
         """
-        lines: list[Line] = []
         now = self._clock.wall_ms()
+        any_left = False
         for revive_queue, visible_at, ack in receipts:
             opened = self.revive_log.ledger.get(ack.key)
             if opened is not None:
-                offsets = tuple(offset for offset in ack.offsets if offset in opened.pending)
-                if offsets:
-                    lines.append(Line(opened.revive_queue, Ack(ack.key, offsets)))
-            elif self._may_be_parked(ack.key, visible_at, revive_queue, now):
-                lines.append(Line(revive_queue, ack))
-        self._write(lines, done)
+                offsets = [offset for offset in ack.offsets if offset in opened.pending]
+                revive_queue = opened.revive_queue
+            else:
+                parked = self._may_be_parked(ack.key, visible_at, revive_queue, now)
+                offsets = list(ack.offsets) if parked else []
+            if offsets:
+                any_left = True
+                self._acked.setdefault((revive_queue, ack.key), set()).update(offsets)
+        if not any_left:
+            done(None)
+            return
+        if not self._ack_waiters:
+            self._clock.call_soon(self._write_acks)
+        self._ack_waiters.append(done)
+
+    def _write_acks(self) -> None:
+        """Acknowledgements of one turn of the loop: a record for each check point instead of one for each message."""
+        acked, self._acked = self._acked, {}
+        waiters, self._ack_waiters = self._ack_waiters, []
+
+        def done(error: StoreError | None) -> None:
+            for waiter in waiters:
+                waiter(error)
+
+        lines = [Line(queue, Ack(key, tuple(sorted(offsets)))) for (queue, key), offsets in acked.items()]
+        try:
+            self.revive_log.write(lines, done)
+        except StoreError as error:
+            done(error)
 
     def ack_in_order(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> bool:
         """An orderly message was consumed; False when it is not of the last batch. An old batch's is passed over."""
@@ -370,7 +395,8 @@ class PopDesk:
         if opened is None:
             usable = self._may_be_parked(key, handle.visible_at, handle.revive_queue, now)
         else:
-            usable = offset in opened.pending and not opened.busy
+            being_acked = self._acked.get((opened.revive_queue, key), ())
+            usable = offset in opened.pending and offset not in being_acked and not opened.busy
         if not usable:
             return False
         # The old check point may be of this millisecond, too, and must not be taken for the new one.
@@ -378,7 +404,12 @@ class PopDesk:
             now += 1
         point = CheckPoint(topic, group, queue_id, offset, now, invisible_time, handle.broker_name, (0,), suspend)
         revive_queue = handle.revive_queue if opened is None else opened.revive_queue
-        self._write([Line(revive_queue, point), Line(revive_queue, Ack(key, (offset,)))], partial(done, now))
+        try:
+            self.revive_log.write(
+                [Line(revive_queue, point), Line(revive_queue, Ack(key, (offset,)))], partial(done, now)
+            )
+        except StoreError as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
         return True
 
     def _may_be_parked(self, key: Key, visible_at: int, revive_queue: int, now: int) -> bool:
@@ -393,15 +424,6 @@ class PopDesk:
         """Show a message of the last orderly batch again at another time."""
         if offset >= (self._offsets.get(group, topic, queue_id) or 0):
             self.blocks.change(topic, group, queue_id, offset, pop_time, visible_at)
-
-    def _write(self, lines: list[Line], done: Done) -> None:
-        if not lines:
-            done(None)
-            return
-        try:
-            self.revive_log.write(lines, done)
-        except StoreError as error:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
 
 
 def _batch(topic: str, queue_id: int, position: int, result: GetResult) -> Batch:
