@@ -131,7 +131,8 @@ class SimFile:
         content = self._use()
         self._disk.happens()
         if self._disk.sync_fails(self.path):
-            content.unsynced = []  # the kernel calls the pages clean, and forgets them at the next power cut
+            # The kernel calls the pages clean, and forgets them at the next power cut; the size comes some day.
+            content.unsynced = [len(content.data)]
             raise OSError(errno.EIO, "Input/output error", self.path)
         content.settle()
 
