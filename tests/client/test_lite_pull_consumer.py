@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gantrymq.aio import ConsumeFromWhere, LitePullConsumer, Message, Producer
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, RequestRejected
 from tests.client.peer import run, until
 from tests.client.real import server
 
@@ -86,6 +86,23 @@ def test_assigned_queues_are_sought_paused_and_committed(tmp_path: Path) -> None
             async with LitePullConsumer("CG", name_servers=address, **settings) as consumer:
                 await consumer.assign([queue])
                 assert (await consumer.poll(5_000))[0].queue_offset == 2
+
+    run(test)
+
+
+def test_sql_is_read_by_the_broker_for_assigned_queues_too(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            server(tmp_path, enable_property_filter=True) as address,
+            Producer("PG", name_servers=address) as producer,
+        ):
+            for number in range(6):
+                await producer.send(Message("T", f"{number}", properties={"price": f"{number}"}))
+            async with LitePullConsumer("CG", name_servers=address, **FAST) as consumer:
+                await consumer.assign(await consumer.queues("T"), sql="price > 3")
+                assert sorted(await poll(consumer, 2)) == ["4", "5"]
+                with pytest.raises(RequestRejected, match="SQL"):
+                    await consumer.assign(await consumer.queues("T"), sql="price >")
 
     run(test)
 

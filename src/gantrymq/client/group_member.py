@@ -97,7 +97,8 @@ class GroupMember:
 
     async def join(self) -> None:
         """Become a member and begin with our share; sharing out goes on until the endpoint is closed."""
-        await self._check_expressions()
+        for topic, wanted in self._filters.items():
+            await self.check_expression(topic, wanted)
         await self._heartbeats.send()
         self._heartbeats.start()
         balanced = await self._rebalance()
@@ -106,28 +107,27 @@ class GroupMember:
     async def leave(self) -> None:
         await self._heartbeats.unregister(consumer_group=self._group)
 
-    async def _check_expressions(self) -> None:
-        """Have a broker of each topic read our SQL. Raises RequestRejected when it does not take it."""
-        for topic, wanted in self._filters.items():
-            route = self._endpoint.routes.known(topic)
-            if wanted.kind != SQL92 or route is None:
+    async def check_expression(self, topic: str, wanted: Filter) -> None:
+        """Have a broker of a topic read our SQL. Raises RequestRejected when it does not take it."""
+        route = self._endpoint.routes.known(topic)
+        if wanted.kind != SQL92 or route is None:
+            return
+        for data in route.queue_datas:
+            address = self._endpoint.routes.readable(data.broker_name)
+            if address is None:
                 continue
-            for data in route.queue_datas:
-                address = self._endpoint.routes.readable(data.broker_name)
-                if address is None:
-                    continue
-                channel = await self._endpoint.channel(address, self._endpoint.config.call_timeout_ms)
-                body = CheckClient(
-                    client_id=self._endpoint.client_id,
-                    group=self._group,
-                    subscription_data=wanted.subscription(topic, self.started_ms),
-                )
-                question = body.encode()
-                answer = await self._endpoint.call(channel.address, RequestCode.CHECK_CLIENT_CONFIG, None, question)
-                if answer.code != ResponseCode.SUCCESS:
-                    what = f"subscription to {topic!r} by SQL"
-                    raise RequestRejected(answer.code, answer.remark, request=what, address=address)
-                break
+            # First the connection: with it we learn our name.
+            await self._endpoint.channel(address, self._endpoint.config.call_timeout_ms)
+            question = CheckClient(
+                client_id=self._endpoint.client_id,
+                group=self._group,
+                subscription_data=wanted.subscription(topic, self.started_ms),
+            )
+            answer = await self._endpoint.call(address, RequestCode.CHECK_CLIENT_CONFIG, None, question.encode())
+            if answer.code != ResponseCode.SUCCESS:
+                what = f"subscription to {topic!r} by SQL"
+                raise RequestRejected(answer.code, answer.remark, request=what, address=address)
+            return
 
     async def _rebalance_forever(self, balanced: bool) -> None:
         while True:

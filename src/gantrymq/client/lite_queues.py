@@ -72,6 +72,7 @@ class LiteQueues:
         """Read exactly these, whoever else does."""
         for topic in {queue.topic for queue in queues}:
             await self._endpoint.routes.get(topic)
+            await self.member.check_expression(topic, wanted)
         await self._read(queues, wanted)
 
     async def _read(self, queues: set[MessageQueue], wanted: Filter) -> None:

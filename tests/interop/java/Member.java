@@ -6,6 +6,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 public class Member {
     public static void main(String[] args) throws Exception {
         DefaultMQPushConsumer c = Lab.consumer(args[0], args[2]);
+        c.setMqClientApiTimeout(30000); // start() fails when the name server takes longer, and machines are busy
         c.subscribe(args[1], "*");
         c.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             messages.forEach(m -> Lab.got("member", m));
