@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import struct
 from pathlib import Path
 
@@ -271,3 +273,51 @@ def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> Non
         assert not {code for code, _ in refused_codes()} & c.broker.handlers.keys()
 
     story(work, tmp_path)
+
+
+def test_the_fast_port_serves_as_well(tmp_path: Path) -> None:
+    """Clients with the "VIP channel" send to the port two below, without asking whether it is there."""
+    main, fast = _two_ports()
+
+    async def work(c: Cluster) -> None:
+        answer = await c.client.call(
+            f"127.0.0.1:{fast}", RequestCode.SEND_MESSAGE_V2, send_header("T"), b"x", timeout_ms=TIMEOUT_MS
+        )
+        assert answer.code == ResponseCode.SUCCESS
+        assert (await c.pull("T")).code == ResponseCode.SUCCESS
+
+    story(work, tmp_path, listen_port=main)
+
+
+def test_a_taken_fast_port_keeps_no_broker_from_serving(tmp_path: Path) -> None:
+    main, fast = _two_ports()
+
+    async def work(c: Cluster) -> None:
+        assert (await c.send("T")).code == ResponseCode.SUCCESS
+
+    with socket.create_server(("127.0.0.1", fast)):
+        story(work, tmp_path, listen_port=main)
+
+
+def test_the_name_server_knows_a_new_topic_when_its_first_message_is_answered(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        for number in range(5):
+            topic = f"New{number}"
+            text = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02" if number == 4 else ""
+            assert (await c.send(topic, properties=text)).code == ResponseCode.SUCCESS
+            route = await c.client.call(
+                c.broker._config.namesrv_addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic),
+                timeout_ms=TIMEOUT_MS,
+            )  # fmt: skip
+            assert route.code == ResponseCode.SUCCESS
+
+    story(work, tmp_path, with_name_server=True)
+
+
+def _two_ports() -> tuple[int, int]:
+    """A free port, and the one two below it, free as well."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port = first.getsockname()[1]
+            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port - 2)):
+                return port, port - 2

@@ -301,3 +301,13 @@ def test_a_decision_by_a_person_is_logged_with_who_and_why(lab: Lab, caplog: pyt
     assert lab.end(session, half, Resolution.COMMIT, check=True, remark=remark).code == ResponseCode.SUCCESS
     (said,) = [record.getMessage() for record in caplog.records if "ticket 4711" in record.getMessage()]
     assert said.startswith("COMMIT") and half.key in said and "ada" in said
+
+
+def test_another_connection_of_the_senders_machine_may_end(lab: Lab) -> None:
+    """Clients with the "VIP channel" send to the fast port, and the end to the other, before any heartbeat there."""
+    sender, other, elsewhere = LabSession(), LabSession(), LabSession()
+    elsewhere.peer = "198.51.100.7:40000"
+    half = lab.half(sender)
+    assert lab.commit(elsewhere, half).code is ResponseCode.SYSTEM_ERROR
+    assert lab.commit(other, half).code is ResponseCode.SUCCESS
+    assert len(lab.delivered()) == 1

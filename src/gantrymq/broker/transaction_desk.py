@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -43,6 +44,19 @@ DECISIONS_INTERVAL_S: Final = 5.0
 """Between two writes of the decisions file, per MiB it has; a start after a crash reads the ops of that time."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """A connection that sent half messages."""
+
+    ip: str
+    groups: set[str]
+    """Producer groups it sent them for."""
+
+
+def _ip_of(session: ProducerSession) -> str:
+    return session.peer.rpartition(":")[0]
+
+
 class TransactionDesk:
     """Built by the broker in this order: construct, ``rebuild()``, ``start()`` ... ``close()`` before the store."""
 
@@ -66,9 +80,8 @@ class TransactionDesk:
         self._config = config
         self._host = broker_host
         self._file = DecisionFile(disk, store)
-        self._senders: dict[int, set[str]] = {}
-        """Session id to the producer groups it sent a half message for: old clients send their first END_TRANSACTION
-        before their first heartbeat."""
+        self._senders: dict[int, _Sender] = {}
+        """By session id; clients send their first END_TRANSACTION on a connection before their first heartbeat."""
         self._timers: list[Timer] = []
         self._decisions_due = 0.0
         self.counts: Final = TransactionCounts()
@@ -221,14 +234,22 @@ class TransactionDesk:
         return None if half is None else LogOffset(half.log_offset)
 
     def _note_sender(self, session: ProducerSession, group: str) -> None:
-        groups = self._senders.get(session.id)
-        if groups is None:
-            self._senders[session.id] = {group}
-        elif group not in groups and len(groups) < MAX_GROUPS_OF_SESSION:
-            groups.add(group)
+        sender = self._senders.get(session.id)
+        if sender is None:
+            self._senders[session.id] = _Sender(_ip_of(session), {group})
+        elif group not in sender.groups and len(sender.groups) < MAX_GROUPS_OF_SESSION:
+            sender.groups.add(group)
 
     def _may_speak_for(self, group: str, session: ProducerSession) -> bool:
-        return group in self._senders.get(session.id, ()) or self._producers.is_member(group, session)
+        """Whether a connection is of a producer group: it sent half messages or a heartbeat for it; or another one of
+        the same machine sent half messages. A client with the "VIP channel" sends them to the fast port, and the end on
+        a connection to the other port that it opens for that.
+        """
+        sender = self._senders.get(session.id)
+        if (sender is not None and group in sender.groups) or self._producers.is_member(group, session):
+            return True
+        ip = _ip_of(session)
+        return any(group in other.groups and other.ip == ip for other in self._senders.values())
 
     def _make_parked_topic(self) -> None:
         """With the first parked half, as Apache's brokers do: without it no tool could read what was parked."""

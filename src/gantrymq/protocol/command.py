@@ -107,7 +107,8 @@ class _JsonHeader(msgspec.Struct, frozen=True):
     opaque: Int = 0
     flag: Int = 0
     version: Int = 0
-    language: str | None = None
+    language: str | int | None = None
+    """Java's parser takes the number of a language for its name, so there may be clients that write it."""
     remark: str | None = None
     extFields: msgspec.Raw = msgspec.Raw()
 
@@ -132,13 +133,13 @@ def _decode_json(header: bytes, body: bytes) -> Command:
         fields = _JSON_HEADER.decode(header)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteProtocolError(f"malformed JSON header: {error}") from error
-    ext = fields.extFields
+    ext, language = fields.extFields, fields.language
     return Command(
         code=fields.code,
         opaque=fields.opaque,
         flag=fields.flag,
         version=fields.version,
-        language=fields.language,
+        language=_language_name(language) if isinstance(language, int) else language,
         remark=fields.remark,
         ext=ext if len(ext) else None,
         body=body,
