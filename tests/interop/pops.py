@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
+from collections.abc import Sequence
 
 from gantrymq.message import properties
 from gantrymq.protocol.bodies.route import TopicRoute
@@ -97,3 +99,15 @@ class PopBroker:
             invisible_time=invisible_ms,
         )  # fmt: skip
         return self.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+
+    def batch_ack(self, topic: str, group: str, handles: Sequence[ReceiptHandle]) -> None:
+        """All of one check point."""
+        first = handles[0]
+        bits = sum(1 << (handle.offset - first.start_offset) for handle in handles)
+        batch = {
+            "c": group, "t": topic, "r": first.kind, "so": first.start_offset, "q": first.queue_id,
+            "rq": first.revive_queue, "pt": first.pop_time, "it": first.invisible_time,
+            "b": base64.b64encode(bits.to_bytes(8, "little")).decode(),
+        }  # fmt: skip
+        body = json.dumps({"brokerName": "broker-a", "acks": [batch]}).encode()
+        assert self.ask(RequestCode.BATCH_ACK_MESSAGE, None, body).code == ResponseCode.SUCCESS

@@ -10,7 +10,6 @@ Where Apache behaves differently the test says so:
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 from pathlib import Path
@@ -134,12 +133,7 @@ def test_acknowledged_renewed_given_back(broker: PopBroker) -> None:
     assert sorted((body, times) for body, times, _ in back) == [("2", 1), ("3", 1)]
     assert {handle.kind for _, _, handle in back} == {"1"}
     assert broker.ack(topic, group, back[0][2]).code == ResponseCode.SUCCESS
-    last = back[1][2]
-    bits = base64.b64encode(bytes([1 << (last.offset - last.start_offset)])).decode()
-    batch = {"c": group, "t": topic, "r": "1", "so": last.start_offset, "q": 0, "rq": last.revive_queue,
-             "pt": last.pop_time, "it": last.invisible_time, "b": bits}  # fmt: skip
-    body = json.dumps({"brokerName": "broker-a", "acks": [batch]}).encode()
-    assert broker.ask(RequestCode.BATCH_ACK_MESSAGE, None, body).code == ResponseCode.SUCCESS
+    broker.batch_ack(topic, group, [back[1][2]])
     assert broker.pop(topic, group, poll_time=3000)[1] == []
 
 

@@ -28,8 +28,7 @@ def _write(broker: PopBroker, store: Path, chapter: str, before: int) -> None:
         broker.send(TOPIC, f"{chapter}{number}")
     _, found = broker.pop(TOPIC, GROUP, invisible_time=12_000)
     assert [body for body, _, _ in found] == [f"{chapter}{number}" for number in range(COUNT)]
-    for _, _, handle in found[:ACKED]:
-        broker.ack(TOPIC, GROUP, handle)
+    broker.batch_ack(TOPIC, GROUP, [handle for _, _, handle in found[:ACKED]])
     broker.change(TOPIC, GROUP, found[ACKED][2], 10_000)
     poll(lambda: _saved(store, TOPIC) == before + COUNT, "offset in its file")
 
