@@ -46,13 +46,14 @@ class Popping:
         self.assignments = AssignmentProcessor(config, topics, groups, consumers, modes, client, clock)
         self._offsets = offsets
         self.desk.rebuild()
+        topics.changed.append(lambda changed: None if changed else self.desk.drop_deleted())
 
     def start(self) -> None:
         """Bring back what is due."""
         self.desk.start()
 
     def save_offsets(self) -> None:
-        """Write the consumer offsets with the progress of the check points; raises StoreError."""
+        """Write the consumer offsets, and what belongs to them; raises StoreError."""
         self.desk.save_later()
         self._offsets.save_later()
 

@@ -27,6 +27,7 @@ from gantrymq.protocol.headers.pop import (
     WaitingPops,
     WaitingPopsAnswer,
 )
+from gantrymq.protocol.headers.topics import TopicOnly
 from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.stored_message import scan
 from tests.support.brokers import Cluster, story, until
@@ -472,3 +473,24 @@ def test_messages_are_chosen_by_sql(tmp_path: Path) -> None:
         assert (await ask_pop(c, "T", exp_type="MINE", exp="x")).code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
     story(work, tmp_path, enable_property_filter=True)
+
+
+def test_a_topic_that_is_made_again_has_nothing_of_the_old_one(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        for number in range(4):
+            await c.sent("T", b"old %d" % number)
+        (first, *_) = await pop(c, "T", invisible_time=100, max_msg_nums=2)
+        await until(lambda: c.broker.store.queue_range("%RETRY%CG_T", 0)[1] == 2)
+        await pop(c, "T", max_msg_nums=1, invisible_time=1_000)
+        assert (await c.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic="T"))).code == ResponseCode.SUCCESS
+        await until(lambda: len(c.broker.popping.desk.revive_log.ledger) == 0)
+        assert not c.broker.topics.exists("%RETRY%CG_T")
+        saved = (tmp_path / "config" / "consumerOffset.json").read_text()
+        assert "T@CG" not in saved
+        await c.sent("T", b"new")
+        assert bodies(await pop(c, "T", invisible_time=100)) == [b"new"]
+        (again,) = read(await ask_pop(c, "T", poll_time=10_000))
+        assert (again.body, again.message.reconsume_times) == (b"new", 1)
+        assert first.body.startswith(b"old")
+
+    story(work, tmp_path)

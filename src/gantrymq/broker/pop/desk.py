@@ -17,7 +17,7 @@ from gantrymq.broker.filtering.selection import EVERYTHING, Selection
 from gantrymq.broker.pop.batch import Batch, queue_offsets
 from gantrymq.broker.pop.check_point import Ack, CheckPoint, Key
 from gantrymq.broker.pop.cursors import Cursors, Taken
-from gantrymq.broker.pop.names import pop_retry_topic
+from gantrymq.broker.pop.names import normal_topic, pop_retry_topic
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.revive_log import Done, Line, ReviveLog
 from gantrymq.broker.pop.reviver import Reviver
@@ -40,6 +40,8 @@ log = logging.getLogger("gantrymq.broker")
 ORDER_FILE: Final = "config/consumerOrderInfo.json"
 MAX_COUNT: Final = 32
 """Messages of one pop."""
+DROP_BATCH: Final = 128
+"""Check points of deleted topics that are ended in one write."""
 PASS_OVER_READS: Final = 16
 """Reads that find nothing wanted, 800 messages each, before others have their turn."""
 RECENT_BYTES: Final = 1 << 30
@@ -141,19 +143,30 @@ class PopDesk:
     def close(self) -> None:
         """Stop and write what was not written. Raises StoreError."""
         self._reviver.close()
-        self.revive_log.note_progress()
         if self.blocks.changed:
             self._order_file.write(self.blocks.content())
             self.blocks.changed = False
 
     def save_later(self) -> None:
-        """To be called right before the consumer offsets are saved. Raises StoreError."""
-        self.revive_log.note_progress()
+        """Write what changed of orderly pops. Raises StoreError."""
         self.blocks.expire(self._clock.wall_ms())
         if self.blocks.changed:
             self.blocks.changed = False
             self._order_file.dirty = True
         self._order_file.write_later(self.blocks.content)
+
+    def drop_deleted(self) -> None:
+        """A topic was deleted: its messages do not come back, not even when a topic of that name is made again."""
+        lines = [
+            Line(opened.revive_queue, Ack(opened.point.key, tuple(sorted(opened.pending))))
+            for opened in self.revive_log.ledger
+            if not self._topics.exists(normal_topic(opened.point.topic, opened.point.group))
+        ]
+        for start in range(0, len(lines), DROP_BATCH):
+            try:
+                self.revive_log.write(lines[start : start + DROP_BATCH], _log_error)
+            except StoreError as error:
+                _log_error(error)
 
     # Popping.
 
@@ -428,3 +441,8 @@ class PopDesk:
 
 def _batch(topic: str, queue_id: int, position: int, result: GetResult) -> Batch:
     return Batch(topic, queue_id, position, result.next_offset, queue_offsets(result.data), result.data)
+
+
+def _log_error(error: StoreError | None) -> None:
+    if error is not None:
+        log.error("check points of a deleted topic could not be ended: %s", error)

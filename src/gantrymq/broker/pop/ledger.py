@@ -8,6 +8,7 @@ by a consumer when its messages are safe in the retry topic.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -49,6 +50,9 @@ class Ledger:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def __iter__(self) -> Iterator[OpenPoint]:
+        return iter(list(self._open.values()))
 
     def open(self, revive_queue: int, revive_offset: int, point: CheckPoint) -> OpenPoint:
         """Take in a check point. One with the same key is replaced: it names the same messages."""

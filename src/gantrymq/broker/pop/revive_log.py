@@ -75,6 +75,7 @@ class ReviveLog:
         """(queue, offset) of records that were written here and have not appeared yet."""
         self._appeared: list[tuple[int, int]] = []
         store.arrivals.append(self._arrived)
+        offsets.saving.append(self._note_progress)
 
     def write(self, lines: Sequence[Line], done: Done, before: Sequence[NewRecord] = ()) -> None:
         """Append records, ``before`` in front of them, all in one write; ``done`` is called when they are durable or
@@ -187,8 +188,8 @@ class ReviveLog:
         if len(self.ledger):
             log.info("%d check points of popped messages are open", len(self.ledger))
 
-    def note_progress(self) -> None:
-        """Put into the consumer offsets what of the revive topic is done; to be called right before they are saved."""
+    def _note_progress(self) -> None:
+        """Commit what of the revive topic is done, to be written together with the offsets it belongs to."""
         for queue_id in self.ledger.revive_queues():
             done = self.ledger.committable(queue_id)
             if done is not None and done > (self._offsets.get(REVIVE_GROUP, self.topic, queue_id) or -1):

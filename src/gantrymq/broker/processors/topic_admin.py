@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.broker.registration import Announce
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
@@ -101,15 +102,28 @@ class TopicAdminProcessor:
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER, f"the topic {topic!r} belongs to the system and stays"
             )
-        self._topics.delete(topic)
-        self._offsets.forget_topic(topic)
-        self._statistics.forget_topic(topic)
+        retries = [
+            pop_retry_topic(topic, group, v2=v2) for group in self._offsets.groups_of(topic) for v2 in (False, True)
+        ]
+        gone = [name for name in retries if self._topics.exists(name)] + [topic]
+        for name in gone:
+            self._topics.delete(name)
+            self._offsets.forget_topic(name)
+            self._statistics.forget_topic(name)
+        # At once: after a crash, old offsets would pass over what is sent to a new topic of this name.
+        self._offsets.save()
+        errors: list[StoreError] = []
 
         def done(error: StoreError | None) -> None:
-            code = ResponseCode.SUCCESS if error is None else ResponseCode.SYSTEM_ERROR
-            session.send(encode_response(command, code, remark=None if error is None else str(error)))
+            errors.extend([error] if error is not None else [])
+            left.pop()
+            if not left:
+                code = ResponseCode.SYSTEM_ERROR if errors else ResponseCode.SUCCESS
+                session.send(encode_response(command, code, remark=str(errors[0]) if errors else None))
 
-        self._store.delete_topic(topic, done)
+        left = list(gone)
+        for name in gone:
+            self._store.delete_topic(name, done)
 
     def topic(self, session: Session, command: Command) -> bytes:
         """GET_TOPIC_CONFIG."""

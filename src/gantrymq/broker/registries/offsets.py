@@ -6,6 +6,7 @@ messages of that time again. Source: ConsumerOffsetManager; transactions-and-sto
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from gantrymq.broker.registries.json_file import LazyFile, read_json
@@ -26,6 +27,8 @@ class ConsumerOffsets:
         self._pulled: dict[tuple[str, str, int], int] = {}
         self.resets: dict[tuple[str, str, int], int] = {}
         """(group, topic, queue) to the offset that the group's next pull is sent to."""
+        self.saving: list[Callable[[], None]] = []
+        """Called right before the file is written: whoever keeps positions of its own commits them now."""
         self._file = LazyFile(disk, path)
         content = read_json(disk, path)
         if content is not None:
@@ -107,8 +110,12 @@ class ConsumerOffsets:
 
     def save(self) -> None:
         """Write now, durably; raises StoreError."""
+        for note in self.saving:
+            note()
         self._file.write(self.content())
 
     def save_later(self) -> None:
         """Write what changed without making the loop wait; raises StoreError when the file cannot be made."""
+        for note in self.saving:
+            note()
         self._file.write_later(self.content)
