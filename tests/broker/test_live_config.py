@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.config import FIELDS, BrokerConfig, from_properties, parse_properties
+from gantrymq.broker.config import FIELDS, BrokerConfig, from_properties, key_of, parse_properties
 from gantrymq.broker.live_config import CHANGEABLE, LiveConfig, to_properties, with_properties
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.bodies.topics import DataVersion
@@ -34,6 +35,8 @@ def test_all_settings_are_shown_and_read_back() -> None:
 
 def test_what_may_change_exists() -> None:
     assert {field.name for field in FIELDS.values()} >= CHANGEABLE
+    documented = (Path(__file__).parents[2] / "docs/settings.md").read_text().partition("needs a restart.")[2]
+    assert set(re.findall(r"`([a-zA-Z]+)`", documented)) == {key_of(name) for name in CHANGEABLE}
 
 
 def test_the_file_keeps_what_it_says_otherwise() -> None:
