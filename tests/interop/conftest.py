@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +114,17 @@ def _apache(version: str, factory: pytest.TempPathFactory, **more: str) -> Itera
         yield cluster
     finally:
         cluster.close()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one Spark session of these tests; it ends with them."""
+    pytest.importorskip("pyspark", reason="Spark's packages are not installed: pip install 'gantrymq[spark]'")
+    from gantrymq.spark.session import SHORT_JOBS, spark_session
+
+    session = spark_session("gantrymq interop", master="local[2]", conf=SHORT_JOBS)
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session", params=["4.9.7", "5.5.0"], ids=["apache-4.9.7", "apache-5.5.0"])

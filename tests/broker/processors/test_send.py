@@ -15,6 +15,7 @@ from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.bodies.topics import TopicConfig
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import SerializeType
+from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.send import SendMessageAnswer, SendMessageLong
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
@@ -449,3 +450,16 @@ def test_an_answer_does_not_come_before_the_message_is_readable(tmp_path: Path) 
             assert c.broker.store.queue_range("T", 0) == (0, number + 1)
 
     story(work, tmp_path)
+
+
+def test_a_topic_that_a_send_made_is_known_to_name_servers_when_the_send_is_answered(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        assert c.name_server is not None
+        for number in range(5):
+            await c.sent(f"Made{number}")
+            header = GetRoute(topic=f"Made{number}")
+            code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+            route = await c.client.call(c.name_server.address, code, header, timeout_ms=TIMEOUT_MS)
+            assert route.code == ResponseCode.SUCCESS
+
+    story(work, tmp_path, with_name_server=True)
