@@ -22,9 +22,9 @@ from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
+from gantrymq.testing.disk import PowerCut, SimDisk
 from tests.support.places import open_store, record, small
 from tests.support.sim_clock import SimClock, settle
-from tests.support.sim_disk import PowerCut, SimDisk
 
 RULES = TimerRules(1000, 10**9, 40_000)
 """Messages for later than 40 s are rolled."""
