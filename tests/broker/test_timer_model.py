@@ -57,6 +57,8 @@ class TimerMachine(RuleBasedStateMachine):
 
     def _open(self) -> None:
         self.clock = SimClock(self.clock.wall_ms())
+        # The loop runs on for a while when the disk is off already.
+        self.disk.when_off = lambda: self.crashes.append(self.clock.wall_ms())
 
         async def opening() -> tuple[MessageStore, TimedDelivery]:
             config = small("/data/store", mapped_file_size_commit_log=8192)

@@ -54,8 +54,8 @@ class _Slot:
     time_ms: int
     units: list[Unit]
     withdrawn: set[Name]
-    rolled: dict[tuple[Name, int], int]
-    """Name and time of birth of a rolled message to its first place: a crash while it was rolled leaves two copies."""
+    rolled: dict[tuple[Name, int, int], int]
+    """Name, time of birth and kind of a rolled message to its first place: a crash while it was rolled leaves two."""
     position: int = 0
     """How many units are done."""
 
@@ -303,7 +303,9 @@ class TimedDelivery:
             if message is None:
                 log.error("the timer message at log offset %d cannot be read and is skipped", unit.log_offset)
                 continue
-            if (slot.withdrawn and name_of(message) in slot.withdrawn) or _is_second_copy(message, slot, position):
+            if (slot.withdrawn and name_of(message) in slot.withdrawn) or _is_second_copy(
+                message, unit, slot, position
+            ):
                 continue
             record = delivery(message, unit, now_ms)
             if record is None:
@@ -359,10 +361,11 @@ def _synced(error: BaseException | None) -> None:
         log.error("the timer log could not be synced; a power cut now would repeat deliveries: %s", error)
 
 
-def _is_second_copy(message: StoredMessage, slot: _Slot, position: int) -> bool:
+def _is_second_copy(message: StoredMessage, unit: Unit, slot: _Slot, position: int) -> bool:
     if properties.TIMER_ROLL_TIMES not in message.properties_text:
         return False
-    identity = (name_of(message), message.born_timestamp)
+    # An order to forget a message has its name, and may be of the same millisecond.
+    identity = (name_of(message), message.born_timestamp, unit.magic & DELETE)
     return slot.rolled.setdefault(identity, position) != position
 
 
