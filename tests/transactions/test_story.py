@@ -177,7 +177,7 @@ def test_sentences_name_only_what_is_told() -> None:
         (AROUND, HALF_SEEN, "2 producer(s) of group PG are connected"),
         (AROUND, replace(HALF_SEEN, checks=4), "checked 4 times"),
         (AROUND, replace(HALF_SEEN, checks=15), "will be parked in the next round"),
-        (replace(AROUND, rewrites_halves=False), replace(HALF_SEEN, checks=15), "the number of checks to itself"),
+        (replace(AROUND, rewrites_halves=False), replace(HALF_SEEN, checks=15), "number of checks unknown"),
     ],
 )
 def test_why_an_open_one_is_open(around: Surroundings, half: HalfSeen, said: str) -> None:

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import typer
 from rich import box
@@ -17,6 +17,8 @@ from rich.text import Text
 
 WIDE: Final = 4_096
 """Columns when nobody looks at a terminal: nothing is cut or wrapped in a pipe."""
+UNBROKEN: Final = frozenset({"id", "client", "message_id"})
+"""Columns that people copy from: never folded, however narrow the terminal is."""
 BODY_SHOWN_BYTES: Final = 2_048
 
 
@@ -44,7 +46,8 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], empty: 
     numeric = {key for key in columns if all(isinstance(row.get(key), int | float | None) for row in rows)}
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for key, heading in columns.items():
-        drawn.add_column(heading, justify="right" if key in numeric else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if key in numeric else "left"
+        drawn.add_column(heading, justify=side, overflow="fold", no_wrap=key in UNBROKEN)
     for row in rows:
         drawn.add_row(*(Text(_cell(row.get(key))) for key in columns))
     console().print(drawn)

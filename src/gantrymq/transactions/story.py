@@ -223,9 +223,7 @@ def _story(
     words = {
         "group": half.group,
         "topic": half.real_topic,
-        "checks": "so far the broker keeps the number of checks to itself"
-        if checks is None
-        else f"checked {checks} times",
+        "checks": "number of checks unknown" if checks is None else f"checked {checks} times",
         "times": str(half.checks),
         "until": f"{max(immune_until - around.now_ms, 0) / 1000:.0f} s from now",
         "interval": f"{around.interval_ms / 1000:g}",

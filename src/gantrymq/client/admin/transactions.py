@@ -174,6 +174,9 @@ class Transactions:
         )  # fmt: skip
 
     async def _join(self, place: Place) -> None:
+        """Be a producer of the group for a moment. The broker may ask us about others of its transactions meanwhile;
+        such questions stay unanswered, which counts for nothing, and are asked again after the check interval.
+        """
         await self._asking.endpoint.channel(place.address, self._asking.endpoint.config.call_timeout_ms)
         beat = HeartbeatData(
             client_id=self._asking.endpoint.client_id, producer_data_set=[ProducerData(group_name=place.story.group)]
