@@ -123,8 +123,11 @@ def consumers(tool: Tool) -> None:
     assert lag_is(0)
 
 
-def resets(tool: Tool) -> None:
-    """A group goes on elsewhere: without members by any offset, with members they are told."""
+def resets(tool: Tool, *, told_offsets: bool) -> None:
+    """A group goes on elsewhere: without members by any offset, with members they are told.
+
+    ``told_offsets``: the broker can tell members an offset, not only a time.
+    """
     topic, group = "CliReset", "CliResetters"
     tool.json("topic", "create", topic, "--queues", "1")
     for number in range(3):
@@ -151,6 +154,13 @@ def resets(tool: Tool) -> None:
         done = tool.json("consumer", "reset", group, topic, "--to", "earliest", "--yes")
         assert (done["how"], done["members"]) == ("members", 1)
         eventually(lambda: len(got) >= 6)
+        eventually(lambda: lag_is(0))
+        by_offset = ("consumer", "reset", group, topic, "--to", "offset:2", "--yes")
+        if told_offsets:
+            assert tool.json(*by_offset)["how"] == "members"
+            eventually(lambda: len(got) >= 7)
+        else:
+            assert "stop the members" in tool.fails(*by_offset, status=2)
         eventually(lambda: lag_is(0))
     eventually(lambda: tool.run("consumer", "connections", group)[0] == 1)
     plan = tool.json("consumer", "reset", group, topic, "--to", "offset:1", "--dry-run")

@@ -51,7 +51,7 @@ def test_consumers(tool: Tool) -> None:
 
 
 def test_resets(tool: Tool) -> None:
-    stories.resets(tool)
+    stories.resets(tool, told_offsets=True)
 
 
 def test_cluster(tool: Tool) -> None:
