@@ -20,3 +20,8 @@ def test_positions_are_within_the_filter() -> None:
     for number in range(200):
         positions = bit_positions(f"group-{number}", "T")
         assert len(positions) == HASHES and all(0 <= place < BITS for place in positions)
+
+
+def test_a_place_that_apaches_broker_wrote() -> None:
+    """Out of the consumerFilter.json of a 5.5.0 broker."""
+    assert bit_positions("CG", "T") == [0, 73, 34]
