@@ -64,7 +64,7 @@ class DelayedDelivery:
     def start(self) -> None:
         """Deliver what is due, now and from now on."""
         self._running = True
-        self._store.arrivals.append(self._arrived)
+        self._store.arrivals_of(system_topics.SCHEDULE).append(self._arrived)
         for level in range(1, len(self._delays_ms) + 1):
             self._look(level)
 

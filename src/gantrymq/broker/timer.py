@@ -138,7 +138,7 @@ class TimedDelivery:
     def start(self) -> None:
         """Deliver what is due, now and from now on."""
         self._running = True
-        self._store.arrivals.append(self._arrived)
+        self._store.arrivals_of(TIMER).append(self._arrived)
         self._enqueue_soon()
         self._look()
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
 from gantrymq.errors import LocalProtocolError
-from gantrymq.protocol.command import Command, decode_command
+from gantrymq.protocol.command import Command, SerializeType, decode_command
 from gantrymq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
+from gantrymq.protocol.quick_send import SEND_V2, QuickSends
 
 MAX_PENDING: Final = 65536
 """Requests of one connection that may wait for their answers; more means the peer has stopped answering."""
@@ -22,10 +23,11 @@ Waiter = TypeVar("Waiter")
 class Connection(Generic[Waiter]):
     """State of one connection. ``Waiter`` is whatever the owner wants back when the answer comes."""
 
-    __slots__ = ("_next_opaque", "_pending", "_splitter")
+    __slots__ = ("_next_opaque", "_pending", "_sends", "_splitter")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._splitter = FrameSplitter(max_frame_bytes)
+        self._sends = QuickSends()
         self._next_opaque = 0
         self._pending: dict[int, tuple[float, Waiter]] = {}
 
@@ -37,7 +39,10 @@ class Connection(Generic[Waiter]):
     def receive(self, data: bytes) -> Iterator[Command]:
         """The commands that ``data`` completes. Raises RemoteProtocolError; then the connection must be closed."""
         for serialization, header, body in self._splitter.feed(data):
-            yield decode_command(serialization, header, body)
+            if serialization == SerializeType.ROCKETMQ and header.startswith(SEND_V2):
+                yield self._sends.decode(header, body)
+            else:
+                yield decode_command(serialization, header, body)
 
     def next_opaque(self) -> int:
         """A number for the next request, unique among those in flight."""

@@ -64,28 +64,37 @@ class Dispatch:
         self.last_record = last_record
         """Log offset of the newest visible record; -1 when not known."""
         self.arrivals: list[Arrival] = []
+        """Told about every record; see ``arrivals_of`` for those of one topic."""
+        self._arrivals_of: dict[str, list[Arrival]] = {}
         self._index = index
         self.changed: dict[ConsumeQueue, None] = {}
         """Queues (an ordered set) with entries that are only in memory."""
 
+    def arrivals_of(self, topic: str) -> list[Arrival]:
+        """Told about the records of one topic: every call for every message shows in the rate of sends."""
+        return self._arrivals_of.setdefault(topic, [])
+
     def advance(self, position: int) -> None:
         """Make everything before ``position`` visible, then tell the listeners."""
-        pending = self._pending
+        pending, note, changed = self._pending, self._index, self.changed
         while pending and pending[0][0] <= position:
             item = pending.popleft()
             end, queue, queue_offset, log_offset, size, tags, text, stored, topic = item
             self.position = end
             self.last_record = log_offset
             self.last_store_timestamp = stored
-            if self._index is not None:
-                self._index(item)
+            if note is not None:
+                note(item)
             if queue is not None:
                 if queue_offset != queue.max_offset:
                     raise InvariantViolated("queue offsets become visible without a gap")
                 queue.add(queue_offset, log_offset, size, tags)
-                self.changed[queue] = None
+                changed[queue] = None
                 for listen in self.arrivals:
                     listen(topic, queue.queue_id, queue_offset, tags, text)
+                if topic in self._arrivals_of:
+                    for listen in self._arrivals_of[topic]:
+                        listen(topic, queue.queue_id, queue_offset, tags, text)
         if not pending:
             self.position = max(self.position, position)
 

@@ -138,6 +138,7 @@ class MessageStore:
         note = self._index.note if self._index is not None else None
         self._dispatch = Dispatch(recovered.end, recovered.last_record, last_timestamp, note)
         self.arrivals: list[Arrival] = self._dispatch.arrivals
+        self.arrivals_of = self._dispatch.arrivals_of
         self._housekeeping = Housekeeping(
             self._disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._index,
             self._mark_file, checkpoint,

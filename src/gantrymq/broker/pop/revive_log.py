@@ -74,7 +74,7 @@ class ReviveLog:
         self._own: set[tuple[int, int]] = set()
         """(queue, offset) of records that were written here and have not appeared yet."""
         self._appeared: list[tuple[int, int]] = []
-        store.arrivals.append(self._arrived)
+        store.arrivals_of(self.topic).append(self._arrived)
         offsets.saving.append(self._note_progress)
 
     def write(self, lines: Sequence[Line], done: Done, before: Sequence[NewRecord] = ()) -> None:

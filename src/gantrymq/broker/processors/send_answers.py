@@ -9,12 +9,14 @@ from typing import Final
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.processors.transaction_port import PlacedHalf
 from gantrymq.protocol.codes import VERSION, ResponseCode
-from gantrymq.protocol.command import LANGUAGE, Command, SerializeType, encode_response
+from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, encode_response
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.store.values import Placement
 
 _PREFIX: Final = Struct(">II")
+_COMPACT: Final = Struct(">IIhBhiiii")
+"""Length of the frame, form and length of the header, and a binary header up to its extension map."""
 
 
 class SendAnswers:
@@ -25,6 +27,12 @@ class SendAnswers:
         self._trace_on = "true" if config.trace_on else "false"
         self._id_prefix = offset_message_id(store_host, 0)[:-16]
         self._template = self._json_template() if is_plain(self._region) else None
+        self._compact = (
+            _entry(b"msgId", b"%b%%016X", len(self._id_prefix) + 16) % self._id_prefix.encode()
+            + b"\0\x07queueId\0\0\0%c%b\0\x0bqueueOffset\0\0\0%c%b\0\x0dtransactionId\0\0%c%c%b"
+        )
+        region, trace_on = self._region.encode(), self._trace_on.encode()
+        self._compact_tail = _entry(b"MSG_REGION", region, len(region)) + _entry(b"TRACE_ON", trace_on, len(trace_on))
 
     def _json_template(self) -> str:
         """The JSON answer with places for what differs from message to message."""
@@ -54,6 +62,16 @@ class SendAnswers:
             values = (queue_id, unique_key, place.log_offset, place.queue_offset, command.opaque)
             header = (template % values).encode()
             return _PREFIX.pack(len(header) + 4, len(header)) + header
+        if recall is None and command.serialize is SerializeType.ROCKETMQ and unique_key:
+            queue, offset, key = b"%d" % queue_id, b"%d" % place.queue_offset, unique_key.encode()
+            # 1 us instead of 12.
+            entries = self._compact % (place.log_offset, len(queue), queue, len(offset), offset, len(key) >> 8,
+                                       len(key) & 255, key)  # fmt: skip
+            size = len(entries) + len(self._compact_tail)
+            return b"".join(
+                (_COMPACT.pack(size + 25, 1 << 24 | size + 21, 0, PYTHON, VERSION, command.opaque, 1, 0, size), entries,
+                 self._compact_tail)
+            )  # fmt: skip
         message_id = self._message_id(place.log_offset)
         return self._encode(command, message_id, queue_id, place.queue_offset, unique_key, recall)
 
@@ -82,6 +100,11 @@ class SendAnswers:
             region=self._region, trace_on=self._trace_on, recall_handle=recall,
         )  # fmt: skip
         return encode_response(command, ResponseCode.SUCCESS, answer)
+
+
+def _entry(name: bytes, value: bytes, size: int) -> bytes:
+    """One entry of the extension map; ``value`` may be a template of ``size`` bytes."""
+    return len(name).to_bytes(2, "big") + name + size.to_bytes(4, "big") + value
 
 
 def is_plain(text: str) -> bool:
