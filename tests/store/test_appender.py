@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailab
 from gantrymq.store.appender import RECORDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.values import NewRecord
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle
@@ -278,3 +280,31 @@ def test_store_times_never_go_back(tmp_path: Path) -> None:
         await early.close()
 
     run(story())
+
+
+@pytest.mark.parametrize("text", ["", "UNIQ_KEY\x0170\x02TAGS\x01paid\x02", "KEYS\x01ä\x02"])
+@pytest.mark.parametrize("host", [bytes(8), bytes(20)])
+@pytest.mark.parametrize("sys_flag", [0, 1, 4, 8])
+def test_a_record_given_by_its_fields_is_stored_like_any_other(text: str, host: bytes, sys_flag: int) -> None:
+    async def story(*, plain: bool) -> tuple[object, ...]:
+        store = opened(SimDisk())
+        await durable(store, store.append([record()]))
+        fields = ("topic", 0, b"a body", text, 1_763_700_000_000, host, 3, sys_flag, 2)
+        places = [
+            store.append_plain(*fields) if plain else store.append([NewRecord(*fields)])[0]
+            for _ in range(2 * RECORDS_PER_WRITE + 1)
+        ]
+        await durable(store, places)
+        await settle()
+        last = places[-1]
+        entry = store.entry("topic", 0, last.queue_offset)
+        return places, store.read(last.log_offset), entry, store.flushed
+
+    results = []
+    for plain in (True, False):
+        run(collect(story(plain=plain), results))
+    assert results[0] == results[1]
+
+
+async def collect(story: Coroutine[object, object, tuple[object, ...]], results: list[tuple[object, ...]]) -> None:
+    results.append(await story)

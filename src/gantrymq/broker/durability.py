@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.errors import MessageIllegal, RequestRejected, StoreError, StoreUnavailable
@@ -29,13 +29,32 @@ class Durability:
     def append(self, records: Sequence[NewRecord]) -> list[Placement]:
         """Raises RequestRejected with what the client is to hear when the store does not take them."""
         store = self._store
-        if self._sync and (waiting := store.appended - store.flushed) > MAX_WAITING_BYTES:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_BUSY,
-                f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",
-            )
+        if self._sync and store.appended - store.flushed > MAX_WAITING_BYTES:
+            self._refuse()
         try:
             return store.append(records)
+        except (MessageIllegal, StoreError) as error:
+            raise refusal(error) from error
+
+    def _refuse(self) -> NoReturn:
+        waiting = self._store.appended - self._store.flushed
+        raise RequestRejected(
+            ResponseCode.SYSTEM_BUSY,
+            f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",
+        )
+
+    def append_plain(
+        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
+        sys_flag: int, reconsume_times: int,
+    ) -> Placement:  # fmt: skip
+        """``append`` for one ordinary message; see ``MessageStore.append_plain``."""
+        store = self._store
+        if self._sync and store.appended - store.flushed > MAX_WAITING_BYTES:
+            self._refuse()
+        try:
+            return store.append_plain(
+                topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times
+            )
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error
 

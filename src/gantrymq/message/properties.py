@@ -109,6 +109,8 @@ def decode(text: str) -> dict[str, str]:
 def find(text: str, name: str) -> str | None:
     """One property of the text without decoding the others; None when absent. Like ``decode``, the last one counts."""
     mark = name + "\x01"
+    if mark not in text:
+        return None
     end = len(text)
     while name:
         before = text.rfind("\x02" + mark, 0, end)

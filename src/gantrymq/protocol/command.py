@@ -217,8 +217,14 @@ def _text(data: bytes, position: int, length_format: Struct) -> tuple[str, int]:
     return data[start:end].decode(), end
 
 
-_KNOWN_LANGUAGES: Final = {int(language): language.name for language in LanguageCode}
-LANGUAGE_NAMES: Final = tuple([_KNOWN_LANGUAGES.get(number, str(number)) for number in range(256)])
+def _language_name(number: int) -> str:
+    try:
+        return LanguageCode(number).name
+    except ValueError:
+        return str(number)
+
+
+LANGUAGE_NAMES: Final = tuple([_language_name(number) for number in range(256)])
 """Names of languages by the number that stands in a binary header."""
 
 

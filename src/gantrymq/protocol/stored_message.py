@@ -79,6 +79,7 @@ _END: Final = struct.Struct(">iqi")
 _SHORT: Final = struct.Struct(">h")
 _LONG: Final = struct.Struct(">q")
 _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
+_ONE_BYTE: Final = [bytes((number,)) for number in range(256)]
 _HOSTS_V6: Final = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
 
 
@@ -121,7 +122,7 @@ def encode_record(
         )  # fmt: skip
     except struct.error as error:
         raise MessageIllegal(f"a number of the message does not fit into its field: {error}") from error
-    return b"%b%b%c%b%b%b" % (head, body, topic_length, topic, _SHORT.pack(properties_length), properties_text)
+    return b"".join((head, body, _ONE_BYTE[topic_length], topic, _SHORT.pack(properties_length), properties_text))
 
 
 def _encode_uncommon(

@@ -94,6 +94,52 @@ class Appender:
                 raise error
         return placements
 
+    def append_plain(
+        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
+        sys_flag: int, reconsume_times: int,
+    ) -> Placement:  # fmt: skip
+        """The same as ``append`` of one record of an ordinary message, without an object for it: 3 us less."""
+        queue = self._queues.get((topic, queue_id))
+        commit_log = self._log
+        if queue is None or self.refusal is not None or sys_flag & NO_QUEUE_ENTRY:
+            return self.append(
+                (NewRecord(topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times),)
+            )[0]
+        if self._unwritten >= RECORDS_PER_WRITE:
+            self.write_out()
+            if self.refusal is not None:
+                raise self.refusal
+        now = self._clock.wall_ms()
+        if now < self._last_timestamp:
+            now = self._last_timestamp
+        self._last_timestamp = now
+        packed = text.encode()
+        place, queue_offset = commit_log.appended, queue.next_offset
+        data = encode_record(
+            queue.topic_bytes, body, packed, queue_id, queue_offset, place, born_timestamp, born_host, now,
+            self._store_host, flag, sys_flag, reconsume_times,
+        )  # fmt: skip
+        size = len(data)
+        if commit_log.place(size) != place:
+            place = commit_log.appended
+            data = encode_record(
+                queue.topic_bytes, body, packed, queue_id, queue_offset, place, born_timestamp, born_host, now,
+                self._store_host, flag, sys_flag, reconsume_times,
+            )  # fmt: skip
+        queue.next_offset = queue_offset + 1
+        commit_log.add(data)
+        tags = tags_code_of(text) if "TAGS\x01" in text else 0
+        self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, topic))
+        self._unwritten += 1
+        if not self._turn_armed:
+            self._turn_armed = True
+            self._clock.call_soon(self._end_turn)
+        if commit_log.appended - commit_log.written > BUFFER_LIMIT_BYTES:
+            error = self.write_out()
+            if error is not None:
+                raise error
+        return Placement(place, size, queue_offset, now)
+
     def _append_one(self, record: NewRecord, now: int) -> Placement:
         queue = self._queues.get((record.topic, record.queue_id)) or self._queues.make(record.topic, record.queue_id)
         in_queue = not record.sys_flag & NO_QUEUE_ENTRY

@@ -193,6 +193,15 @@ class MessageStore:
         """
         return self._appender.append(records)
 
+    def append_plain(
+        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
+        sys_flag: int, reconsume_times: int,
+    ) -> Placement:  # fmt: skip
+        """``append`` for one record of an ordinary message, given by its fields: what a broker does all day."""
+        return self._appender.append_plain(
+            topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times
+        )
+
     def when_durable(self, end: int, done: Done) -> None:
         """Call ``done(None)`` once everything before log offset ``end`` is stored: synced (SYNC_FLUSH) or written.
 

@@ -48,6 +48,7 @@ STRICT_MAX_SINCE_VERSION: Final = 413
 _HALF_TYPES: Final = (None, "TRANSACTION", "MIXED", "UNSPECIFIED")
 """Message types of topics that take half messages; None: the topic was given none."""
 _STAMPS: Final = frozenset({properties.REGION, properties.TRACE_ON, properties.CLUSTER})
+_NOT_THE_SENDERS: Final = properties.BROKER_ONLY | _STAMPS
 _TIMERS: Final = properties.DELAYS - {properties.DELAY}
 
 
@@ -105,8 +106,15 @@ class SendProcessor:
             text = with_unique_key(text, unique_key)
         text += self._stamp
         check_properties(text)
-        record = _record(session, command, header, header.topic, queue_id, text)
-        return self._store(session, command, record, queue_id, unique_key)
+        place = self._durability.append_plain(
+            header.topic, queue_id, command.body, text, header.born_timestamp, pack_host(session.peer), header.flag,
+            header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0,
+        )  # fmt: skip
+        if not command.flag & ONE_WAY_FLAG:
+            # Made now, while the disk is at work, and not when it has answered.
+            answer = self._answers.stored(command, place, queue_id, unique_key)
+            self._durability.when_stored(place.end, waits(text), partial(_tell, session, command, answer))
+        return None
 
     def _store(
         self,
@@ -147,7 +155,7 @@ class SendProcessor:
     ) -> bytes | None:
         # Sent on by somebody who got it when its time had come: as in Apache's broker it does not wait again.
         waited = properties.find(text, properties.TIMER_OUT_MS) is not None
-        text = properties.without(text, properties.BROKER_ONLY | _STAMPS)
+        text = properties.without(text, _NOT_THE_SENDERS)
         level = _number(properties.find(text, properties.DELAY))
         unique_key = unique_key_of(text)
         if not unique_key:
@@ -266,6 +274,10 @@ class SendProcessor:
                 problem = f"a transactional message needs its producer group: {error}"
         if problem is not None:
             raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, problem)
+
+
+def _tell(session: Session, command: Command, answer: bytes, error: StoreError | None) -> None:
+    session.send(answer if error is None else refused(command, error))
 
 
 def _record(session: Session, command: Command, header: SendHeader, topic: str, queue_id: int, text: str) -> NewRecord:
