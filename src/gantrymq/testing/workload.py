@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -106,11 +107,9 @@ class Shop:
         self._history.add("end", tx=name, decision=result.state.name, confirmed=result.decided)
 
     async def _notice(self, name: str) -> None:
-        try:
+        self._history.add("plain", tx=name, confirmed=False)
+        with contextlib.suppress(GantryError):
             await self.plain.send(Message(PLAIN_TOPIC, name.encode(), keys=[name]))
-        except GantryError:
-            self._history.add("plain", tx=name, confirmed=False)
-        else:
             self._history.add("plain", tx=name, confirmed=True)
 
     async def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
