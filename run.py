@@ -260,7 +260,7 @@ def write_lock() -> int:
         "compile",
         "pyproject.toml",
         "--extra",
-        "spark",
+        "all",
         "--group",
         "dev",
         "--universal",
