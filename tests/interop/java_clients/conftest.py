@@ -93,6 +93,8 @@ def prefix(pair: tuple[str, str]) -> str:
 def stage(request: pytest.FixtureRequest, java_client: JavaClient, server: Server, prefix: str) -> Iterator[Process]:
     """The JVM that plays whatever scenarios the tests of this run need."""
     scenarios = wanted(request, "SCENARIO")
+    if java_client.version.startswith("4"):
+        scenarios = [name for name in scenarios if not name.endswith("Five")]
     process = java_client.play(
         "Scenarios", server.name_servers, prefix, *scenarios, rocketmq_client_rebalance_waitInterval=REBALANCE_MS
     )

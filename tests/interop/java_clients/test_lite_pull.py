@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.java_clients.conftest import Played
+from tests.interop.java_clients.conftest import Played, Server
 
 SCENARIO = "LitePull"
 
@@ -30,15 +30,16 @@ def test_the_next_of_the_group_goes_on(played: Played) -> None:
 
 
 @pytest.mark.feature("pull: lite pull, seek")
-def test_assigned_queues_are_read_from_wherever(played: Played) -> None:
+def test_assigned_queues_are_read_from_wherever(played: Played, server: Server) -> None:
     sought = {entry["keys"]: entry["queueId"] for entry in played.steps("got", who="assigned")}
     assert set(sought.values()) == {0, 1} and len(sought) >= 8
     assert {entry["queueId"] for entry in played.steps("got", who="from the beginning")} == {0}
-    assert _keys(played, "from the middle")[:2] == ["k13", "k9"]
     assert {entry["queueId"] for entry in played.steps("got", who="paused")} == {0}
     assert {entry["queueId"] for entry in played.steps("got", who="resumed")} == {1}
     assert _keys(played, "at the end") == []
-    assert played.one("offset", what="of the middle")["offset"] == 2
+    if server.version != "4.9.7":  # which takes the message nearest to a time, be it older
+        assert _keys(played, "from the middle") == ["k13", "k9"]
+        assert played.one("offset", what="of the middle")["offset"] == 2
 
 
 @pytest.mark.feature("pull: lite pull, seek")

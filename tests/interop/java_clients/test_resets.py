@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.java_clients.conftest import Played
+from tests.interop.java_clients.conftest import Played, Server
 
 SCENARIO = "Resets"
 
 
 @pytest.mark.feature("push: offset reset")
-def test_a_group_reads_again_from_a_time(played: Played) -> None:
-    got = played.got()
-    assert {body: len(entries) for body, entries in got.items()} == {f"reset {i}": 1 if i < 8 else 2 for i in range(16)}
+def test_a_group_reads_again_from_a_time(played: Played, server: Server) -> None:
+    counts = {body: len(entries) for body, entries in played.got().items()}
+    assert counts.keys() == {f"reset {i}" for i in range(16)}
+    assert {counts[f"reset {i}"] for i in range(8, 16)} == {2}
+    if server.version != "4.9.7":  # which takes the message nearest to a time, be it older
+        assert {counts[f"reset {i}"] for i in range(8)} == {1}
     assert played.one("outcome", what="reset")["value"] == 4
 
 
