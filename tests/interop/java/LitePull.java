@@ -71,7 +71,7 @@ class LitePull extends Scenario {
         c.shutdown();
         // Goes on where the first one was.
         DefaultMQProducer p = Lab.producer(nameServers, own("p2"));
-        sent("more", p.send(message(topic, "TagA", "more", "for the next one")));
+        sent("more", p.send(message(topic, "TagA", "more", "for the next one"), new MessageQueue(topic, "broker-a", 3)));
         p.shutdown();
         c = lite(group);
         c.setAutoCommit(true);
