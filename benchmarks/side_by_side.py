@@ -297,13 +297,13 @@ def show(report: dict[str, Any]) -> None:
             for field in ("per_second", "average_ms", "max_ms", "broker_cpu_us")
         }
         faster, cheaper = ratio(*pairs["per_second"]), ratio(*pairs["broker_cpu_us"])
-        failed = sum(figure["failed"] for figure in row["GantryMQ"])
+        failed = " : ".join(str(sum(figure["failed"] for figure in row[name])) for name in NAMES[::-1])
         table.add_row(
             row["client"], row["kind"], row["flush"], str(row["size"]), str(row["threads"]),
             f"{pairs['per_second'][1]:,.0f}", f"{pairs['per_second'][0]:,.0f}",
             _marked(faster, faster >= GOALS[row["kind"]]),
             "{:.2f} : {:.2f}".format(*pairs["average_ms"]), "{:.0f} : {:.0f}".format(*pairs["max_ms"]),
-            "{:.1f} : {:.1f}".format(*pairs["broker_cpu_us"]), _marked(cheaper, cheaper <= CPU_GOAL), str(failed),
+            "{:.1f} : {:.1f}".format(*pairs["broker_cpu_us"]), _marked(cheaper, cheaper <= CPU_GOAL), failed,
         )  # fmt: skip
     console.print(table)
     console.print("Pairs are ours : Apache's. ! marks what misses its goal: "
