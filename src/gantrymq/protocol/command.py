@@ -329,6 +329,22 @@ def encode_response(
     return _encode(code, request.opaque, RESPONSE_FLAG, header, body, remark, request.serialize, extra)
 
 
+def success_of(request: Command) -> bytes:
+    """``encode_response(request, 0)``, formatted and not encoded: for answers that say nothing else."""
+    if request.serialize is SerializeType.ROCKETMQ:
+        return _COMPACT_SUCCESS.pack(25, 1 << 24 | 21, 0, PYTHON, VERSION, request.opaque, RESPONSE_FLAG, 0, 0)
+    header = _JSON_SUCCESS % request.opaque
+    return _PREFIX.pack(len(header) + 4, len(header)) + header
+
+
+_PREFIX: Final = Struct(">II")
+_COMPACT_SUCCESS: Final = Struct(">IIhBhiiii")
+_JSON_SUCCESS: Final = (
+    b'{"code":0,"flag":%d,"language":"%b","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
+    % (RESPONSE_FLAG, LANGUAGE.encode(), VERSION)
+)
+
+
 PYTHON: Final = _language_number(LANGUAGE)
 
 

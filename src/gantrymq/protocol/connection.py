@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 from gantrymq.errors import LocalProtocolError
 from gantrymq.protocol.command import Command, SerializeType, decode_command
 from gantrymq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
+from gantrymq.protocol.quick_end import END_TRANSACTION, QuickEnds
 from gantrymq.protocol.quick_send import SEND_V2, QuickSends
 
 MAX_PENDING: Final = 65536
@@ -23,11 +24,12 @@ Waiter = TypeVar("Waiter")
 class Connection(Generic[Waiter]):
     """State of one connection. ``Waiter`` is whatever the owner wants back when the answer comes."""
 
-    __slots__ = ("_next_opaque", "_pending", "_sends", "_splitter")
+    __slots__ = ("_ends", "_next_opaque", "_pending", "_sends", "_splitter")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._splitter = FrameSplitter(max_frame_bytes)
         self._sends = QuickSends()
+        self._ends = QuickEnds()
         self._next_opaque = 0
         self._pending: dict[int, tuple[float, Waiter]] = {}
 
@@ -41,6 +43,8 @@ class Connection(Generic[Waiter]):
         for serialization, header, body in self._splitter.feed(data):
             if serialization == SerializeType.ROCKETMQ and header.startswith(SEND_V2):
                 yield self._sends.decode(header, body)
+            elif serialization == SerializeType.ROCKETMQ and header.startswith(END_TRANSACTION):
+                yield self._ends.decode(header, body)
             else:
                 yield decode_command(serialization, header, body)
 

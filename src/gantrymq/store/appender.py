@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable
-from gantrymq.protocol.stored_message import encode_record, record_size
+from gantrymq.errors import DiskFull, InvariantViolated, StoreError, StoreUnavailable
+from gantrymq.protocol.stored_message import encode_record
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.checkpoint import MarkFile
@@ -157,30 +157,36 @@ class Appender:
 
     def _append_group(self, records: Sequence[NewRecord], now: int) -> list[Placement]:
         """All records in one file and one write, or none of them."""
-        queues = [self._queues.make(record.topic, record.queue_id) for record in records]
-        texts = [record.properties.encode() for record in records]
-        place = self._log.place(sum(map(self._size, records, texts, queues)))
+        queues = [
+            self._queues.get((record.topic, record.queue_id)) or self._queues.make(record.topic, record.queue_id)
+            for record in records
+        ]
         before = [queue.next_offset for queue in queues]
-        items: list[tuple[NewRecord, ConsumeQueue | None, int, int, bytes]] = []
+        texts = [record.properties.encode() for record in records]
         try:
-            for record, text, queue in zip(records, texts, queues, strict=True):
-                in_queue = not record.sys_flag & NO_QUEUE_ENTRY
-                queue_offset = queue.next_offset if in_queue else 0
-                data = self._encode(record, text, queue, queue_offset, place, now)
-                items.append((record, queue if in_queue else None, queue_offset, place, data))
-                queue.next_offset += in_queue
-                place += len(data)
-        except MessageIllegal:
-            for queue, offset in zip(queues, before, strict=True):
-                queue.next_offset = offset
+            start = self._log.appended
+            items = self._encode_group(records, texts, queues, start, now)
+            if self._log.place(sum([len(item[4]) for item in items])) != start:
+                _give_back(queues, before)
+                items = self._encode_group(records, texts, queues, self._log.appended, now)
+        except BaseException:
+            _give_back(queues, before)
             raise
         return [self._add(*item, now) for item in items]
 
-    def _size(self, record: NewRecord, text: bytes, queue: ConsumeQueue) -> int:
-        return record_size(
-            len(queue.topic_bytes), len(record.body), len(text), len(record.born_host),
-            len(record.store_host or self._store_host),
-        )  # fmt: skip
+    def _encode_group(
+        self, records: Sequence[NewRecord], texts: list[bytes], queues: list[ConsumeQueue], place: int, now: int
+    ) -> list[tuple[NewRecord, ConsumeQueue | None, int, int, bytes]]:
+        """The records as they are from log offset ``place`` on; their queue offsets are taken."""
+        items: list[tuple[NewRecord, ConsumeQueue | None, int, int, bytes]] = []
+        for record, text, queue in zip(records, texts, queues, strict=True):
+            in_queue = not record.sys_flag & NO_QUEUE_ENTRY
+            queue_offset = queue.next_offset if in_queue else 0
+            data = self._encode(record, text, queue, queue_offset, place, now)
+            items.append((record, queue if in_queue else None, queue_offset, place, data))
+            queue.next_offset += in_queue
+            place += len(data)
+        return items
 
     def _encode(
         self, record: NewRecord, text: bytes, queue: ConsumeQueue, queue_offset: int, where: int, now: int
@@ -355,3 +361,8 @@ class Appender:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+
+
+def _give_back(queues: list[ConsumeQueue], offsets: list[int]) -> None:
+    for queue, offset in zip(queues, offsets, strict=True):
+        queue.next_offset = offset

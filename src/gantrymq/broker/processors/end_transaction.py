@@ -13,7 +13,7 @@ from gantrymq.errors import GantryError, RequestRejected, StoreError, StoreUnava
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.command import Command, encode_response, success_of
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.transactions.half import parse_op, read_half
 from gantrymq.transactions.ports import HalfStore, ProducerSession, TopicLookup
@@ -97,7 +97,7 @@ class EndTransactionProcessor:
             return self._note_unknown(command, header, half)
         if verdict is Verdict.ALREADY:
             self._counts.repeated += 1
-            return encode_response(command, ResponseCode.SUCCESS)
+            return success_of(command)
         if verdict is Verdict.CONFLICT:
             raise self._conflict(header, resolution)
         self._counts.refused += 1
@@ -152,7 +152,7 @@ class EndTransactionProcessor:
         if half is not None and header.from_transaction_check and half.answer_deadline:
             half.unknown_answers += 1
             self._answered(half)
-        return encode_response(command, ResponseCode.SUCCESS)
+        return success_of(command)
 
     def _standing_of_ended(self, header: EndTransaction) -> tuple[Standing, bool]:
         """What a request names that no open half matches, and whether its group is right."""
@@ -194,6 +194,6 @@ class EndTransactionProcessor:
 
 def _answer(command: Command, error: StoreError | None) -> bytes:
     if error is None:
-        return encode_response(command, ResponseCode.SUCCESS)
+        return success_of(command)
     code = ResponseCode.SERVICE_NOT_AVAILABLE if isinstance(error, StoreUnavailable) else ResponseCode.SYSTEM_ERROR
     return encode_response(command, code, remark=f"the decision was not stored, the transaction is still open: {error}")

@@ -49,6 +49,8 @@ _HALF_TYPES: Final = (None, "TRANSACTION", "MIXED", "UNSPECIFIED")
 """Message types of topics that take half messages; None: the topic was given none."""
 _STAMPS: Final = frozenset({properties.REGION, properties.TRACE_ON, properties.CLUSTER})
 _NOT_THE_SENDERS: Final = properties.BROKER_ONLY | _STAMPS
+_DELAYS: Final = tuple(sorted(properties.DELAYS))
+"""Each of these names has "DEL" in it."""
 _TIMERS: Final = properties.DELAYS - {properties.DELAY}
 
 
@@ -264,7 +266,7 @@ class SendProcessor:
                 f"the topic {header.topic!r} was given the message type {target.message_type}; send transactional "
                 "messages to a topic of type TRANSACTION or MIXED, or without a type"
             )
-        delay = next((name for name in sorted(properties.DELAYS) if is_set(text, name)), None)
+        delay = next((name for name in _DELAYS if is_set(text, name)), None) if "DEL" in text else None
         if delay is not None:
             problem = f"a transactional message cannot be delayed; remove the property {delay}"
         if properties.find(text, properties.PRODUCER_GROUP) is None:
