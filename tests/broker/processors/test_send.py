@@ -455,7 +455,7 @@ def test_an_answer_does_not_come_before_the_message_is_readable(tmp_path: Path) 
 def test_a_topic_that_a_send_made_is_known_to_name_servers_when_the_send_is_answered(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         assert c.name_server is not None
-        for number in range(5):
+        for number in range(30):
             await c.sent(f"Made{number}")
             header = GetRoute(topic=f"Made{number}")
             code = RequestCode.GET_ROUTEINFO_BY_TOPIC

@@ -115,7 +115,10 @@ class SendProcessor:
         if not command.flag & ONE_WAY_FLAG:
             # Made now, while the disk is at work, and not when it has answered.
             answer = self._answers.stored(command, place, queue_id, unique_key)
-            self._durability.when_stored(place.end, waits(text), partial(_tell, session, command, answer))
+            finish: Done = partial(_tell, session, command, answer)
+            if admission.made_topic:
+                finish = admission.when_known(finish)
+            self._durability.when_stored(place.end, waits(text), finish)
         return None
 
     def _store(
