@@ -82,7 +82,8 @@ CLIENTS = Section(
         ),
         **_apart(("push: POP",), (OURS, APACHE_5), "our client has no POP mode"),
         **_apart(("binary headers", "fast port"), (OURS, APACHE_4, APACHE_5), "our client speaks JSON headers"),
-        **_apart(("mixed group",), (JAVA_4, JAVA_5), "see the columns of our client"),
+        **_apart(("mixed group",), (JAVA_4, JAVA_5, GO), "see the columns of our client"),
+        **_apart(("binary headers",), (GO,), "this client speaks JSON headers"),
     },
 )
 
