@@ -207,13 +207,18 @@ def _sorted_properties(line: str) -> str:
 
 
 def about(lines: list[str], name: str) -> list[str]:
-    """Of a list of everything, what belongs to the tests of this version, to every broker, or is a heading."""
+    """Of a list of everything, what belongs to the tests of this version, or is a heading; and the system topics.
 
-    def belongs(line: str) -> bool:
-        words = set(line.split())
-        return line.startswith("#") or name in line or line == CLUSTER or bool((words - {CLUSTER}) & SYSTEM_TOPICS)
-
-    return [line for line in lines if belongs(line)]
+    Of these only that they are there: who uses them, and how much, depends on the other tests that share the clusters.
+    """
+    found: list[str] = []
+    for line in lines:
+        system = sorted((set(line.split()) - {CLUSTER}) & SYSTEM_TOPICS)
+        if line.startswith("#") or name in line or line == CLUSTER:
+            found.append(line)
+        elif system and system[0] not in found:
+            found.append(system[0])
+    return found
 
 
 def settings(text: str) -> dict[str, str]:
