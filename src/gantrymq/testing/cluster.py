@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -155,6 +156,9 @@ class Cluster:
         if host.node is None:
             try:
                 await self.start_broker(host)
+            except asyncio.CancelledError:
+                if host.node is not None and host.node.alive:
+                    raise  # we shall end; else it was killed while it started, and its killer revives it
             except (GantryError, OSError) as error:
                 self.errors.append(f"{host.name} does not start again: {type(error).__name__}: {error}")
                 self._stop(host)

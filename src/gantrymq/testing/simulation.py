@@ -75,6 +75,8 @@ def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) 
         loop.run_until_complete(_story(cluster, plan))
     except NothingToDo as stuck:
         cluster.errors.append(f"stuck: {stuck}")
+    except asyncio.CancelledError:  # as a result: it would end a process of --jobs, and nobody would hear of the seed
+        cluster.errors.append("the story was cancelled: something it waited for was killed")
     finally:
         quiet.setLevel(level)
         _end(cluster)
