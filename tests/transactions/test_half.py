@@ -15,7 +15,7 @@ from gantrymq.message.system_topics import HALF, OP, PARKED
 from gantrymq.protocol.stored_message import decode_record, pack_host
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions import half
-from gantrymq.transactions.decisions import Decision
+from gantrymq.transactions.decisions import Cause, Decision
 
 HOST = pack_host("127.0.0.1:40000")
 SENT = {
@@ -69,7 +69,25 @@ def test_an_op_is_readable_by_every_apache_version_and_remembers_the_decision_in
     assert (record.topic, record.queue_id, record.body) == (OP, 0, b"29")
     assert properties.decode(record.properties) == {"TAGS": "d", "WAIT": "true"}
     assert Decision.of_op(record.flag) is decision
+    assert Cause.of_op(record.flag) is Cause.PRODUCER
     assert record.sys_flag == 0
+
+
+@pytest.mark.parametrize("cause", Cause)
+@pytest.mark.parametrize("decision", [Decision.COMMITTED, Decision.ROLLED_BACK, Decision.PARKED])
+def test_an_op_says_who_ended_it_and_why_where_apache_does_not_look(decision: Decision, cause: Cause) -> None:
+    by = pack_host("192.0.2.7:4711")
+    record = half.op_record(29, decision, 99, by, cause, "ann@desk: ticket 7\x01\x02\n")
+    assert (record.topic, record.queue_id, record.body, record.born_host) == (OP, 0, b"29", by)
+    assert (Decision.of_op(record.flag), Cause.of_op(record.flag)) == (decision, cause)
+    assert properties.decode(record.properties) == {
+        "TAGS": "d", "WAIT": "true", "GANTRY_ENDED_BY": "ann@desk: ticket 7"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", [0, 1, 16, 4 | 6 << 4, 8 | 1 << 20, -1])
+def test_a_flag_that_we_did_not_write_says_nothing(flag: int) -> None:
+    assert (Decision.of_op(flag), Cause.of_op(flag)) == (Decision.SETTLED, None)
 
 
 @pytest.mark.parametrize(("body", "offsets"), [(b"3", [3]), (b"3,4,5,", [3, 4, 5]), (b"", []), (b"x,-1,7,", [7])])

@@ -17,6 +17,7 @@ from gantrymq.protocol.stored_message import pack_host
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.transactions.check_policy import Verdict, decide
 from gantrymq.transactions.config import TransactionConfig
+from gantrymq.transactions.decisions import Cause
 from gantrymq.transactions.due_times import DueTimes
 from gantrymq.transactions.half import check_body, read_half
 from gantrymq.transactions.ports import HalfStore, ProducerGroups, ProducerSession
@@ -264,7 +265,8 @@ class TransactionChecks:
             half.queue_offset, half.group, half.real_topic, half.unique_key, reason,
         )  # fmt: skip
         try:
-            self._endings.park(half, self._parked)
+            cause = Cause.TOO_OLD if verdict is Verdict.PARK_OLD else Cause.UNKNOWN_ANSWERS
+            self._endings.park(half, self._parked, cause)
         except StoreError as error:
             self._parked(half, error)
 

@@ -29,7 +29,7 @@ from gantrymq.runtime.disk import Disk
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.check_policy import immunity_ms
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.decisions import DecisionLog
+from gantrymq.transactions.decisions import Cause, DecisionLog
 from gantrymq.transactions.half import HALF_QUEUE_ID, half_record, op_record, read_half, resumed_record
 from gantrymq.transactions.ports import HalfStore, OffsetBook, ProducerGroups, ProducerSession, TopicLookup
 from gantrymq.transactions.rebuild import rebuild
@@ -112,7 +112,7 @@ class TransactionDesk:
             now_ms = self._clock.wall_ms()
             self._store.append(
                 [
-                    op_record(offset, decision, now_ms, self._host)
+                    op_record(offset, decision, now_ms, self._host, Cause.RECOVERY)
                     for offsets, decision in found.missing_ops
                     for offset in offsets
                 ]

@@ -10,7 +10,7 @@ from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.errors import CorruptRecord, StoreError, invariant
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.values import NewRecord
-from gantrymq.transactions.decisions import Decision
+from gantrymq.transactions.decisions import Cause, Decision
 from gantrymq.transactions.half import final_record, new_record_of, op_record, parked_record
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.states import Event, State
@@ -43,29 +43,35 @@ class TransactionEndings:
         self._counts = counts
         self._host = broker_host
 
-    def commit(self, half: OpenHalf, then: Waiting | None = None) -> None:
+    def commit(
+        self, half: OpenHalf, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER, note: str = ""
+    ) -> None:
         """Deliver an open half. Raises StoreUnavailable when nothing was appended (the half is still open); else
-        ``then`` is told how the write ended."""
+        ``then`` is told how the write ended. ``by``, ``cause``, ``note``: see ``op_record``; ``b""``: this broker."""
         final = final_record(self._record_of(half), half.real_topic, half.real_queue_id, half.log_offset)
-        self._end(half, Event.COMMIT, Decision.COMMITTED, final, then)
+        self._end(half, Event.COMMIT, Decision.COMMITTED, final, then, by, cause, note)
 
-    def roll_back(self, half: OpenHalf, then: Waiting | None = None) -> None:
+    def roll_back(
+        self, half: OpenHalf, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER, note: str = ""
+    ) -> None:
         """Drop an open half; like ``commit``."""
-        self._end(half, Event.ROLLBACK, Decision.ROLLED_BACK, None, then)
+        self._end(half, Event.ROLLBACK, Decision.ROLLED_BACK, None, then, by, cause, note)
 
-    def park(self, half: OpenHalf, then: Waiting | None = None) -> None:
+    def park(self, half: OpenHalf, then: Waiting | None, cause: Cause) -> None:
         """Put an open half aside for the operator; like ``commit``."""
         self._make_parked_topic()
         parked = parked_record(self._record_of(half), half.log_offset, half.times_asked)
-        self._end(half, Event.GIVE_UP, Decision.PARKED, parked, then)
+        self._end(half, Event.GIVE_UP, Decision.PARKED, parked, then, b"", cause, "")
 
     def _end(
-        self, half: OpenHalf, event: Event, decision: Decision, message: NewRecord | None, then: Waiting | None
-    ) -> None:
+        self, half: OpenHalf, event: Event, decision: Decision, message: NewRecord | None, then: Waiting | None,
+        by: bytes, cause: int, note: str,
+    ) -> None:  # fmt: skip
         invariant(half.state is State.OPEN, "only an open half is decided")
         now_ms = self._clock.wall_ms()
-        ops = [op_record(half.queue_offset, decision, now_ms, self._host)]
-        ops += [op_record(offset, decision, now_ms, self._host) for offset, _ in half.copies]
+        by = by or self._host
+        ops = [op_record(half.queue_offset, decision, now_ms, by, cause, note)]
+        ops += [op_record(offset, decision, now_ms, by, cause, note) for offset, _ in half.copies]
         placed = self._store.append(ops if message is None else [message, *ops])
         half.take(event)
         half.first_record_offset = placed[0].log_offset

@@ -30,7 +30,7 @@ from gantrymq.errors import RemoteProtocolError
 
 class Decision(enum.IntEnum):
     """How a half message ended. The numbers are stored: in the file, and COMMITTED, ROLLED_BACK and PARKED in the
-    ``flag`` field of our op records, which Apache's brokers write as 0 and ignore."""
+    ``flag`` field of our op records, with the cause; Apache's brokers write it as 0 and ignore it."""
 
     NONE = 0
     SETTLED = 1
@@ -47,7 +47,31 @@ class Decision(enum.IntEnum):
         return _OF_OP.get(flag, cls.SETTLED)
 
 
-_OF_OP: Final = {int(decision): decision for decision in (Decision.PARKED, Decision.COMMITTED, Decision.ROLLED_BACK)}
+class Cause(enum.IntEnum):
+    """Why a half message ended so. Stored in the ``flag`` field of our op records, in the bits above the decision."""
+
+    PRODUCER = 0
+    """Its producer said so after its local transaction."""
+    CHECK_ANSWER = 1 << 4
+    """A producer of its group answered a check."""
+    OPERATOR = 2 << 4
+    """A person decided."""
+    UNKNOWN_ANSWERS = 3 << 4
+    """Parked: transactionCheckMax checks were answered with UNKNOWN."""
+    TOO_OLD = 4 << 4
+    """Parked: over the age limit, undecided."""
+    RECOVERY = 5 << 4
+    """Decided before the broker died, and its op message was lost; the next start wrote it."""
+
+    @classmethod
+    def of_op(cls, flag: int) -> Cause | None:
+        """The cause an op record tells by its flag; None when it is no record of ours."""
+        return _BY_CAUSE.get(flag & ~15) if flag in _OF_OP else None
+
+
+_ENDS: Final = (Decision.PARKED, Decision.COMMITTED, Decision.ROLLED_BACK)
+_OF_OP: Final = {decision | cause: decision for decision in _ENDS for cause in Cause}
+_BY_CAUSE: Final = {int(cause): cause for cause in Cause}
 _BY_BYTE: Final = {int(decision): decision for decision in Decision}
 
 

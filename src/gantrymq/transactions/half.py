@@ -4,7 +4,7 @@
 |--------|--------------|-----------------------|-----------------------------------------|-----------------------|
 | half   | HALF 0       | the sender's          | the sender's, REAL_TOPIC, REAL_QID      |                       |
 | final  | the user's   | the half's            | the half's without REAL_TOPIC, REAL_QID | prepared offset (log) |
-| op     | OP 0         | the half's offset     | TAGS=d, WAIT=true                       | body (half queue)     |
+| op     | OP 0         | the half's offset     | TAGS=d, WAIT=true, GANTRY_ENDED_BY       | body (half queue)     |
 | parked | PARKED 0     | the half's            | the half's, TRANSACTION_CHECK_TIMES     | prepared offset (log) |
 
 Source: TransactionalMessageBridge, EndTransactionProcessor, DefaultTransactionalMessageCheckListener of 5.5.0;
@@ -24,7 +24,7 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP, PARKED
 from gantrymq.protocol.stored_message import encode_record, pack_host
 from gantrymq.store.values import NewRecord
-from gantrymq.transactions.decisions import Decision
+from gantrymq.transactions.decisions import Cause, Decision
 
 HALF_QUEUE_ID: Final = 0
 """Half, op and parked messages have one queue each. END_TRANSACTION does not carry a queue id."""
@@ -112,21 +112,39 @@ def final_properties(text: str) -> str:
     return properties.without(text, _REAL_PLACE)
 
 
-def op_record(half_queue_offset: int, decision: Decision, now_ms: int, broker_host: bytes) -> NewRecord:
+def op_record(
+    half_queue_offset: int,
+    decision: Decision,
+    now_ms: int,
+    ended_by: bytes,
+    cause: int = Cause.PRODUCER,
+    note: str = "",
+) -> NewRecord:
     """The record that settles one copy of a half.
 
-    One number without a comma: 5.x brokers read it like their own lists, and 4.x brokers read nothing else.
+    One number without a comma: 5.x brokers read it like their own lists, and 4.x brokers read nothing else. What says
+    who ended it and why stands where Apache's brokers do not look: ``ended_by`` (packed address) in the born host,
+    ``cause`` in the flag, and ``note``, which operators give, in a property.
     """
     return NewRecord(
         topic=OP,
         queue_id=HALF_QUEUE_ID,
         body=b"%d" % half_queue_offset,
-        properties=_OP_PROPERTIES,
-        flag=int(decision),
+        properties=_OP_PROPERTIES + _noted(note) if note else _OP_PROPERTIES,
+        flag=decision | cause,
         born_timestamp=now_ms,
-        born_host=broker_host,
+        born_host=ended_by,
         tags_code=OP_TAGS_CODE,
     )
+
+
+def _noted(note: str) -> str:
+    text = "".join(character for character in note if character.isprintable())[:NOTE_MAX_CHARACTERS]
+    return f"{properties.ENDED_BY}\x01{text}\x02"
+
+
+NOTE_MAX_CHARACTERS: Final = 1_000
+"""Of what an operator says; the properties of a record have an end."""
 
 
 def parse_op(body: bytes) -> list[int]:

@@ -15,6 +15,8 @@ from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response, success_of
 from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.hosts import pack_host
+from gantrymq.transactions.decisions import Cause
 from gantrymq.transactions.half import parse_op, read_half
 from gantrymq.transactions.ports import HalfStore, ProducerSession, TopicLookup
 from gantrymq.transactions.resolve import RULES, STANDING_OF, Standing, Verdict
@@ -114,11 +116,14 @@ class EndTransactionProcessor:
             def then(_half: OpenHalf, error: StoreError | None) -> None:
                 session.send(_answer(command, error))
 
+        cause, note = Cause.PRODUCER, ""
+        if header.from_transaction_check:
+            cause, note = _who_answered(command)
         try:
             if verdict is Verdict.COMMIT:
-                self._endings.commit(half, then)
+                self._endings.commit(half, then, pack_host(session.peer), cause, note)
             else:
-                self._endings.roll_back(half, then)
+                self._endings.roll_back(half, then, pack_host(session.peer), cause, note)
         except StoreUnavailable as error:
             self._counts.failed += 1
             log.warning("half message %d stays open: %s", half.queue_offset, error)
@@ -127,7 +132,7 @@ class EndTransactionProcessor:
             self._answered(half)
         if header.from_transaction_check:
             self._counts.decided_by_check += 1
-            if command.remark and command.remark.startswith(OPERATOR_REMARK):
+            if cause is Cause.OPERATOR:
                 log.warning(
                     "%s of half message %d (%s of group %s) by %s", verdict.name, half.queue_offset, half.unique_key,
                     half.group, command.remark,
@@ -190,6 +195,13 @@ class EndTransactionProcessor:
             if record is not None and record.log_offset < header.commit_log_offset:
                 break
         return "an earlier time"
+
+
+def _who_answered(command: Command) -> tuple[Cause, str]:
+    """Who sent an end that says it answers a check: a producer, or an operator with a note."""
+    if command.remark and command.remark.startswith(OPERATOR_REMARK):
+        return Cause.OPERATOR, command.remark.removeprefix(OPERATOR_REMARK)
+    return Cause.CHECK_ANSWER, ""
 
 
 def _answer(command: Command, error: StoreError | None) -> bytes:
