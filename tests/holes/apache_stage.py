@@ -1,0 +1,129 @@
+"""Apache's brokers as stages: many scenarios at the same time on one broker, so that the JVMs are paid once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from gantrymq.client.endpoint import Doors
+from tests.holes.case import Case, On, Seen
+from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage
+from tests.interop.apache import ApacheCluster
+from tests.interop.process import Process
+
+TIMEOUT_S: Final = {On.QUICK: 1.0, On.DEFAULT: 6.0}
+LONGEST_S: Final = 300.0
+"""For all scenarios of one round."""
+
+
+class House:
+    """One broker, and the scenarios that are played on it now."""
+
+    def __init__(self, cluster: ApacheCluster, on: On) -> None:
+        self.cluster = cluster
+        self.on = on
+        self._conf = {
+            "transactionTimeOut": round(TIMEOUT_S[on] * 1000), "transactionCheckInterval": round(INTERVAL_S * 1000),
+            "transactionCheckMax": CHECK_MAX, "waitTimeMillsInSendQueue": 15_000,
+        }  # fmt: skip
+        if on is On.QUICK and cluster.version.startswith("5"):
+            self._conf["transactionOpMsgMaxSize"] = 1
+        self._process: Process | None = None
+        self._playing = 0
+        self._waiting = 0
+        self._restarted = asyncio.Event()
+
+    def start(self) -> None:
+        self._process = self.cluster.start_broker(name=f"broker-{self.on.name.lower()}", **self._conf)
+        self.address = self.cluster.broker_address
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+    async def play(self, cases: Iterable[Case]) -> dict[str, Seen | BaseException]:
+        """These cases at the same time."""
+        cases = list(cases)
+        self._playing, self._waiting = len(cases), 0
+        self._restarted = asyncio.Event()
+        async with asyncio.timeout(LONGEST_S):
+            found = await asyncio.gather(*(self._one(case) for case in cases), return_exceptions=True)
+        return dict(zip((case.name for case in cases), found, strict=True))
+
+    async def _one(self, case: Case) -> Seen:
+        stage = ApacheStage(self, TIMEOUT_S[self.on])
+        try:
+            return await case.play(stage)
+        finally:
+            self._playing -= 1
+            await stage.leave()
+            await self._restart_when_all_wait(case.restarts == "stop")
+
+    async def restart(self, *, orderly: bool) -> None:
+        """Once for all: happens when everybody who still plays wants it."""
+        self._waiting += 1
+        restarted = self._restarted
+        await self._restart_when_all_wait(orderly)
+        await restarted.wait()
+
+    async def _restart_when_all_wait(self, orderly: bool) -> None:
+        if not self._waiting or self._waiting < self._playing or self._restarted.is_set():
+            return
+        assert self._process is not None
+        (self._process.stop if orderly else self._process.kill)()
+        await asyncio.to_thread(self.start)
+        self._waiting = 0
+        self._restarted.set()
+
+
+class ApacheStage(Stage):
+    """One scenario's part of a house."""
+
+    def __init__(self, house: House, timeout_s: float) -> None:
+        super().__init__()
+        self._house = house
+        self.timeout_s = timeout_s
+        self.doors = Doors()
+        self._prefix = f"H{self.doors.rng.below(1 << 30):X}"
+
+    @property
+    def address(self) -> str:
+        return self._house.address
+
+    def new_doors(self) -> Doors:
+        return self.doors
+
+    async def restart(self, *, orderly: bool = False) -> None:
+        await self._house.restart(orderly=orderly)
+
+
+def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, Seen | BaseException]:
+    """All these cases on brokers of one version; what each saw, or what it raised."""
+    cluster = ApacheCluster(version, directory)
+    found: dict[str, Seen | BaseException] = {}
+
+    async def on_house(house: House, cases: list[Case]) -> None:
+        rounds = sorted(cases, key=_round)
+        for _, together in groupby(rounds, key=_round):
+            found.update(await house.play(together))
+
+    try:
+        cluster.start_name_server()
+        for on in On:
+            here = [case for case in cases if case.on is on]
+            if here:
+                house = House(cluster, on)
+                house.start()
+                asyncio.run(on_house(house, here))
+                house.close()
+    finally:
+        cluster.close()
+    return found
+
+
+def _round(case: Case) -> tuple[str, str]:
+    """Who plays at the same time: the undisturbed ones first."""
+    return (case.restarts, case.name if case.alone else "")

@@ -1,0 +1,101 @@
+"""Plays every case three ways: on our broker, on our broker without its fix, and on Apache's brokers.
+
+Ours are part of every test run. Apache's take minutes and change only when a scenario does, so they are played when
+``GANTRY_INTEROP_CONTROLS=1`` asks for them:
+
+    GANTRY_INTEROP_CONTROLS=1 python3 -m pytest tests/holes -m interop
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.holes.apache_stage import play_apache
+from tests.holes.case import APACHE_VERSIONS, Case, Mutant, NotRepeated, Seen
+from tests.holes.stage import play_ours
+from tests.interop import jars
+
+CONTROLS = "GANTRY_INTEROP_CONTROLS"
+PLAYED = pytest.StashKey[dict[str, dict[str, Seen | BaseException]]]()
+"""By version and the case's name: what was seen."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "played" not in metafunc.fixturenames:
+        return
+    params = []
+    for case in metafunc.module.CASES:
+        params.append(pytest.param((case, None), id=f"{case.name}-ours"))
+        params += [pytest.param((case, mutant), id=f"{case.name}-without {mutant.name}") for mutant in case.mutants]
+        if not isinstance(case.apache, NotRepeated):
+            marks = [pytest.mark.interop, pytest.mark.timeout(900)]
+            if not os.environ.get(CONTROLS):
+                marks.append(pytest.mark.skip(reason=f"Apache's brokers; {CONTROLS}=1 runs them"))
+            params += [
+                pytest.param((case, version), id=f"{case.name}-apache {version}", marks=marks)
+                for version in APACHE_VERSIONS
+            ]
+    metafunc.parametrize("played", params, indirect=True)
+
+
+@pytest.fixture
+def played(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], None]:
+    """Plays one case one way, and fails when it shows something else than it should."""
+    case, how = request.param
+    if how is None:
+        return lambda: _keeps(case, play_ours(case.play, **case.ours))
+    if isinstance(how, Mutant):
+        how.patch(monkeypatch)
+        return lambda: _breaks(case, how, play_ours(case.play, **case.ours))
+    return lambda: _as_written(case, how, _on_apache(request.session, case, how, tmp_path_factory))
+
+
+def _keeps(case: Case, seen: Seen) -> None:
+    assert seen.of > 0, "a scenario tries at least once"
+    assert seen.wrong == 0, f"{case.name}: broken in {seen.wrong} of {seen.of} tries; {seen.note}"
+
+
+def _breaks(case: Case, mutant: Mutant, seen: Seen) -> None:
+    assert seen.wrong > 0, f"{case.name} does not notice that {mutant.name} is missing"
+
+
+def _as_written(case: Case, version: str, seen: Seen) -> None:
+    expected = case.apache[version]
+    assert expected.fits(seen), (
+        f"{case.name}: Apache {version} was said to show '{expected.value}', seen in {seen.wrong} of {seen.of} tries; "
+        f"{seen.note}"
+    )
+
+
+def _on_apache(session: pytest.Session, case: Case, version: str, factory: pytest.TempPathFactory) -> Seen:
+    """What a case saw on that version. The first one to ask has all selected cases of the session played."""
+    known = session.stash.setdefault(PLAYED, {})
+    if version not in known:
+        try:
+            jars.check_jdk()
+            jars.library(f"server-{version}")
+        except jars.NotHere as reason:
+            pytest.skip(str(reason))
+        known[version] = play_apache(version, _selected(session, version), Path(factory.mktemp(f"holes-{version}")))
+        for name, seen in known[version].items():
+            print(f"Apache {version}: {name}: {seen}")
+    seen = known[version][case.name]
+    if isinstance(seen, BaseException):
+        raise seen
+    return seen
+
+
+def _selected(session: pytest.Session, version: str) -> list[Case]:
+    found = []
+    for item in session.items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        case, how = params.get("played", (None, None))
+        if how == version:
+            found.append(case)
+    return found
