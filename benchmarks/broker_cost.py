@@ -1,0 +1,236 @@
+"""``python -m benchmarks.broker_cost``: what one message costs the thread of a broker, without sockets.
+
+A broker runs in this process over a network that is none: requests are handed to it as the bytes of a read with
+``--batch`` frames, its answers are collected. Only the processor time of the broker is counted (``thread_time``), with
+its housekeeping and index up to its orderly end; making the requests is not. Figures of two versions are compared by
+running both in turns (``PYTHONPATH`` chooses the version): the machine changes its speed by a factor of two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import gc
+import json
+import logging
+import pstats
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gantrymq.broker.broker import Broker
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.cli.serve import GC_THRESHOLDS
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import SerializeType, decode_command, encode_request
+from gantrymq.protocol.frame import FrameSplitter
+from gantrymq.protocol.headers.pull import QueryMessage
+from gantrymq.protocol.headers.send import SendMessage
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.network import Link, Listener, Receiver
+from gantrymq.runtime.rng import SystemRng
+
+ROUND = 512
+"""Messages between two figures; the best round says what the program can do, the mean what it did."""
+COMMIT = 8
+FORMS = {"binary": SerializeType.ROCKETMQ, "json": SerializeType.JSON}
+TOPIC = "T"
+PROPERTIES = "KEYS\x01k{0}\x02UNIQ_KEY\x017F0000016D98E784C4C96794C4{0:06d}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
+HALF_PROPERTIES = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
+
+
+class _Listener:
+    address = "127.0.0.1:10911"
+
+    async def close(self) -> None: ...
+
+
+class _NoNetwork:
+    """Keeps how connections are accepted, and accepts none by itself."""
+
+    accept: Callable[[], Receiver]
+
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+        self.accept = accept
+        return _Listener()
+
+    async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
+        raise NotImplementedError("a broker without a name server calls nobody")
+
+
+class _Wire:
+    """A link that keeps what is written to it."""
+
+    peer = "127.0.0.1:5555"
+    local = "127.0.0.1:10911"
+
+    def __init__(self) -> None:
+        self.out: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.out.append(data)
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class Peer:
+    """The client: makes requests, counts what the broker uses for them."""
+
+    def __init__(
+        self, network: _NoNetwork, form: SerializeType, body_bytes: int, profile: cProfile.Profile | None
+    ) -> None:
+        self._wire = wire = _Wire()
+        self._form = form
+        self._body = b"x" * body_bytes
+        self._profile = profile
+        self._session = network.accept()
+        self._session.connected(wire)
+        self._number = 0
+        self.spent_s = 0.0
+
+    def sends(self, count: int, *, half: bool) -> bytes:
+        """Requests for messages, each with properties as a Java client gives them."""
+        frames = []
+        for _ in range(count):
+            self._number += 1
+            text = (HALF_PROPERTIES if half else "") + PROPERTIES.format(self._number)
+            header = SendMessage(
+                producer_group="PG", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4,
+                queue_id=self._number % 4, sys_flag=4 if half else 0, born_timestamp=1_763_700_000_000 + self._number,
+                flag=0, properties=text, reconsume_times=0, unit_mode=False, batch=False, bname="broker-a",
+            )  # fmt: skip
+            frames.append(
+                encode_request(RequestCode.SEND_MESSAGE_V2, self._number, header, self._body, serialize=self._form)
+            )
+        return b"".join(frames)
+
+    def ends(self, answers: bytes, *, one_way: bool) -> bytes:
+        """A commit for every half that was answered."""
+        frames = []
+        for form, head, body in FrameSplitter().feed(answers):
+            answer = decode_command(form, head, body)
+            assert answer.code == 0, answer.remark
+            found = answer.ext_fields()
+            header = EndTransaction(
+                producer_group="PG", tran_state_table_offset=int(found["queueOffset"]),
+                commit_log_offset=int(found["msgId"][-16:], 16), commit_or_rollback=COMMIT,
+                from_transaction_check=False, msg_id=found["transactionId"], transaction_id=found["transactionId"],
+                topic=TOPIC, bname="broker-a",
+            )  # fmt: skip
+            frames.append(
+                encode_request(
+                    RequestCode.END_TRANSACTION, answer.opaque, header, one_way=one_way, serialize=self._form
+                )
+            )
+        return b"".join(frames)
+
+    async def ask(self, data: bytes, expected: int) -> bytes:
+        """Hand ``data`` to the broker; its answers, once there are ``expected`` ones."""
+        out = self._wire.out
+        splitter = FrameSplitter()
+        answered = seen = turns = 0
+        while True:
+            started = time.thread_time()
+            if self._profile is not None:
+                self._profile.enable()
+            if data:
+                self._session.received(data)
+            await asyncio.sleep(0)
+            if self._profile is not None:
+                self._profile.disable()
+            self.spent_s += time.thread_time() - started
+            data = b""
+            answered += sum(len(splitter.feed(part)) for part in out[seen:])
+            seen = len(out)
+            turns += 1
+            if answered >= expected and turns > 1:
+                answers = b"".join(out)
+                out.clear()
+                return answers
+
+    async def transactions(self, count: int, *, one_way: bool) -> None:
+        answers = await self.ask(self.sends(count, half=True), count)
+        await self.ask(self.ends(answers, one_way=one_way), 0 if one_way else count)
+
+    async def plain(self, count: int) -> None:
+        await self.ask(self.sends(count, half=False), count)
+
+
+async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, object]:
+    scratch = Path(tempfile.mkdtemp(prefix="gantry-cost-", dir=chosen.dir))
+    network = _NoNetwork()
+    try:
+        config = BrokerConfig(
+            store_path_root_dir=str(scratch), listen_port=0, bind_address="127.0.0.1",
+            flush_disk_type="ASYNC_FLUSH", disk_space_warning_level_ratio=100, mapped_file_size_commit_log=64 << 20,
+        )  # fmt: skip
+        broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk())
+        await broker.start()
+        peer = Peer(network, FORMS[chosen.form], chosen.size, profile)
+        await peer.plain(4)
+        rounds: list[float] = []
+        # A question brings the index up to date, so that every round has its share of indexing.
+        query = QueryMessage(topic=TOPIC, key="nobody", max_num=1, begin_timestamp=0, end_timestamp=1 << 60)
+        question = encode_request(RequestCode.QUERY_MESSAGE, 1, query, serialize=FORMS[chosen.form])
+        peer.spent_s = 0.0
+        for _ in range(max(1, chosen.count // ROUND)):
+            before = peer.spent_s
+            for _ in range(ROUND // chosen.batch):
+                if chosen.kind == "plain":
+                    await peer.plain(chosen.batch)
+                else:
+                    await peer.transactions(chosen.batch, one_way=chosen.one_way)
+            await peer.ask(question, 1)
+            rounds.append((peer.spent_s - before) / (ROUND // chosen.batch * chosen.batch) * 1e6)
+        total = len(rounds) * (ROUND // chosen.batch * chosen.batch)
+        started = time.thread_time()
+        await broker.close()  # with what is left to index
+        spent = peer.spent_s + time.thread_time() - started
+        return {
+            "kind": chosen.kind, "form": chosen.form, "best_us": round(min(rounds), 1),
+            "median_us": round(statistics.median(rounds), 1), "all_us": round(spent / total * 1e6, 1),
+        }  # fmt: skip
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(prog="python -m benchmarks.broker_cost", description=__doc__)
+    arguments.add_argument("--kind", choices=("transaction", "plain"), default="transaction")
+    arguments.add_argument("--form", choices=("binary", "json"), default="binary", help="form of the headers")
+    arguments.add_argument("--one-way", action="store_true", help="ends without answers, as Java's producer sends them")
+    arguments.add_argument("--batch", type=int, default=32, help="frames that one read brings")
+    arguments.add_argument("--size", type=int, default=128, help="bytes of a body")
+    arguments.add_argument("--count", type=int, default=20_000, help="messages")
+    arguments.add_argument("--dir", default="/dev/shm", help="where the store is made; memory, no disk is measured")
+    arguments.add_argument("--profile", type=int, default=0, help="show so many functions, most own time first")
+    chosen = arguments.parse_args()
+    logging.disable(logging.CRITICAL)
+    profile = cProfile.Profile() if chosen.profile else None
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        import uvloop
+
+        found = uvloop.run(measure(chosen, profile))
+    except ImportError:
+        found = asyncio.run(measure(chosen, profile))
+    print(json.dumps(found))
+    if profile is not None:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(chosen.profile)
+
+
+if __name__ == "__main__":
+    main()
