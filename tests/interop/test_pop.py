@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,9 @@ def test_acknowledged_renewed_given_back(broker: PopBroker) -> None:
     back: list[tuple[str, int, ReceiptHandle]] = []
 
     def both() -> bool:
-        back.extend(broker.pop(topic, group, poll_time=2000)[1])
+        # On a busy machine Apache's broker sometimes forgets a pop that it holds: then nobody has its messages.
+        with nullcontext() if broker.ours else suppress(TimeoutError):
+            back.extend(broker.pop(topic, group, poll_time=2000)[1])
         return len(back) >= 2
 
     poll(both, "what was given back")

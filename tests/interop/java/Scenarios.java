@@ -4,6 +4,8 @@ import java.util.List;
 
 /** Plays scenarios at the same time: name servers, prefix of all topics and groups, names of scenarios. */
 public class Scenarios {
+    private static final long PAUSE_MS = 300;
+
     public static void main(String[] args) throws Exception {
         List<Thread> threads = new ArrayList<>();
         for (String name : Arrays.copyOfRange(args, 2, args.length)) {
@@ -13,6 +15,8 @@ public class Scenarios {
             Thread thread = new Thread(() -> tell(scenario), name);
             thread.start();
             threads.add(thread);
+            // The JVM is cold: clients that all start in the same instant time out waiting for each other.
+            Thread.sleep(PAUSE_MS);
         }
         for (Thread thread : threads) {
             thread.join();
