@@ -17,7 +17,11 @@ NEEDED = {"spark": "pyspark", "packaging": "build"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out, by name, what this environment cannot run. On CI nothing is left out: there it fails instead."""
+    """Keep the tests that share a Spark session in one process (``-n``), and leave out, by name, what this environment
+    cannot run. On CI nothing is left out: there it fails instead."""
+    for item in items:
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group("spark"))
     if os.environ.get("CI"):
         return
     for mark, package in NEEDED.items():

@@ -57,7 +57,9 @@ def layers(_: list[str]) -> bool:
 
 
 def tests(arguments: list[str]) -> bool:
-    return run(BIN / "python", "-m", "pytest", "--durations=10", "-m", "not interop", *arguments)
+    # Two processes on two cores: much of what the tests do is waiting for processes of their own.
+    workers = ["-n", "2", "--dist", "loadgroup"]
+    return run(BIN / "python", "-m", "pytest", "--durations=10", *workers, "-m", "not interop", *arguments)
 
 
 def interop(arguments: list[str]) -> bool:

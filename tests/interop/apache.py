@@ -15,9 +15,9 @@ JVM = [
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "-Dio.netty.tryReflectionSetAccessible=true", "-Dcom.rocketmq.remoting.client.connect.timeout=30000",
 ]  # fmt: skip
-"""Small and quick to start; the openings are what Apache's servers need on a JDK 17. The time to connect: twenty clients
-that start in one cold JVM on two cores keep its event loops from seeing within the usual 3 s that a connection to the
-same machine is there, and ``start`` fails with "connect to  failed"."""
+"""Small and quick to start; the openings are what Apache's servers need on a JDK 17. The time to connect: twenty
+clients that start in one cold JVM on two cores keep its event loops from seeing within the usual 3 s that a connection
+to the same machine is there, and ``start`` fails with "connect to  failed"."""
 
 SMALL_STORE = {
     "mappedFileSizeCommitLog": "4194304", "mappedFileSizeConsumeQueue": "20000", "maxIndexNum": "2000",
