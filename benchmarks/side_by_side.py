@@ -3,7 +3,7 @@
 The load is Apache's own benchmark programs (with binary headers, as they are, and with JSON headers) and our client.
 Both brokers run all the time with the same settings; a row is measured on one and then on the other, as often as there
 are turns, and its figures are the medians. Each pair of flush mode and body size begins with empty stores, and with a
-turn that is not counted: a JVM compiles what is hot.
+turn that is not counted: a JVM compiles what is hot. Our client has as many processes as the JVM has cores here, two.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import multiprocessing
 import shutil
 import statistics
 import sys
@@ -19,6 +20,8 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ from rich.table import Table
 
 from benchmarks import apache, load, processes
 from benchmarks.apache import SECONDS_PER_LINE, Jars, NotPossible
-from benchmarks.processes import Running
+from benchmarks.processes import START_LIMIT_S, Running
 from gantrymq.aio import Admin, Message, Producer, TransactionProducer
 from gantrymq.errors import GantryError
 
@@ -43,6 +46,9 @@ GOALS = {"plain": 1.5, "transaction": 2.0, "consume": 1.0}
 CPU_GOAL = 0.6
 SIZE_GOAL = 0.1
 """Goals for CPU per message, and for memory and start-up time, as parts of Apache's."""
+OWN_PROCESSES = 2
+OWN_START_S = 1.0
+"""About what its processes need to be there."""
 OWN_WARM_UP_S = 1.5
 OWN_SHARE = 0.3
 """Our client needs no time to compile: so much of a turn of Apache's programs is enough for it."""
@@ -143,7 +149,7 @@ def turn(row: Row, running: Running, lib: Jars, directory: Path, seconds: int) -
     """Measure one row on one broker."""
     topic = f"{row.client}_{row.kind}_{row.size}_{row.threads}"
     if row.client == "ours":
-        return uvloop.run(own_turn(row, running, topic, max(2.0, seconds * OWN_SHARE)))
+        return own_turn(row, running, topic, max(2.0, seconds * OWN_SHARE))
     # A consumer begins at the end of the topic: its first report is about nothing.
     lines = seconds // SECONDS_PER_LINE + (row.kind == "consume")
     # A producer feeds the consumer that is measured.
@@ -166,48 +172,73 @@ def turn(row: Row, running: Running, lib: Jars, directory: Path, seconds: int) -
     return Figures(last.per_second, last.average_ms, last.max_ms, cpu / messages * 1e6, last.failed)
 
 
-async def own_turn(row: Row, running: Running, topic: str, seconds: float) -> Figures:
-    """The same by our client."""
-    body = b"x" * row.size
+def own_turn(row: Row, running: Running, topic: str, seconds: float) -> Figures:
+    """The same by our client: a process of Python has one core, a JVM all of them, so it gets OWN_PROCESSES."""
+    count = min(OWN_PROCESSES, row.threads)
+    context = multiprocessing.get_context("spawn")
+    ready, shares = context.Barrier(count + 1), context.SimpleQueue()
+    share = (row.kind, running.name_server, topic, row.size, row.threads // count, seconds)
+    children = [context.Process(target=own_share, args=(*share, ready, shares), daemon=True) for _ in range(count)]
+    for child in children:
+        child.start()
+    ready.wait(START_LIMIT_S)
+    time.sleep(OWN_WARM_UP_S)
+    cpu = running.cpu_s()
+    time.sleep(seconds)
+    cpu = running.cpu_s() - cpu
+    found: list[tuple[list[float], int]] = [shares.get() for _ in children]
+    for child in children:
+        child.join()
+    taken = [each for times, _ in found for each in times]
+    messages = max(1, len(taken))
+    return Figures(
+        per_second=messages / seconds,
+        average_ms=sum(taken) / messages * 1000,
+        max_ms=max(taken, default=0.0) * 1000,
+        broker_cpu_us=cpu / messages * 1e6,
+        failed=sum(failed for _, failed in found),
+    )
+
+
+def own_share(
+    kind: str, name_server: str, topic: str, size: int, width: int, seconds: float, ready: Barrier,
+    shares: SimpleQueue[tuple[list[float], int]],
+) -> None:  # fmt: skip
+    """One process of our client: puts (seconds of each operation after the warm-up, failures) into ``shares``."""
+    shares.put(uvloop.run(_own_share(kind, name_server, Message(topic, b"x" * size), width, seconds, ready)))
+
+
+async def _own_share(
+    kind: str, name_server: str, message: Message, width: int, seconds: float, ready: Barrier
+) -> tuple[list[float], int]:
     producer: Producer | TransactionProducer
-    if row.kind == "plain":
-        producer = Producer("bench-producer", name_servers=running.name_server)
+    if kind == "plain":
+        producer = Producer("bench-producer", name_servers=name_server)
     else:
-        producer = TransactionProducer("bench-tx", name_servers=running.name_server, listener=load.Commit())
-    async with producer:
-        send: Callable[[Message], Awaitable[object]] = (
-            producer.send_in_transaction if isinstance(producer, TransactionProducer) else producer.send
-        )
-        taken, failed, elapsed, cpu = await _for_some_time(lambda: send(Message(topic, body)), row, running, seconds)
-    count = max(1, len(taken))
-    average = sum(taken) / count * 1000
-    return Figures(count / elapsed, average, max(taken, default=0.0) * 1000, cpu / count * 1e6, failed)
-
-
-async def _for_some_time(
-    operation: Callable[[], Awaitable[object]], row: Row, running: Running, seconds: float
-) -> tuple[list[float], int, float, float]:
-    """(seconds each one took, failures, seconds in all, CPU seconds of the broker) after a warm-up."""
+        producer = TransactionProducer("bench-tx", name_servers=name_server, listener=load.Commit())
+    send: Callable[[Message], Awaitable[object]] = (
+        producer.send_in_transaction if isinstance(producer, TransactionProducer) else producer.send
+    )
     clock = time.perf_counter
     taken: list[float] = []
     failed = 0
-    end = clock() + OWN_WARM_UP_S + seconds
 
-    async def worker() -> None:
+    async def worker(begin: float, end: float) -> None:
         nonlocal failed
         while (begun := clock()) < end:
             try:
-                await operation()
-                taken.append(clock() - begun)
+                await send(Message(message.topic, message.body))
+                if begin <= (now := clock()) < end:
+                    taken.append(now - begun)
             except GantryError:
                 failed += 1
 
-    workers = [asyncio.create_task(worker()) for _ in range(row.threads)]
-    await asyncio.sleep(OWN_WARM_UP_S)
-    taken.clear()
-    started, cpu = clock(), running.cpu_s()
-    await asyncio.gather(*workers)
-    return taken, failed, clock() - started, running.cpu_s() - cpu
+    async with producer:
+        await send(Message(message.topic, message.body))
+        ready.wait(START_LIMIT_S)
+        begin = clock() + OWN_WARM_UP_S
+        await asyncio.gather(*(worker(begin, begin + seconds) for _ in range(width)))
+    return taken, failed
 
 
 def compare(rows: list[Row], lib: Jars, scratch: Path, seconds: int, turns: int, save: Callable[[], None],
@@ -350,7 +381,7 @@ def main(arguments: list[str]) -> int:
     try:
         rows = chosen_rows(chosen.only)
         java = sum(row.client != "ours" for row in rows) * (chosen.seconds + 2)
-        own = sum(row.client == "ours" for row in rows) * (chosen.seconds * OWN_SHARE + OWN_WARM_UP_S)
+        own = sum(row.client == "ours" for row in rows) * (chosen.seconds * OWN_SHARE + OWN_START_S + OWN_WARM_UP_S)
         minutes = ((java + own) * 2 * chosen.turns + 100 * len({(row.flush, row.size) for row in rows})) / 60
         console.print(f"{len(rows)} rows, {chosen.turns} turns each: about {minutes:.0f} minutes")
         if chosen.list:
