@@ -1,9 +1,12 @@
 """``python -m benchmarks apache``: Apache's broker and ours under the same load, in turns, as ratios.
 
-The load is Apache's own benchmark programs (with binary headers, as they are, and with JSON headers) and our client.
-Both brokers run all the time with the same settings; a row is measured on one and then on the other, as often as there
-are turns, and its figures are the medians. Each pair of flush mode and body size begins with empty stores, and with a
-turn that is not counted: a JVM compiles what is hot. Our client has as many processes as the JVM has cores here, two.
+The load is Apache's own benchmark programs (with binary headers, as they are, and with JSON headers) and our client,
+which has as many processes as the JVM has cores here, two. Both brokers live all the time with the same settings; a row
+is measured on one and then on the other, as often as there are turns, and its figures are the medians. Each pair of
+flush mode and body size begins with empty stores, and with a turn that is not counted: a JVM compiles what is hot.
+
+Whoever is not measured is stopped (SIGSTOP). Apache's 5.5.0 burns a core when it is idle after it has ended a
+transaction, in the thread that writes op messages; left alone it would take half of two cores from us.
 """
 
 from __future__ import annotations
@@ -267,7 +270,8 @@ def compare(rows: list[Row], lib: Jars, scratch: Path, seconds: int, turns: int,
                 for number in range(turns):
                     # Whoever was last is first: what the machine does in the meantime shall hit both.
                     for name in NAMES if number % 2 == 0 else NAMES[::-1]:
-                        measured[name].append(turn(row, started[name], lib, directory, seconds))
+                        with processes.paused(started[other(name)]):
+                            measured[name].append(turn(row, started[name], lib, directory, seconds))
                 done += 1
                 report["rows"].append({**asdict(row), **{n: [asdict(f) for f in fs] for n, fs in measured.items()}})
                 save()
@@ -277,6 +281,10 @@ def compare(rows: list[Row], lib: Jars, scratch: Path, seconds: int, turns: int,
             )
             save()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def other(name: str) -> str:
+    return NAMES[1 - NAMES.index(name)]
 
 
 def warm_up(rows: list[Row], started: dict[str, Running], lib: Jars, directory: Path, seconds: int) -> None:

@@ -26,6 +26,11 @@ SMALL_STORE = {
 PATIENT = {"brokerFastFailureEnable": "false", "osPageCacheBusyTimeOutMills": "60000"}
 """So that a slow machine is not taken for an overloaded broker."""
 
+OPS_AT_ONCE = {"transactionOpMsgMaxSize": "1", "transactionOpBatchInterval": "3600000"}
+"""For brokers of 5.x. Op messages are written when they come, so that checks see them. And the thread that writes them
+is kept from a busy loop: with nothing to write it sleeps until *last write + interval*, which is in the past as soon as
+a broker that has ended one transaction is idle for longer than the interval (3 s by default; a core burns)."""
+
 
 class JavaProcess(Process):
     """A ``java`` with some directories of jars; ``properties`` are system properties."""

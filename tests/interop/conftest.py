@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.interop import jars
-from tests.interop.apache import ApacheCluster, JavaClient
+from tests.interop.apache import OPS_AT_ONCE, ApacheCluster, JavaClient
 from tests.interop.compatibility import Outcome, Result, known
 from tests.interop.ours import GantryCluster
 
@@ -124,12 +124,10 @@ def gantry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]:
 def apache_5(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
     """Apache's name server and broker 5.5.0, shared by all tests."""
     yield from _apache(
-        "5.5.0",
-        tmp_path_factory,
-        recallMessageEnable="true",
-        mappedFileSizeTimerLog="52000",
-        transactionOpBatchInterval="200",
-    )
+        "5.5.0", tmp_path_factory, **OPS_AT_ONCE, recallMessageEnable="true", mappedFileSizeTimerLog="52000",
+        # Looks through the whole wheel, a million slots, each time.
+        timerFlushIntervalMs="10000",
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from gantrymq.protocol.headers.pull import QueryMessage, ViewMessage
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import decode_record, to_view
 from gantrymq.runtime.disk import OsDisk
+from tests.interop.apache import OPS_AT_ONCE
 from tests.interop.places import ask
 from tests.interop.process import poll
 
@@ -34,7 +35,7 @@ LEVELS = "1s 15s 2h"
 CONF = {
     "messageDelayLevel": LEVELS, "transactionTimeOut": "2000", "transactionCheckInterval": "1000",
     "flushConsumerOffsetInterval": "300", "flushDelayOffsetInterval": "300", "recallMessageEnable": "true",
-    "mappedFileSizeTimerLog": "52000", "transactionOpBatchInterval": "200",
+    "mappedFileSizeTimerLog": "52000", **OPS_AT_ONCE,
 }  # fmt: skip
 """Apache's 5.x brokers keep op records in memory for 3 s, in which a half that was ended can be checked and delivered
 again; here they are to be written before the next check."""

@@ -10,7 +10,7 @@ import pytest
 
 import gantrymq
 from gantrymq import ConsumeFromWhere, LocalTransactionState, Message, MessageView
-from tests.interop.apache import ApacheCluster, JavaClient
+from tests.interop.apache import OPS_AT_ONCE, ApacheCluster, JavaClient
 from tests.interop.conftest import QUICK
 from tests.interop.our_client import PATIENT, SOON, Inbox, until
 from tests.interop.ours import GantryCluster
@@ -19,9 +19,9 @@ APACHE, OURS = "broker-apache", "broker-ours"
 BOTH = {APACHE, OURS}
 COUNT = 40
 SETTINGS = {**QUICK, "transactionTimeOut": "6000"}
-APACHES = {**SETTINGS, "transactionOpBatchInterval": "500"}
-"""5.5.0 writes down decisions once an interval: 3 s after a rollback, a half that may be checked after 2 s is checked,
-and what is answered then counts a second time.
+APACHES = {**SETTINGS, **OPS_AT_ONCE}
+"""5.5.0 would write down decisions once an interval: 3 s after a rollback, a half that may be checked after 2 s is
+checked, and what is answered then counts a second time.
 """
 KINDS = {"Apache 5.5.0": ("5.5.0", "5.5.0"), "Apache 4.9.7": ("4.9.7", "4.9.8"), "GantryMQ": ("5.5.0", "5.5.0")}
 """Kind of the name server to the version of Apache's broker and of the Java client."""
