@@ -164,13 +164,16 @@ def test_g46_hole21_a_session_that_is_not_of_the_group_is_refused(lab: Lab) -> N
     assert lab.desk.counts.refused == 1
 
 
-def test_a_session_that_sent_a_half_may_end_it_before_its_first_heartbeat(lab: Lab) -> None:
+def test_the_connection_that_sent_a_half_may_end_it_before_its_first_heartbeat(lab: Lab) -> None:
     """Golden row 7: clients 4.9 send their first heartbeat a second after the first message."""
-    session = LabSession()
+    session, other = LabSession(), LabSession()
+    other.peer = "192.0.2.2:40000"
     half = lab.half(session)
+    assert lab.commit(other, half).code is ResponseCode.SYSTEM_ERROR
     assert lab.commit(session, half).code is ResponseCode.SUCCESS
-    lab.desk.session_closed(session)
-    assert lab.commit(session, lab.half()).code is ResponseCode.SYSTEM_ERROR
+    assert lab.commit(session, half).code is ResponseCode.SUCCESS, "and hears how it ended"
+    assert lab.roll_back(session, half).code is ResponseCode.ILLEGAL_OPERATION
+    assert lab.commit(other, half).code is ResponseCode.SYSTEM_ERROR, "a stranger hears nothing"
 
 
 def test_g46_hole21_offsets_that_name_no_half_are_refused(lab: Lab, session: LabSession) -> None:
@@ -286,15 +289,6 @@ def test_a_decision_in_line_whose_half_is_damaged_is_answered(lab: Lab, session:
     assert "no longer there" in second.remark
 
 
-def test_a_session_may_send_for_several_groups(lab: Lab) -> None:
-    session = LabSession()
-    for group in ("PG_one", "PG_two", "PG_two"):
-        half = lab.half()
-        lab.desk.put_half(lab.message(half.key), group, f"{group}{half.key}", TOPIC, 1, half.done, session)
-        lab.clock.run()
-        assert lab.end(session, half, Resolution.COMMIT, group=group).code is ResponseCode.SUCCESS
-
-
 def test_a_decision_by_a_person_is_logged_with_who_and_why(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     session, half = lab.online(), lab.half()
     remark = f"{OPERATOR_REMARK}ada: ticket 4711"
@@ -303,11 +297,19 @@ def test_a_decision_by_a_person_is_logged_with_who_and_why(lab: Lab, caplog: pyt
     assert said.startswith("COMMIT") and half.key in said and "ada" in said
 
 
-def test_another_connection_of_the_senders_machine_may_end(lab: Lab) -> None:
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_hole21_the_sender_may_end_on_another_connection_by_the_id_that_it_alone_has(lab: Lab, in_memory: bool) -> None:
     """Clients with the "VIP channel" send to the fast port, and the end to the other, before any heartbeat there."""
-    sender, other, elsewhere = LabSession(), LabSession(), LabSession()
+    other, elsewhere = LabSession(), LabSession()
     elsewhere.peer = "198.51.100.7:40000"
-    half = lab.half(sender)
+    half = lab.half(LabSession())
+    assert half.stored is not None
+    if not in_memory:
+        half.stored.record = None
     assert lab.commit(elsewhere, half).code is ResponseCode.SYSTEM_ERROR
+    assert lab.commit(other, half, named="KEY").code is ResponseCode.SYSTEM_ERROR
+    assert lab.commit(other, half, named="").code is ResponseCode.SYSTEM_ERROR
+    assert lab.commit(other, half, check=True).code is ResponseCode.SYSTEM_ERROR, "nobody asked there"
+    assert lab.delivered() == []
     assert lab.commit(other, half).code is ResponseCode.SUCCESS
     assert len(lab.delivered()) == 1

@@ -268,7 +268,6 @@ class Lab:
     def offline(self, session: LabSession, group: str = GROUP) -> None:
         session.alive = False
         self.producers.groups[group].remove(session)
-        self.desk.session_closed(session)
 
     def message(self, key: str, body: bytes = b"paid", **more: str) -> NewRecord:
         text = properties.encode({"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": key, "TAGS": "TagA"} | more)
@@ -286,19 +285,23 @@ class Lab:
         """Send a half message; run the loop to see it answered."""
         result = Half(self, key or self.new_key())
         record = self.message(result.key, body, **more)
-        self.desk.put_half(record, GROUP, result.key, TOPIC, 1, result.done, session)
+        if session is not None:
+            record.born_host = pack_host(session.peer)
+        self.desk.put_half(record, GROUP, result.key, TOPIC, 1, result.done)
         self.clock.run()
         return result
 
     def end(
         self, session: LabSession, half: Half, resolution: int, *, check: bool = False, group: str = GROUP,
         one_way: bool = False, place: tuple[int, int] | None = None, remark: str | None = None,
+        named: str | None = None,
     ) -> Ended:  # fmt: skip
         """Send an END_TRANSACTION; run the loop to see it answered."""
         queue_offset, log_offset = place or half.place
         header = EndTransaction(
             producer_group=group, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
-            commit_or_rollback=resolution, from_transaction_check=check, msg_id=half.key,
+            commit_or_rollback=resolution, from_transaction_check=check,
+            msg_id=half.key if named is None else named,
         )  # fmt: skip
         frame = encode_request(
             RequestCode.END_TRANSACTION, session.next_opaque(), header, one_way=one_way, remark=remark
@@ -315,8 +318,11 @@ class Lab:
         self.clock.run()
         return ended
 
-    def commit(self, session: LabSession, half: Half, *, check: bool = False, one_way: bool = False) -> Ended:
-        return self.end(session, half, Resolution.COMMIT, check=check, one_way=one_way)
+    def commit(
+        self, session: LabSession, half: Half, *, check: bool = False, one_way: bool = False, named: str | None = None
+    ) -> Ended:  # fmt: skip
+        """``named``: the id in the request, when it is not the half's."""
+        return self.end(session, half, Resolution.COMMIT, check=check, one_way=one_way, named=named)
 
     def roll_back(self, session: LabSession, half: Half) -> Ended:
         return self.end(session, half, Resolution.ROLLBACK)

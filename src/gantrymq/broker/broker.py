@@ -373,7 +373,6 @@ class Broker:
         self._pull.held.session_closed(session)
         self.popping.session_closed(session)
         self._membership.session_closed(session)
-        self.desk.session_closed(session)
         self._calls.session_closed(session)
 
     @property

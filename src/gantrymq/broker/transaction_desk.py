@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -44,19 +43,6 @@ DECISIONS_INTERVAL_S: Final = 5.0
 """Between two writes of the decisions file, per MiB it has; a start after a crash reads the ops of that time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sender:
-    """A connection that sent half messages."""
-
-    ip: str
-    groups: set[str]
-    """Producer groups it sent them for."""
-
-
-def _ip_of(session: ProducerSession) -> str:
-    return session.peer.rpartition(":")[0]
-
-
 class TransactionDesk:
     """Built by the broker in this order: construct, ``rebuild()``, ``start()`` ... ``close()`` before the store."""
 
@@ -80,8 +66,6 @@ class TransactionDesk:
         self._config = config
         self._host = broker_host
         self._file = DecisionFile(disk, store)
-        self._senders: dict[int, _Sender] = {}
-        """By session id; clients send their first END_TRANSACTION on a connection before their first heartbeat."""
         self._timers: list[Timer] = []
         self._decisions_due = 0.0
         self.counts: Final = TransactionCounts()
@@ -96,7 +80,13 @@ class TransactionDesk:
             self._store, table, self._endings, self._producers, self._clock, self._config, self.counts
         )
         self._ends = EndTransactionProcessor(
-            self._store, table, self._endings, self._topics, self._may_speak_for, self.checks.answered, self.counts
+            self._store,
+            table,
+            self._endings,
+            self._topics,
+            self._producers.is_member,
+            self.checks.answered,
+            self.counts,
         )
 
     def rebuild(self) -> None:
@@ -154,19 +144,16 @@ class TransactionDesk:
         real_topic: str,
         real_queue_id: int,
         done: Waiting,
-        session: ProducerSession | None = None,
     ) -> None:
         """Store a half message; ``done(half, error)`` is called when it is durable, or could not be made so.
 
         ``half.queue_offset`` and ``half.log_offset`` are what the client is answered with. A retry of a send whose
         half is still undecided joins it: nothing is stored, and the answer names the first one. ``record``: the
-        message as it would be stored were it no transaction. ``session``: the sender.
+        message as it would be stored were it no transaction.
 
         Raises MessageIllegal when the message cannot be a half (delayed, or properties too long), StoreUnavailable
         when the store takes no writes; then ``done`` is not called.
         """
-        if session is not None:
-            self._note_sender(session, group)
         half = self.table.to_join(group, unique_key)
         if half is not None:
             self.counts.joined += 1
@@ -224,32 +211,10 @@ class TransactionDesk:
         """Call when a producer registered for ``group``: what waited for one is checked at once."""
         self.checks.producer_joined(group)
 
-    def session_closed(self, session: ProducerSession) -> None:
-        """Call once for every session that ended."""
-        self._senders.pop(session.id, None)
-
     def oldest_open_log_offset(self) -> LogOffset | None:
         """Where the oldest undecided half lies; retention must not pass it. None when nothing is open."""
         half = self.table.oldest()
         return None if half is None else LogOffset(half.log_offset)
-
-    def _note_sender(self, session: ProducerSession, group: str) -> None:
-        sender = self._senders.get(session.id)
-        if sender is None:
-            self._senders[session.id] = _Sender(_ip_of(session), {group})
-        elif group not in sender.groups and len(sender.groups) < MAX_GROUPS_OF_SESSION:
-            sender.groups.add(group)
-
-    def _may_speak_for(self, group: str, session: ProducerSession) -> bool:
-        """Whether a connection is of a producer group: it sent half messages or a heartbeat for it; or another one of
-        the same machine sent half messages. A client with the "VIP channel" sends them to the fast port, and the end on
-        a connection to the other port that it opens for that.
-        """
-        sender = self._senders.get(session.id)
-        if (sender is not None and group in sender.groups) or self._producers.is_member(group, session):
-            return True
-        ip = _ip_of(session)
-        return any(group in other.groups and other.ip == ip for other in self._senders.values())
 
     def _make_parked_topic(self) -> None:
         """With the first parked half, as Apache's brokers do: without it no tool could read what was parked."""
@@ -297,7 +262,3 @@ class TransactionDesk:
             else:
                 low = middle + 1
         return low
-
-
-MAX_GROUPS_OF_SESSION: Final = 1_000
-"""Producer groups remembered for one connection; a client has a handful."""

@@ -19,7 +19,7 @@ from gantrymq.protocol.hosts import pack_host
 from gantrymq.transactions.decisions import Cause
 from gantrymq.transactions.half import parse_op, read_half
 from gantrymq.transactions.ports import HalfStore, ProducerSession, TopicLookup
-from gantrymq.transactions.resolve import RULES, STANDING_OF, Standing, Verdict
+from gantrymq.transactions.resolve import RULES, STANDING_OF, Standing, Verdict, is_sender
 from gantrymq.transactions.table import STANDING_OF_DECISION, OpenHalf, TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
@@ -38,7 +38,8 @@ _REFUSALS: Final = {
 _REMARKS: Final = {
     Verdict.NO_SUCH_HALF: "Find prepared transaction message failed: no half message of this broker lies at {place}",
     Verdict.WRONG_GROUP: "The producer group wrong: the half message at {place} is not of group {group}",
-    Verdict.STRANGER: "this connection is not of producer group {group}; send a heartbeat with the group first",
+    Verdict.STRANGER: "this connection is not of producer group {group}, and did not send the half message at {place}; "
+    "send a heartbeat with the group first",
     Verdict.TOPIC_GONE: "the topic of the half message at {place} was deleted and the half stays open; "
     "create the topic again and commit once more, or roll back",
 }
@@ -47,8 +48,8 @@ _REMARKS: Final = {
 class EndTransactionProcessor:
     """Executes requests 37.
 
-    ``is_member``: whether a session may speak for a producer group. ``answered``: told about every half whose check was
-    answered.
+    ``is_member``: whether a session is of a producer group by its heartbeat. ``answered``: told about every half whose
+    check was answered.
     """
 
     def __init__(
@@ -88,7 +89,8 @@ class EndTransactionProcessor:
         else:
             standing, right_group = self._standing_of_ended(header)
             topic_exists = True
-        verdict = _VERDICTS[standing, right_group, self._is_member(group, session), resolution, topic_exists]
+        may_speak = self._is_member(group, session) or (right_group and self._sent_it(session, header, half))
+        verdict = _VERDICTS[standing, right_group, may_speak, resolution, topic_exists]
         if half is not None and verdict <= Verdict.ROLL_BACK:
             self._end(session, command, header, half, verdict)
             return None
@@ -170,6 +172,18 @@ class EndTransactionProcessor:
         if record is None:
             return Standing.NO_HALF, False
         return standing, read_half(record).group == header.producer_group
+
+    def _sent_it(self, session: ProducerSession, header: EndTransaction, half: OpenHalf | None) -> bool:
+        """Whether the process at the other end sent the half that a request names (and that lies there)."""
+        if half is not None and half.record is not None:
+            born_host, unique_key = half.record.born_host, half.unique_key
+        else:
+            record = self._store.read(header.commit_log_offset)
+            if record is None:
+                return False
+            born_host, unique_key = pack_host(record.born_host), read_half(record).unique_key
+        named = (header.msg_id, header.transaction_id)
+        return is_sender(pack_host(session.peer), born_host, unique_key, named, bool(header.from_transaction_check))
 
     def _conflict(self, header: EndTransaction, resolution: Resolution) -> RequestRejected:
         self._counts.conflicts += 1

@@ -252,7 +252,7 @@ class SendProcessor:
             finish(error)
 
         try:
-            self._halves.put_half(record, group, key, header.topic, queue_id, done, session)
+            self._halves.put_half(record, group, key, header.topic, queue_id, done)
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gantrymq.errors import StoreError
-from gantrymq.remoting.server import Session
 from gantrymq.store.values import NewRecord
 
 
@@ -31,7 +30,6 @@ class HalfMessages(Protocol):
         real_topic: str,
         real_queue_id: int,
         done: Callable[[PlacedHalf, StoreError | None], None],
-        session: Session | None = None,
     ) -> None:
         """Store ``record`` (still under its real topic) as a half; ``done`` when it is durable, or with the reason.
 
