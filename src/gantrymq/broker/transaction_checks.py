@@ -8,6 +8,7 @@ from typing import Final
 
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.broker.transaction_history import TransactionHistory
 from gantrymq.errors import CorruptRecord, StoreError
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
@@ -59,7 +60,9 @@ class TransactionChecks:
         clock: Clock,
         config: TransactionConfig,
         counts: TransactionCounts,
+        history: TransactionHistory,
     ) -> None:
+        self._history = history
         self._store = store
         self._table = table
         self._endings = endings
@@ -219,6 +222,7 @@ class TransactionChecks:
             half.has_turn = True
             self._outstanding[half.group] = self._outstanding.get(half.group, 0) + 1
         self._counts.checks_sent += 1
+        self._history.checked(half, session.peer)
         self._schedule(half, half.answer_deadline)
 
     def _check_request(self, half: OpenHalf, session: ProducerSession) -> bytes:
@@ -249,6 +253,8 @@ class TransactionChecks:
         self._counts.nobody_online += 1
         lonely = self._lonely.setdefault(half.group, set())
         lonely.add(half.queue_offset)
+        if not half.lonely:
+            self._history.nobody_online(half)
         self._schedule(half, now + _backoff_s(half.lonely))
         half.lonely += 1
         if now >= self._warned_at.get(half.group, -WARN_INTERVAL_S) + WARN_INTERVAL_S:

@@ -16,6 +16,7 @@ from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
 from gantrymq.broker.transaction_checks import TransactionChecks
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings, end_after
+from gantrymq.broker.transaction_history import DIRECTORY, TransactionHistory
 from gantrymq.errors import RequestRejected, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
@@ -23,12 +24,14 @@ from gantrymq.message.queues import LogOffset
 from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
+from gantrymq.protocol.hosts import host_text
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.check_policy import immunity_ms
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.decisions import Cause, DecisionLog
+from gantrymq.transactions.events import Kind
 from gantrymq.transactions.half import HALF_QUEUE_ID, half_record, op_record, read_half, resumed_record
 from gantrymq.transactions.ports import HalfStore, OffsetBook, ProducerGroups, ProducerSession, TopicLookup
 from gantrymq.transactions.rebuild import rebuild
@@ -69,15 +72,23 @@ class TransactionDesk:
         self._timers: list[Timer] = []
         self._decisions_due = 0.0
         self.counts: Final = TransactionCounts()
+        self.history: Final = TransactionHistory(disk, clock, store.path(DIRECTORY))
         self._take(TransactionTable(DecisionLog(store.queue_range(HALF, HALF_QUEUE_ID)[0])))
 
     def _take(self, table: TransactionTable) -> None:
         self.table = table
         self._endings = TransactionEndings(
-            self._store, table, self._clock, self.counts, self._host, self._make_parked_topic
+            self._store, table, self._clock, self.counts, self._host, self._make_parked_topic, self.history
         )
         self.checks = TransactionChecks(
-            self._store, table, self._endings, self._producers, self._clock, self._config, self.counts
+            self._store,
+            table,
+            self._endings,
+            self._producers,
+            self._clock,
+            self._config,
+            self.counts,
+            self.history,
         )
         self._ends = EndTransactionProcessor(
             self._store,
@@ -87,6 +98,7 @@ class TransactionDesk:
             self._producers.is_member,
             self.checks.answered,
             self.counts,
+            self.history,
         )
 
     def rebuild(self) -> None:
@@ -123,6 +135,7 @@ class TransactionDesk:
 
     def start(self) -> None:
         """Begin to check, and to keep the derived files up to date."""
+        self.history.start()
         self.checks.start()
         self._every(OFFSETS_INTERVAL_S, self._commit_offsets)
         self._every(DECISIONS_INTERVAL_S, self._save_decisions)
@@ -135,6 +148,7 @@ class TransactionDesk:
         self._timers.clear()
         self._commit_offsets()
         self._file.save(self.table)
+        self.history.close()
 
     def put_half(
         self,
@@ -157,6 +171,7 @@ class TransactionDesk:
         half = self.table.to_join(group, unique_key)
         if half is not None:
             self.counts.joined += 1
+            self.history.note(Kind.JOINED, half.place, peer=host_text(record.born_host))
             if half.state is State.STORING:
                 end_after(half, done)
             else:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from functools import partial
 
 from gantrymq.broker.transaction_counts import TransactionCounts
+from gantrymq.broker.transaction_history import TransactionHistory
 from gantrymq.errors import CorruptRecord, StoreError, invariant
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.decisions import Cause, Decision
+from gantrymq.transactions.events import Kind
 from gantrymq.transactions.half import final_record, new_record_of, op_record, parked_record
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.states import Event, State
@@ -35,7 +37,9 @@ class TransactionEndings:
         counts: TransactionCounts,
         broker_host: bytes,
         make_parked_topic: Callable[[], None],
+        history: TransactionHistory,
     ) -> None:
+        self._history = history
         self._make_parked_topic = make_parked_topic
         self._store = store
         self._table = table
@@ -88,6 +92,7 @@ class TransactionEndings:
         else:
             half.take(Event.FAILED)
             self._counts.failed += 1
+            self._history.note(Kind.FAILED, half.place, decision)
             log.error(
                 "the decision %s of half message %d could not be stored, it stays open: %s",
                 decision.name, half.queue_offset, error,

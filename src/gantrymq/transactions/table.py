@@ -86,6 +86,11 @@ class OpenHalf:
         self.first_op_queue_offset = -1
         """Queue offset of its op message."""
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """(queue offset, log offset) of the first copy."""
+        return self.queue_offset, self.log_offset
+
     def queue_offsets(self) -> list[int]:
         """Half queue offsets of all copies."""
         return [self.queue_offset, *(queue_offset for queue_offset, _ in self.copies)]

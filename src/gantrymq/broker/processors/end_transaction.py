@@ -9,6 +9,7 @@ from typing import Final
 
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings, end_after
+from gantrymq.broker.transaction_history import TransactionHistory
 from gantrymq.errors import GantryError, RequestRejected, StoreError, StoreUnavailable
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
@@ -16,7 +17,8 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response, success_of
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.hosts import pack_host
-from gantrymq.transactions.decisions import Cause
+from gantrymq.transactions.decisions import Cause, Decision
+from gantrymq.transactions.events import Kind, Refusal
 from gantrymq.transactions.half import parse_op, read_half
 from gantrymq.transactions.ports import HalfStore, ProducerSession, TopicLookup
 from gantrymq.transactions.resolve import RULES, STANDING_OF, Standing, Verdict, is_sender
@@ -34,6 +36,11 @@ _REFUSALS: Final = {
     Verdict.WRONG_GROUP: ResponseCode.SYSTEM_ERROR,
     Verdict.STRANGER: ResponseCode.SYSTEM_ERROR,
     Verdict.TOPIC_GONE: ResponseCode.TOPIC_NOT_EXIST,
+}
+_REASONS: Final = {
+    Verdict.WRONG_GROUP: Refusal.WRONG_GROUP,
+    Verdict.STRANGER: Refusal.STRANGER,
+    Verdict.TOPIC_GONE: Refusal.TOPIC_GONE,
 }
 _REMARKS: Final = {
     Verdict.NO_SUCH_HALF: "Find prepared transaction message failed: no half message of this broker lies at {place}",
@@ -61,7 +68,9 @@ class EndTransactionProcessor:
         is_member: Callable[[str, ProducerSession], bool],
         answered: Callable[[OpenHalf], None],
         counts: TransactionCounts,
+        history: TransactionHistory,
     ) -> None:
+        self._history = history
         self._store = store
         self._table = table
         self._endings = endings
@@ -98,13 +107,17 @@ class EndTransactionProcessor:
             end_after(half, lambda _half, _error: self._again(session, command, header, resolution))
             return None
         if verdict is Verdict.NOTE_UNKNOWN:
-            return self._note_unknown(command, header, half)
+            return self._note_unknown(session, command, header, half)
         if verdict is Verdict.ALREADY:
             self._counts.repeated += 1
+            self._history.note(Kind.REPEATED, _place(header), resolution, peer=session.peer)
             return success_of(command)
         if verdict is Verdict.CONFLICT:
+            self._history.note(Kind.CONFLICT, _place(header), resolution, peer=session.peer)
             raise self._conflict(header, resolution)
         self._counts.refused += 1
+        if standing is not Standing.NO_HALF:
+            self._history.note(Kind.REFUSED, _place(header), resolution, _REASONS[verdict], session.peer)
         place = f"half queue offset {header.tran_state_table_offset}, log offset {header.commit_log_offset}"
         log.info("%s of %s refused: %s", resolution.name, session.peer, verdict.name)
         raise RequestRejected(_REFUSALS[verdict], _REMARKS[verdict].format(place=place, group=group))
@@ -128,6 +141,9 @@ class EndTransactionProcessor:
                 self._endings.roll_back(half, then, pack_host(session.peer), cause, note)
         except StoreUnavailable as error:
             self._counts.failed += 1
+            self._history.note(
+                Kind.FAILED, half.place, Decision.COMMITTED if verdict is Verdict.COMMIT else Decision.ROLLED_BACK
+            )
             log.warning("half message %d stays open: %s", half.queue_offset, error)
             raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, str(error)) from error
         if half.has_turn:
@@ -153,10 +169,17 @@ class EndTransactionProcessor:
         if answer is not None and not command.is_one_way:
             session.send(answer)
 
-    def _note_unknown(self, command: Command, header: EndTransaction, half: OpenHalf | None) -> bytes:
+    def _note_unknown(
+        self, session: ProducerSession, command: Command, header: EndTransaction, half: OpenHalf | None
+    ) -> bytes:
         self._counts.unknowns += 1
         # Only an answer to a check that was really asked counts, and each check counts once.
-        if half is not None and header.from_transaction_check and half.answer_deadline:
+        counts = half is not None and bool(header.from_transaction_check and half.answer_deadline)
+        if not header.from_transaction_check:
+            self._history.note(Kind.SAID_UNKNOWN, _place(header), peer=session.peer)
+        elif half is not None:
+            self._history.answered_unknown(half, session.peer, counts)
+        if half is not None and counts:
             half.unknown_answers += 1
             self._answered(half)
         return success_of(command)
@@ -216,6 +239,11 @@ def _who_answered(command: Command) -> tuple[Cause, str]:
     if command.remark and command.remark.startswith(OPERATOR_REMARK):
         return Cause.OPERATOR, command.remark.removeprefix(OPERATOR_REMARK)
     return Cause.CHECK_ANSWER, ""
+
+
+def _place(header: EndTransaction) -> tuple[int, int]:
+    """The half that a request names; for requests that were found to name one."""
+    return header.tran_state_table_offset, header.commit_log_offset
 
 
 def _answer(command: Command, error: StoreError | None) -> bytes:

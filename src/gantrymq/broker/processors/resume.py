@@ -13,12 +13,14 @@ from gantrymq.errors import RequestRejected, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, PARKED
+from gantrymq.message.transaction import OPERATOR_REMARK
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ResumeCheck
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.remoting.server import Session
 from gantrymq.store.message_store import MessageStore
+from gantrymq.transactions.events import Kind
 from gantrymq.transactions.table import OpenHalf
 
 log = logging.getLogger("gantrymq.transactions")
@@ -39,6 +41,8 @@ class ResumeProcessor:
             code = ResponseCode.SUCCESS if error is None else ResponseCode.SYSTEM_ERROR
             session.send(encode_response(command, code, remark=None if error is None else str(error)))
             if error is None:
+                note = (command.remark or "").removeprefix(OPERATOR_REMARK)
+                self._desk.history.note(Kind.RESUMED, half.place, peer=session.peer, text=note)
                 log.warning(
                     "half message %s of group %s is open again%s", half.unique_key, half.group,
                     f" by {command.remark}" if command.remark else "",
