@@ -152,6 +152,7 @@ class LabSession:
     def __init__(self) -> None:
         LabSession.count += 1
         self.id = LabSession.count
+        self.client_ids: set[str] = set()
         self.peer = f"192.0.2.1:{40000 + self.id}"
         self.alive = True
         self.writable = True
@@ -189,6 +190,13 @@ class LabProducers:
 
     def is_member(self, group: str, session: object) -> bool:
         return session in self.groups.get(group, ())
+
+    def client_ids(self, session: object) -> set[str]:
+        return session.client_ids
+
+    def connection_of(self, client_id: str) -> LabSession | None:
+        everybody = [session for group in self.groups.values() for session in group]
+        return next((session for session in everybody if session.alive and client_id in session.client_ids), None)
 
 
 class LabOffsets:
@@ -257,9 +265,12 @@ class Lab:
                 keep = max(end - base, 0)
                 log.write_bytes(data[:keep] + bytes(len(data) - keep))
 
-    def online(self, group: str = GROUP) -> LabSession:
-        """A producer of the group connects and sends its heartbeat."""
+    def online(self, group: str = GROUP, client_id: str | None = None) -> LabSession:
+        """A producer of the group connects and sends its heartbeat. ``client_id``: default: one of its own."""
         session = LabSession()
+        session.client_ids.add(client_id or f"client-{session.id}")
+        for name in session.client_ids:
+            self.desk.client_came(name, session)
         self.producers.groups.setdefault(group, []).append(session)
         self.desk.producer_joined(group)
         self.clock.run()
@@ -267,7 +278,9 @@ class Lab:
 
     def offline(self, session: LabSession, group: str = GROUP) -> None:
         session.alive = False
+        self.desk.session_closed(session)
         self.producers.groups[group].remove(session)
+        self.clock.run()
 
     def message(self, key: str, body: bytes = b"paid", **more: str) -> NewRecord:
         text = properties.encode({"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": key, "TAGS": "TagA"} | more)

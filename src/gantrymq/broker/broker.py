@@ -103,6 +103,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         timeout_ms=config.transaction_time_out,
         check_interval_ms=config.transaction_check_interval,
         check_max=config.transaction_check_max,
+        sender_grace_ms=config.decisive_check_grace,
         reserved_hours=config.file_reserved_time,
         reject=config.reject_transaction_message,
         broker_name=config.broker_name,
@@ -225,6 +226,7 @@ class Broker:
             self.store, self.producers, self.topics, self.offsets, clock, disk, transaction_config(config), self._host
         )
         self.desk.rebuild()
+        self.producers.came.append(self.desk.client_came)
         self.producers.joined.append(self.desk.producer_joined)
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         self._build_processors()
@@ -372,6 +374,7 @@ class Broker:
             return
         self._pull.held.session_closed(session)
         self.popping.session_closed(session)
+        self.desk.session_closed(session)  # before its heartbeats are forgotten: they say whose connection it was
         self._membership.session_closed(session)
         self._calls.session_closed(session)
 

@@ -119,6 +119,9 @@ class BrokerConfig:
     """ms between two checks of one half message."""
     transaction_check_max: int = 15
     """Checks after which a half message is parked in TRANS_CHECK_MAX_TIME_TOPIC."""
+    decisive_check_grace: int = 500
+    """ms a client may be without a connection before its half messages with decisive checkers are checked early;
+    negative: never."""
     reject_transaction_message: bool = False
 
     # Store.

@@ -28,6 +28,7 @@ CHANGEABLE: Final = frozenset(
         "broker_permission",
         "channel_expired_timeout",
         "clean_file_forcibly_enable",
+        "decisive_check_grace",
         "delete_when",
         "disk_max_used_space_ratio",
         "disk_space_clean_forcibly_ratio",

@@ -16,7 +16,7 @@ from gantrymq.protocol.headers.transaction import CheckTransactionState
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.protocol.stored_message import pack_host
 from gantrymq.runtime.clock import Clock, Timer
-from gantrymq.transactions.check_policy import Verdict, decide
+from gantrymq.transactions.check_policy import Immunity, Verdict, decide
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.decisions import Cause
 from gantrymq.transactions.due_times import DueTimes
@@ -40,6 +40,13 @@ BUSY_RETRY_S: Final = 0.5
 OUTSTANDING_PER_PRODUCER: Final = 1_000
 """Checks that may wait for their answers, per live producer of a group. Clients keep 2,000 in mind; more than that they
 drop (Apache's) or answer UNKNOWN (ours), which would count as asked (X6)."""
+
+EARLY_ANSWER_MIN_S: Final = 1.0
+"""The answer to a check that was sent early is waited for until the immunity ends, and at least so long."""
+
+ASKED_AGAIN_AT_ONCE: Final = 3
+"""Checks of one half that are sent again the moment the connection of whoever was asked closes. After that the deadline
+of the answer counts: a half whose check ends the process that looks at it must not end one sibling after the other."""
 
 AGE_LIMIT_GRACE_S: Final = 600.0
 """After its start a broker parks nothing for its age: producers must have had time to connect and answer."""
@@ -75,6 +82,8 @@ class TransactionChecks:
         """Halves that found nobody of their group online."""
         self._outstanding: dict[str, int] = {}
         """Checks sent and not answered, by group."""
+        self._asked: dict[int, int] = {}
+        """Half queue offset of each check that waits for its answer to the id of the session that was asked."""
         self._crowded: dict[str, deque[int]] = {}
         """Halves that wait for their turn, by group."""
         self._warned_at: dict[str, float] = {}
@@ -100,7 +109,29 @@ class TransactionChecks:
         left_ms = half.stored_at + half.immunity_ms - self._clock.wall_ms()
         # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
         half.immune_until = self._clock.monotonic() + min(max(left_ms, 0), half.immunity_ms) / 1000
-        self._schedule(half, half.immune_until)
+        # A sender that went away while its half was on the way to the disk.
+        self._schedule(half, self._clock.monotonic() if half.sender_gone else half.immune_until)
+
+    def sender_gone(self, half: OpenHalf) -> None:
+        """The sender of a half with decisive checkers is gone: a sibling may be asked now."""
+        if half.state is State.OPEN and not half.answer_deadline:
+            self._schedule(half, self._clock.monotonic())
+
+    def sender_back(self, half: OpenHalf) -> None:
+        """It came back: the half is left alone again. A check that is on its way is not called back."""
+        if half.state is State.OPEN and not half.answer_deadline and self._clock.monotonic() < half.immune_until:
+            self._schedule(half, half.immune_until)
+
+    def session_closed(self, session: ProducerSession) -> None:
+        """Who was asked by this connection may not have heard it, or not be able to answer: ask another one."""
+        for queue_offset in [offset for offset, asked in self._asked.items() if asked == session.id]:
+            half = self._table.get(queue_offset)
+            if half is None:
+                del self._asked[queue_offset]
+                continue
+            self.answered(half)
+            if half.times_asked <= ASKED_AGAIN_AT_ONCE and half.state is State.OPEN:
+                self._schedule(half, self._clock.monotonic())
 
     def producer_joined(self, group: str) -> None:
         """A producer of the group is online: ask about everything that waited for one."""
@@ -116,6 +147,7 @@ class TransactionChecks:
     def answered(self, half: OpenHalf) -> None:
         """The check of a half needs no answer any more: whoever waits longest has the turn now."""
         half.answer_deadline = 0.0
+        self._asked.pop(half.queue_offset, None)
         if not half.has_turn:
             return
         half.has_turn = False
@@ -170,17 +202,19 @@ class TransactionChecks:
 
     def _look_at(self, half: OpenHalf, now: float) -> None:
         age_ms = self._clock.wall_ms() - half.stored_at
-        immune = now < half.immune_until
+        immunity = Immunity.OVER
+        if now < half.immune_until:
+            immunity = Immunity.WAIVED if half.sender_gone else Immunity.LASTS
         outstanding = now < half.answer_deadline
         if half.answer_deadline and not outstanding:
             self.answered(half)
-        may_ask = half.state is State.OPEN and not immune and not outstanding
+        may_ask = half.state is State.OPEN and immunity is not Immunity.LASTS and not outstanding
         session = self._producers.pick(half.group) if may_ask else None
         too_old = (
             age_ms > self.config.reserved_hours * 3_600_000 and now - self._started_at >= AGE_LIMIT_GRACE_S
         )  # fmt: skip
         verdict = decide(
-            half.state, immune, outstanding, half.unknown_answers >= self.config.check_max, too_old,
+            half.state, immunity, outstanding, half.unknown_answers >= self.config.check_max, too_old,
             half.times_asked > 0, session is not None, self._is_crowded(half),
         )  # fmt: skip
         if verdict is Verdict.CHECK and session is not None:
@@ -208,7 +242,7 @@ class TransactionChecks:
 
     def _ask(self, half: OpenHalf, session: ProducerSession, now: float) -> None:
         try:
-            frame = self._check_request(half, session)
+            frame = self._check_request(half, session, early=now < half.immune_until)
         except CorruptRecord as error:
             log.error("half message %d cannot be checked: %s", half.queue_offset, error)
             self.answered(half)
@@ -218,6 +252,11 @@ class TransactionChecks:
         half.times_asked += 1
         half.lonely = 0
         half.answer_deadline = now + self._interval_s
+        if now < half.immune_until:
+            # Who answers UNKNOWN that early is asked again when an ordinary half would be.
+            half.answer_deadline = min(half.answer_deadline, max(half.immune_until, now + EARLY_ANSWER_MIN_S))
+            self._counts.early_checks += 1
+        self._asked[half.queue_offset] = session.id
         if not half.has_turn:
             half.has_turn = True
             self._outstanding[half.group] = self._outstanding.get(half.group, 0) + 1
@@ -225,7 +264,7 @@ class TransactionChecks:
         self._history.checked(half, session.peer)
         self._schedule(half, half.answer_deadline)
 
-    def _check_request(self, half: OpenHalf, session: ProducerSession) -> bytes:
+    def _check_request(self, half: OpenHalf, session: ProducerSession, *, early: bool) -> bytes:
         queue_offset, log_offset = half.newest()
         stored = self._store.read(log_offset)
         if stored is None:
@@ -241,7 +280,7 @@ class TransactionChecks:
             topic=half.real_topic,
             bname=self.config.broker_name or None,
         )
-        body = check_body(stored, read_half(stored), half.times_asked + 1)
+        body = check_body(stored, read_half(stored), half.times_asked + 1, early=early)
         return encode_request(
             RequestCode.CHECK_TRANSACTION_STATE, session.next_opaque(), header, body, one_way=True
         )  # fmt: skip

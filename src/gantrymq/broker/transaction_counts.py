@@ -26,6 +26,8 @@ class TransactionCounts:
     failed: int = 0
     """Decisions that the store could not take; the half stayed open."""
     checks_sent: int = 0
+    early_checks: int = 0
+    """Of these, those about a half with decisive checkers whose immunity had not ended and whose sender was gone."""
     nobody_online: int = 0
     """Halves that were due while no producer of their group was connected."""
     parked: int = 0

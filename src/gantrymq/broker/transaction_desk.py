@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import structs
 
 from gantrymq.broker.decision_file import DecisionFile
+from gantrymq.broker.departures import Departures
 from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
 from gantrymq.broker.transaction_checks import TransactionChecks
 from gantrymq.broker.transaction_counts import TransactionCounts
@@ -28,7 +29,7 @@ from gantrymq.protocol.hosts import host_text
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.values import NewRecord
-from gantrymq.transactions.check_policy import immunity_ms
+from gantrymq.transactions.check_policy import has_decisive_checkers, immunity_ms
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.decisions import Cause, DecisionLog
 from gantrymq.transactions.events import Kind
@@ -90,6 +91,9 @@ class TransactionDesk:
             self.counts,
             self.history,
         )
+        self._departures = Departures(
+            table, self._producers, self._clock, self._config, self.checks.sender_gone, self.checks.sender_back
+        )
         self._ends = EndTransactionProcessor(
             self._store,
             table,
@@ -132,6 +136,7 @@ class TransactionDesk:
         """Go on with other settings. Halves that are open keep the immunity they were stored with."""
         self._config = config
         self.checks.config = config
+        self._departures.config = config
 
     def start(self) -> None:
         """Begin to check, and to keep the derived files up to date."""
@@ -143,6 +148,7 @@ class TransactionDesk:
     def close(self) -> None:
         """Stop the timers and save what makes the next start quick. The store must still be open."""
         self.checks.close()
+        self._departures.close()
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -172,6 +178,8 @@ class TransactionDesk:
         if half is not None:
             self.counts.joined += 1
             self.history.note(Kind.JOINED, half.place, peer=host_text(record.born_host))
+            if has_decisive_checkers(record.properties, group):
+                self._departures.sent(half, record.born_host)
             if half.state is State.STORING:
                 end_after(half, done)
             else:
@@ -197,13 +205,18 @@ class TransactionDesk:
         self, stored: NewRecord, group: str, unique_key: str, real_topic: str, real_queue_id: int, done: Waiting
     ) -> None:
         (place,) = self._store.append((stored,))
-        immunity = properties.find(stored.properties, properties.CHECK_IMMUNITY_SECONDS)
+        text, immunity, decisive = stored.properties, None, False
+        if _IMMUNITY in text:
+            immunity = properties.find(text, properties.CHECK_IMMUNITY_SECONDS)
+            decisive = has_decisive_checkers(text, group)
         half = OpenHalf(
             place.queue_offset, place.log_offset, group, unique_key, real_topic, real_queue_id, place.store_timestamp,
             immunity_ms(immunity, self._config.timeout_ms), State.STORING,
         )  # fmt: skip
         half.waiting = [done]
         self.table.add(half, stored)
+        if decisive:
+            self._departures.sent(half, stored.born_host)
         self._store.when_durable(place.end, partial(self._stored, half))
 
     def _stored(self, half: OpenHalf, error: StoreError | None) -> None:
@@ -225,6 +238,15 @@ class TransactionDesk:
     def producer_joined(self, group: str) -> None:
         """Call when a producer registered for ``group``: what waited for one is checked at once."""
         self.checks.producer_joined(group)
+
+    def client_came(self, client_id: str, session: ProducerSession) -> None:
+        """Call when a connection said whose it is, ahead of ``producer_joined``."""
+        self._departures.client_came(client_id, session)
+
+    def session_closed(self, session: ProducerSession) -> None:
+        """Call once for every session that ended, while ``producers`` still knows it."""
+        self._departures.session_closed(session)
+        self.checks.session_closed(session)
 
     def oldest_open_log_offset(self) -> LogOffset | None:
         """Where the oldest undecided half lies; retention must not pass it. None when nothing is open."""
@@ -277,3 +299,7 @@ class TransactionDesk:
             else:
                 low = middle + 1
         return low
+
+
+_IMMUNITY: Final = "CHECK_IMMUNITY"
+"""In the names of both properties about it: a half with neither costs one look."""

@@ -35,6 +35,12 @@ TRACE_ON: Final = "TRACE_ON"
 UNIQ_KEY: Final = "UNIQ_KEY"
 CONSUME_START_TIME: Final = "CONSUME_START_TIME"
 CHECK_IMMUNITY_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+IMMUNE_WHILE_CONNECTED: Final = "GANTRY_CHECK_IMMUNITY_WHILE_CONNECTED"
+"""Of a half message whose group has decisive checkers: its value is the producer group. It may be checked before its
+immunity ends when its sender's connection is gone. Apache's brokers ignore it. Consumers see it, as they see TRAN_MSG
+and PGROUP; the group in it keeps a copy of all properties, sent by another group, from claiming the same."""
+EARLY_CHECK: Final = "GANTRY_EARLY_CHECK"
+"""``true`` on the message in a check that is sent before the immunity of its half ended."""
 PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 TRANSACTION_ID: Final = "__transactionId__"
 CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
@@ -76,6 +82,7 @@ RESERVED: Final = frozenset(
         MIN_OFFSET, MAX_OFFSET, ORIGIN_MESSAGE_ID, RECONSUME_TIME, MAX_RECONSUME_TIMES, REGION, TRACE_ON, UNIQ_KEY,
         CONSUME_START_TIME, PREPARED_QUEUE_OFFSET, TRANSACTION_ID, CHECK_TIMES, CLUSTER, INSTANCE_ID, SHARDING_KEY,
         TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_OUT_MS, POP_CHECK_POINT,
+        IMMUNE_WHILE_CONNECTED, EARLY_CHECK,
         "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "EXTEND_UNIQ_INFO", "CORRELATION_ID",
         "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "MSG_TYPE",
     }

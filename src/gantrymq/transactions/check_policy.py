@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
+from gantrymq.message import properties
 from gantrymq.transactions.decision_table import ANY, DecisionTable
 from gantrymq.transactions.states import ENDING, TERMINAL, State
 
@@ -32,9 +33,18 @@ class Verdict(enum.IntEnum):
     """Too old: park it."""
 
 
+class Immunity(enum.IntEnum):
+    """Whether the local transaction of a half may still be running."""
+
+    OVER = 0
+    LASTS = 1
+    WAIVED = 2
+    """It lasts, but the half says that its checkers are decisive, and its sender is gone."""
+
+
 FACTS: Final = {
     "state": tuple(State),
-    "immune": (False, True),
+    "immunity": tuple(Immunity),
     "check outstanding": (False, True),
     "answers exhausted": (False, True),
     "too old": (False, True),
@@ -42,41 +52,48 @@ FACTS: Final = {
     "producer online": (False, True),
     "crowded": (False, True),
 }
-"""*immune*: younger than its immunity. *check outstanding*: handed to a producer, its answer may still come. *answers
+"""*immunity*: see there. *check outstanding*: handed to a producer, its answer may still come. *answers
 exhausted*: transactionCheckMax checks were answered UNKNOWN. *too old*: over the age limit. *was asked*: at least one
 check was handed to a producer since the broker started. *crowded*: as many checks as the group's producers can keep in
 mind are outstanding."""
 
 _WAITING: Final = ENDING | {State.STORING}
+_OVER, _LASTS, _WAIVED = Immunity
 
 POLICY: Final = DecisionTable(
     FACTS,
     [
-        # state      immune outstanding exhausted old    asked  online crowded
+        # state      immunity outstanding exhausted old    asked  online crowded
         ((TERMINAL, ANY, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.FORGET),
         ((_WAITING, ANY, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.COME_BACK),
-        ((State.OPEN, True, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_IMMUNITY),
-        ((State.OPEN, False, True, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_ANSWER),
-        ((State.OPEN, False, False, True, ANY, ANY, ANY, ANY), Verdict.PARK_UNKNOWN),
-        ((State.OPEN, False, False, False, False, ANY, True, False), Verdict.CHECK),
-        ((State.OPEN, False, False, False, False, ANY, True, True), Verdict.WAIT_TURN),
-        ((State.OPEN, False, False, False, False, ANY, False, ANY), Verdict.NOBODY_ONLINE),
+        ((State.OPEN, _LASTS, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_IMMUNITY),
+        ((State.OPEN, _OVER, True, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_ANSWER),
+        ((State.OPEN, _OVER, False, True, ANY, ANY, ANY, ANY), Verdict.PARK_UNKNOWN),
+        ((State.OPEN, _OVER, False, False, False, ANY, True, False), Verdict.CHECK),
+        ((State.OPEN, _OVER, False, False, False, ANY, True, True), Verdict.WAIT_TURN),
+        ((State.OPEN, _OVER, False, False, False, ANY, False, ANY), Verdict.NOBODY_ONLINE),
+        # A waived immunity lets a half be asked about, and never be given up: neither for its answers nor for its age.
+        ((State.OPEN, _WAIVED, True, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_ANSWER),
+        ((State.OPEN, _WAIVED, False, True, ANY, ANY, ANY, ANY), Verdict.WAIT_IMMUNITY),
+        ((State.OPEN, _WAIVED, False, False, ANY, ANY, True, False), Verdict.CHECK),
+        ((State.OPEN, _WAIVED, False, False, ANY, ANY, True, True), Verdict.WAIT_TURN),
+        ((State.OPEN, _WAIVED, False, False, ANY, ANY, False, ANY), Verdict.NOBODY_ONLINE),
         # The age limit never takes a half that could be asked and was not: an immunity longer than the limit, or a
         # broker that was down for days, must not roll back silently what a producer is there to decide.
-        ((State.OPEN, False, False, False, True, False, True, False), Verdict.CHECK),
-        ((State.OPEN, False, False, False, True, False, True, True), Verdict.WAIT_TURN),
-        ((State.OPEN, False, False, False, True, True, ANY, ANY), Verdict.PARK_OLD),
-        ((State.OPEN, False, False, False, True, False, False, ANY), Verdict.PARK_OLD),
+        ((State.OPEN, _OVER, False, False, True, False, True, False), Verdict.CHECK),
+        ((State.OPEN, _OVER, False, False, True, False, True, True), Verdict.WAIT_TURN),
+        ((State.OPEN, _OVER, False, False, True, True, ANY, ANY), Verdict.PARK_OLD),
+        ((State.OPEN, _OVER, False, False, True, False, False, ANY), Verdict.PARK_OLD),
     ],
 )
 
 
 def decide(
-    state: State, immune: bool, outstanding: bool, exhausted: bool, too_old: bool, asked: bool, online: bool,
+    state: State, immunity: Immunity, outstanding: bool, exhausted: bool, too_old: bool, asked: bool, online: bool,
     crowded: bool,
 ) -> Verdict:  # fmt: skip
     """The verdict for these facts; see FACTS for their meaning."""
-    return POLICY[state, immune, outstanding, exhausted, too_old, asked, online, crowded]
+    return POLICY[state, immunity, outstanding, exhausted, too_old, asked, online, crowded]
 
 
 def immunity_ms(text: str | None, timeout_ms: int) -> int:
@@ -88,6 +105,12 @@ def immunity_ms(text: str | None, timeout_ms: int) -> int:
     if not text or not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         return timeout_ms
     return int(text) * 1000 or timeout_ms
+
+
+def has_decisive_checkers(text: str, group: str) -> bool:
+    """Whether the properties of a half message say that every checker of its group is decisive: one that finds no
+    local transaction makes sure that none can commit any more, before it answers ROLLBACK."""
+    return properties.find(text, properties.IMMUNE_WHILE_CONNECTED) == group
 
 
 _MAX_DIGITS: Final = 9

@@ -20,6 +20,11 @@ class TransactionConfig:
     """[transactionCheckMax] Checks that may be answered with UNKNOWN before the half is parked. Checks that nobody
     answered do not count: a producer that is busy or down has decided nothing."""
 
+    sender_grace_ms: int = 500
+    """[decisiveCheckGrace] Milliseconds a client may be without any connection before halves it sent are checked early,
+    if they say that their checkers are decisive. A living one is back within them; a killed one's messages must appear
+    within a second. Negative: never early."""
+
     reserved_hours: int = 72
     """[fileReservedTime] Hours after which an undecided half is parked even when nobody could be asked; the log keeps
     its files as long."""

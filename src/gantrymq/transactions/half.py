@@ -38,6 +38,7 @@ _OP_PROPERTIES: Final = f"{properties.TAGS}\x01d\x02{properties.WAIT}\x01true\x0
 _REAL_PLACE: Final = frozenset({properties.REAL_TOPIC, properties.REAL_QUEUE_ID})
 _CHECK_COUNT: Final = frozenset({properties.CHECK_TIMES})
 _COPY_MARKS: Final = _CHECK_COUNT | {properties.PREPARED_QUEUE_OFFSET}
+_EARLY: Final = f"{properties.EARLY_CHECK}\x01true\x02"
 _REAL_TOPIC_ITEM: Final = f"\x02{properties.REAL_TOPIC}\x01"
 
 
@@ -188,10 +189,16 @@ def with_check_times(text: str, checks: int) -> str:
     return properties.append(text, f"{properties.CHECK_TIMES}\x01{checks}\x02")
 
 
-def check_body(stored: StoredMessage, fields: HalfFields, checks: int) -> bytes:
-    """What a producer gets to look at: the half under its real topic and queue, at the place of the half."""
+def check_body(stored: StoredMessage, fields: HalfFields, checks: int, *, early: bool = False) -> bytes:
+    """What a producer gets to look at: the half under its real topic and queue, at the place of the half.
+
+    ``early``: the immunity of the half has not ended.
+    """
+    text = with_check_times(stored.properties_text, checks)
+    if early:
+        text += _EARLY
     return encode_record(
-        fields.real_topic.encode(), stored.body, with_check_times(stored.properties_text, checks).encode(),
+        fields.real_topic.encode(), stored.body, text.encode(),
         fields.real_queue_id, stored.queue_offset, stored.log_offset, stored.born_timestamp,
         pack_host(stored.born_host), stored.store_timestamp, pack_host(stored.store_host), stored.flag,
         stored.sys_flag, stored.reconsume_times, 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from gantrymq.errors import StoreError
@@ -81,6 +81,12 @@ class ProducerGroups(Protocol):
         """Everybody who is online for the group."""
 
     def is_member(self, group: str, session: ProducerSession) -> bool: ...
+
+    def client_ids(self, session: ProducerSession) -> Collection[str]:
+        """What the heartbeats of a connection said who it is; also while it is being closed."""
+
+    def connection_of(self, client_id: str) -> ProducerSession | None:
+        """An open connection of that client; None when there is none."""
 
 
 class TopicLookup(Protocol):

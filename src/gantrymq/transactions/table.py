@@ -38,6 +38,7 @@ class OpenHalf:
         "real_queue_id",
         "real_topic",
         "record",
+        "sender_gone",
         "state",
         "stored_at",
         "times_asked",
@@ -79,6 +80,8 @@ class OpenHalf:
         """Monotonic seconds until which the answer to the last check is waited for; 0: no check outstanding."""
         self.has_turn = False
         """Whether it counts among the checks that its group has to answer."""
+        self.sender_gone = False
+        """Whether it has decisive checkers and its sender's connection closed and did not come back in time."""
         self.lonely = 0
         """Times in a row that nobody of the group was online."""
         self.first_record_offset = -1

@@ -5,7 +5,7 @@ Source: ProducerManager, ConsumerManager, ConsumerGroupInfo; wire-protocol.md 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection, is_tag_type
@@ -43,6 +43,9 @@ class ProducerGroups:
         """Client id to the connection that last said it."""
         self._client_ids: dict[int, set[str]] = {}
         """Session id to what it said."""
+        self.came: list[Callable[[str, ProducerSession], None]] = []
+        """Called with client id and connection when a connection says for the first time that it is of a group, ahead
+        of ``joined``."""
         self.joined: list[Callable[[str], None]] = []
         """Called with the group after a new member came to it: whoever waits for one can go on."""
 
@@ -54,6 +57,8 @@ class ProducerGroups:
         self._clients[member.client_id] = member.session
         self._client_ids.setdefault(member.session.id, set()).add(member.client_id)
         if new:
+            for hear in self.came:
+                hear(member.client_id, member.session)
             for listener in self.joined:
                 listener(group)
 
@@ -75,6 +80,16 @@ class ProducerGroups:
             if self._clients.get(client_id) is session:
                 del self._clients[client_id]
         return left
+
+    def client_ids(self, session: ProducerSession) -> Collection[str]:
+        return self._client_ids.get(session.id, ())
+
+    def connection_of(self, client_id: str) -> Session | None:
+        for members in self._groups.values():
+            for member in members.values():
+                if member.client_id == client_id and member.session.alive:
+                    return member.session
+        return None
 
     def session_of(self, client_id: str) -> Session | None:
         """The connection of a producer by its client id; None when it is not here."""
