@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gantrymq.client.admin import QueueStats as QueueStats
+    from gantrymq.client.listener import DecisiveListener as DecisiveListener
     from gantrymq.client.listener import TransactionListener as TransactionListener
     from gantrymq.client.results import ConsumeStatus as ConsumeStatus
     from gantrymq.client.results import PullResult as PullResult
@@ -52,6 +53,7 @@ _HOMES = {
     "ReconsumeLater": "client.results",
     "SendResult": "client.results",
     "SendStatus": "client.results",
+    "DecisiveListener": "client.listener",
     "TransactionListener": "client.listener",
     "TransactionProducer": "client.sync",
     "TransactionSendResult": "client.results",

@@ -2,7 +2,7 @@
 
 from gantrymq.client.admin import Admin, QueueStats
 from gantrymq.client.config import LitePullConfig, ProducerConfig, PullConfig, PushConfig, TransactionProducerConfig
-from gantrymq.client.listener import TransactionListener
+from gantrymq.client.listener import DecisiveListener, TransactionListener
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
@@ -27,6 +27,7 @@ __all__ = [
     "Admin",
     "ConsumeFromWhere",
     "ConsumeStatus",
+    "DecisiveListener",
     "LitePullConfig",
     "LitePullConsumer",
     "LocalTransactionState",

@@ -218,14 +218,15 @@ class ScriptedBroker:
     def list_members(self, session: Session, command: Command) -> bytes:
         return encode_response(command, 0, body=ConsumerIdList(consumer_id_list=list(self.members)).encode())
 
-    def check(self, number: int, commit_log_offset: int | None = None) -> None:
-        """Ask the newest connection about half ``number``, as if from the log offset given."""
+    def check(self, number: int, commit_log_offset: int | None = None, *, more: str = "") -> None:
+        """Ask the newest connection about half ``number``, as if from the log offset given; ``more``: properties that
+        a broker adds."""
         header, body = self.halves[number]
         key = properties.find(header.properties or "", properties.UNIQ_KEY)
         host = pack_host(self.address)
         offset = number * 1000 if commit_log_offset is None else commit_log_offset
         record = encode_record(
-            header.topic.encode(), body, (header.properties or "").encode(), header.queue_id, number, offset,
+            header.topic.encode(), body, ((header.properties or "") + more).encode(), header.queue_id, number, offset,
             header.born_timestamp, host, 2, host, header.flag, 0,
         )  # fmt: skip
         question = CheckTransactionState(

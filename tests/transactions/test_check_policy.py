@@ -34,7 +34,9 @@ def test_promises_hold(facts: Facts) -> None:
         assert not outstanding, "one check at a time"
         assert not crowded, "X6: no more checks than the producers can keep in mind"
     if verdict in (Verdict.PARK_OLD, Verdict.PARK_UNKNOWN):
-        assert state is State.OPEN and not outstanding and immunity is Immunity.OVER, "nobody loses a half that may still be decided"
+        assert state is State.OPEN and not outstanding and immunity is Immunity.OVER, (
+            "nobody loses a half that may still be decided"
+        )
         assert exhausted or too_old
         assert asked or exhausted or not online, "hole 7: what could be asked is asked before it is given up"
     if immunity is Immunity.LASTS and state is State.OPEN:

@@ -9,9 +9,9 @@ after a network reset as well. So this is how long a half is left alone:
 2. It has none when the grace is over: the half is *abandoned*, and a sibling may be asked.
 3. The client comes back all the same, before a sibling was there to be asked: the half is its own again, and immune.
 
-Who a connection belongs to is what its heartbeats say, the client id. A connection without a heartbeat (the fast port of
-a Java client's "VIP channel"), or with several ids, belongs to nobody known: its halves keep their immunity. So do all
-that are open when the broker starts: it cannot tell a sender that died from one that has not found it again.
+Who a connection belongs to is what its heartbeats say, the client id. A connection without a heartbeat (the fast port
+of a Java client's "VIP channel"), or with several ids, belongs to nobody known: its halves keep their immunity. So do
+all that are open when the broker starts: it cannot tell a sender that died from one that has not found it again.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.endpoint import Endpoint
 from gantrymq.client.half_memory import HalfMemory, Verdict
-from gantrymq.client.listener import Outcome, TransactionListener, call, call_blocking, is_async
+from gantrymq.client.listener import Outcome, TransactionListener, call, call_blocking, is_async, is_decisive
 from gantrymq.client.namespaces import without_namespace
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView
@@ -30,6 +30,9 @@ from gantrymq.remoting.channel import ClientChannel
 log = logging.getLogger("gantrymq.client")
 
 SWAMPED = Outcome(LocalTransactionState.UNKNOWN, remark="too many checks are waiting here; ask again")
+NOT_DECISIVE = Outcome(
+    LocalTransactionState.UNKNOWN, remark="this member's checker is not decisive; ask when the immunity is over"
+)
 STILL_RUNNING = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
 
 
@@ -58,6 +61,7 @@ class CheckBack:
         self._endpoint = endpoint
         self._group = group
         self._listener = listener
+        self._decisive = is_decisive(listener)
         self._memory = memory
         self._config = config
         self._free = asyncio.Semaphore(config.check_threads)
@@ -77,6 +81,13 @@ class CheckBack:
         if verdict is not Verdict.ASK_LISTENER:
             known = STILL_RUNNING if verdict is Verdict.UNKNOWN else Outcome(LocalTransactionState[verdict.name])
             self._answer(question, known)
+        elif not self._decisive and properties.EARLY_CHECK in question.view.properties:
+            # Another member, of another version perhaps, vouched for all checkers of the group. Ours cannot tell a
+            # transaction that will never come from one that is committed this moment.
+            log.warning(
+                "an early check of transaction %s is answered UNKNOWN: %s", question.transaction_id, NOT_DECISIVE.remark
+            )
+            self._answer(question, NOT_DECISIVE)
         elif self._waiting >= self._config.check_queue_size:
             log.warning("%d checks are waiting; answering UNKNOWN", self._waiting)
             self._answer(question, SWAMPED)

@@ -71,11 +71,13 @@ class Endpoint:
         self.config = config
         self.clock = doors.clock
         self.rng = doors.rng
-        self.remoting = RemotingClient(doors.network, doors.clock, doors.rng, requests=pushes)
+        self.remoting = RemotingClient(doors.network, doors.clock, doors.rng, requests=pushes, lost=self._lost)
         self.name_servers = NameServers(self.remoting, config.name_servers, config.call_timeout_ms)
         self.routes = Routes(self.name_servers)
         self.tasks = TaskGroupOwner(owner)
         self.client_id = ""
+        self.when_lost: Callable[[str], None] | None = None
+        """Told the address of each broker that a greeted connection was lost to."""
         self._greet = greet
         self._greeted: dict[str, ClientChannel] = {}
         self._languages: dict[str, str | None] = {}
@@ -155,6 +157,10 @@ class Endpoint:
             if self._greet is not None:
                 self._greet(channel)
         return channel
+
+    def _lost(self, channel: ClientChannel) -> None:
+        if self._running and self.when_lost is not None and self._greeted.get(channel.address) is channel:
+            self.when_lost(channel.address)
 
     def heard(self, address: str, answer: Command) -> None:
         """Note who answers at an address."""

@@ -23,6 +23,9 @@ log = logging.getLogger("gantrymq.client")
 RECONNECT_INTERVAL_MS: Final = 1_000
 """How often lost connections are made again, so that a restarted broker soon knows its clients."""
 
+RECONNECT_TRIES: Final = 6
+"""Attempts after a connection was lost, with the pauses of RemotingClient: about half a second. Then the interval."""
+
 
 class Heartbeats:
     """Sends ``beat()`` to the brokers at ``addresses()``: on every new connection, and at intervals."""
@@ -37,11 +40,24 @@ class Heartbeats:
     def start(self) -> None:
         endpoint = self._endpoint
         config = endpoint.config
+        endpoint.when_lost = self._lost
         endpoint.tasks.start("heartbeats", every(endpoint.clock, config.heartbeat_interval_ms, self.send, "heartbeat"))
         endpoint.tasks.start("reconnects", every(endpoint.clock, RECONNECT_INTERVAL_MS, self._reconnect, "reconnect"))
         endpoint.tasks.start(
             "routes", every(endpoint.clock, config.route_refresh_ms, endpoint.routes.refresh, "routes")
         )
+
+    def _lost(self, address: str) -> None:
+        if address in self._addresses():
+            self._endpoint.tasks.start("reconnect", self._come_back(address))
+
+    async def _come_back(self, address: str) -> None:
+        """Connect again at once. A broker takes a producer that is away for half a second for dead, and has the
+        others of its group decide its transactions where their checkers are decisive."""
+        for _ in range(RECONNECT_TRIES):
+            if self._endpoint.ready(address) is not None or address not in self._addresses():
+                return
+            await self._connect(address)
 
     def greet(self, channel: ClientChannel) -> None:
         """Say who we are on a new connection, ahead of everything else."""

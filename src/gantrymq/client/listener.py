@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gantrymq.errors import ConfigError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 
@@ -24,8 +25,35 @@ class TransactionListener(Protocol):
     def check_local_transaction(self, message: MessageView) -> Decision:
         """Say what became of the local transaction, perhaps in another process and much later.
 
-        Must be decisive: answer COMMIT or ROLLBACK only when the local transaction can no longer end the other way.
+        Answer COMMIT or ROLLBACK only when the local transaction can no longer end the other way. A transaction that
+        is not there (yet) may still commit: ROLLBACK is right only when it is older than the immunity, or when the
+        checker makes sure that it cannot (see DecisiveListener). Else UNKNOWN is.
         """
+
+
+class DecisiveListener(TransactionListener, Protocol):
+    """A listener whose checker may be asked at any time, also while the local transaction is running elsewhere.
+
+    ``check_local_transaction`` *claims* a transaction that it does not find: it writes a rolled-back mark under the id
+    where the local transaction would write its own, so that a late commit must fail. Then ROLLBACK is final. Brokers of
+    GantryMQ ask such a checker at once when the process that sent the half dies, and not after the immunity.
+
+    Every member of the group must have such a checker, for any of them may be asked.
+    """
+
+    @property
+    def decisive(self) -> bool:
+        """True: see above. A listener without this attribute is asked when the immunity is over."""
+
+
+def is_decisive(listener: TransactionListener) -> bool:
+    """What the listener says of its checker. Raises ConfigError when that is neither True nor False."""
+    decisive = getattr(listener, "decisive", False)
+    if not isinstance(decisive, bool):
+        raise ConfigError(
+            f"decisive of the listener is {decisive!r}; write True or False (see gantrymq.DecisiveListener)"
+        )
+    return decisive
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from gantrymq.client.config import TransactionProducerConfig, TransactionProduce
 from gantrymq.client.delivery import RETRIED_CODES
 from gantrymq.client.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.half_memory import HalfMemory
-from gantrymq.client.listener import Outcome, TransactionListener, call, call_in_thread, is_async
+from gantrymq.client.listener import Outcome, TransactionListener, call, call_in_thread, is_async, is_decisive
 from gantrymq.client.producer import Producer, is_delayed
 from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
 from gantrymq.errors import (
@@ -74,12 +74,14 @@ class TransactionProducer(Producer):
         doors: Doors | None = None,
         **settings: Unpack[TransactionProducerSettings],
     ) -> None:
-        """``listener``: runs and checks local transactions. ``settings``: fields of TransactionProducerConfig."""
+        """``listener``: runs and checks local transactions; see DecisiveListener for one that may be asked at any time.
+        ``settings``: fields of TransactionProducerConfig."""
         self._set_up(group, settings_of(TransactionProducerConfig, name_servers, settings), doors)
         for method in ("execute_local_transaction", "check_local_transaction"):
             if not callable(getattr(listener, method, None)):
                 raise ConfigError(f"the listener has no method {method}; see gantrymq.TransactionListener")
         self.listener = listener
+        self._decisive = is_decisive(listener)
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
 
@@ -138,6 +140,8 @@ class TransactionProducer(Producer):
             properties.TRANSACTION_PREPARED: "true",
             properties.PRODUCER_GROUP: self.group,
         }
+        if self._decisive:
+            values[properties.IMMUNE_WHILE_CONNECTED] = self.group
         self._delivery.in_flight += 1
         transaction_id = ""
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -26,8 +26,8 @@ half, so that many clients do not return in step."""
 class RemotingClient:
     """Calls peers by address (``host:port``).
 
-    ``requests`` gets what peers send on their own (check-backs, notices). All methods belong to the loop they were
-    first used on. Cancelling a call forgets its answer; the request may have been executed.
+    ``requests`` gets what peers send on their own (check-backs, notices), ``lost`` each channel that broke. All methods
+    belong to the loop they were first used on. Cancelling a call forgets its answer; the request may still be executed.
     """
 
     def __init__(
@@ -37,12 +37,14 @@ class RemotingClient:
         rng: Rng,
         *,
         requests: PushHandler | None = None,
+        lost: Callable[[ClientChannel], None] | None = None,
         serialize: SerializeType = SerializeType.JSON,
     ) -> None:
         self._network = network
         self._clock = clock
         self._rng = rng
         self._requests = requests
+        self._lost = lost
         self._serialize = serialize
         self._channels: dict[str, ClientChannel] = {}
         self._connecting: SharedWork[str, ClientChannel] = SharedWork()
@@ -96,6 +98,8 @@ class RemotingClient:
     def _forget(self, channel: ClientChannel) -> None:
         if self._channels.get(channel.address) is channel:
             del self._channels[channel.address]
+            if self._lost is not None and not self._closed:
+                self._lost(channel)
 
     async def call(
         self,
