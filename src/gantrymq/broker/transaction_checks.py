@@ -241,8 +241,9 @@ class TransactionChecks:
         return self.config.check_interval_ms / 1000
 
     def _ask(self, half: OpenHalf, session: ProducerSession, now: float) -> None:
+        early = now < half.immune_until
         try:
-            frame = self._check_request(half, session, early=now < half.immune_until)
+            frame = self._check_request(half, session, early=early)
         except CorruptRecord as error:
             log.error("half message %d cannot be checked: %s", half.queue_offset, error)
             self.answered(half)
@@ -252,7 +253,7 @@ class TransactionChecks:
         half.times_asked += 1
         half.lonely = 0
         half.answer_deadline = now + self._interval_s
-        if now < half.immune_until:
+        if early:
             # Who answers UNKNOWN that early is asked again when an ordinary half would be.
             half.answer_deadline = min(half.answer_deadline, max(half.immune_until, now + EARLY_ANSWER_MIN_S))
             self._counts.early_checks += 1
@@ -261,7 +262,7 @@ class TransactionChecks:
             half.has_turn = True
             self._outstanding[half.group] = self._outstanding.get(half.group, 0) + 1
         self._counts.checks_sent += 1
-        self._history.checked(half, session.peer)
+        self._history.checked(half, session.peer, detail=int(early))
         self._schedule(half, half.answer_deadline)
 
     def _check_request(self, half: OpenHalf, session: ProducerSession, *, early: bool) -> bytes:
