@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+import random
+from collections.abc import Callable
 
-from gantrymq.testing.checker import RULES, check
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantrymq.testing.checker import EXCUSED, RULES, check
 from gantrymq.testing.history import Event, decode, encode
+
+Story = list[Event]
+IMMUNITY_MS = 4000
+
+
+def begin() -> Event:
+    return {"at": 0, "event": "begin", "tx": "t", "immunity_ms": IMMUNITY_MS}
 
 
 def half(name: str = "t") -> Event:
@@ -20,8 +32,8 @@ def row(state: str, name: str = "t") -> Event:
     return {"event": "row", "tx": name, "state": state}
 
 
-def check_answer(answer: str, *, lie: bool = False) -> Event:
-    return {"event": "check", "tx": "t", "answer": answer, "lie": lie}
+def check_answer(answer: str, *, lie: bool = False, at: int = IMMUNITY_MS) -> Event:
+    return {"at": at, "event": "check", "tx": "t", "answer": answer, "lie": lie}
 
 
 def got(offset: int = 0, name: str = "t") -> Event:
@@ -32,21 +44,32 @@ def plain(confirmed: bool = True) -> Event:
     return {"event": "plain", "tx": "t", "confirmed": confirmed}
 
 
+def flip(record: str, *, covered: bool = True) -> Event:
+    return {"event": "flip", "tx": "t", "record": record, "covered": covered}
+
+
 QUIET: Event = {"event": "quiet"}
 
 GOOD = {
-    "committed": [half(), row("committed"), end("COMMIT"), got(), QUIET],
+    "committed": [begin(), half(), row("committed"), end("COMMIT"), got(), QUIET],
     "delivered again from the same place": [half(), row("committed"), end("COMMIT"), got(), got(), QUIET],
     "rolled back": [half(), row("rolled back"), end("ROLLBACK"), QUIET],
     "the end was lost, the check said it": [half(), row("committed"), end("COMMIT", confirmed=False), got(), QUIET],
-    "committed by a check": [half(), row("committed"), end("UNKNOWN"), check_answer("COMMIT"), got(), QUIET],
+    "committed by a check": [begin(), half(), row("committed"), end("UNKNOWN"), check_answer("COMMIT"), got(), QUIET],
     "still open": [half(), QUIET],
     "not yet arrived": [half(), row("committed"), end("COMMIT")],
     "plain": [plain(), got(), QUIET],
     "a plain message sent twice": [plain(), got(0), got(1), QUIET],
     "a plain message that was not acknowledged": [plain(confirmed=False), QUIET],
-    "a lying checker": [half(), row("rolled back"), check_answer("COMMIT", lie=True), got(), QUIET],
-}
+    "a lying checker that delivers": [half(), row("rolled back"), check_answer("COMMIT", lie=True), got(), QUIET],
+    "a lying checker that drops": [half(), row("committed"), check_answer("ROLLBACK", lie=True), QUIET],
+    "a flipped final message": [half(), row("committed"), end("COMMIT"), flip("final"), QUIET],
+    "a flipped half message": [half(), row("committed"), flip("half"), QUIET],
+    "a flipped op message": [half(), end("ROLLBACK"), flip("op"), end("COMMIT"), row("committed"), got(), QUIET],
+    "garbled": [half(), end("COMMIT"), end("ROLLBACK"), got(0), got(1), flip("half", covered=False), QUIET],
+    "asked early by a clock put wrong": [begin(), {"event": "fault", "what": "clock jump"},
+                                         check_answer("ROLLBACK", at=5)],
+}  # fmt: skip
 BAD = {
     "one decision": [half(), end("COMMIT"), end("ROLLBACK")],
     "one final message": [half(), row("committed"), end("COMMIT"), got(0), got(1)],
@@ -54,18 +77,19 @@ BAD = {
     "rolled back stays": [half(), end("COMMIT", confirmed=False), end("ROLLBACK"), got()],
     "no delivery without row": [half(), row("rolled back"), end("COMMIT", confirmed=False), got()],
     "one row": [half(), row("committed"), row("rolled back")],
+    "immunity": [begin(), half(), check_answer("ROLLBACK", at=IMMUNITY_MS - 1)],
     "nothing lost": [half(), end("COMMIT"), QUIET],
     "row means message": [half(), row("committed"), end("UNKNOWN"), QUIET],
 }
 
 
 @pytest.mark.parametrize("history", GOOD.values(), ids=GOOD.keys())
-def test_good_histories_pass(history: list[Event]) -> None:
+def test_good_histories_pass(history: Story) -> None:
     assert check(history) == []
 
 
 @pytest.mark.parametrize(("rule", "history"), BAD.items(), ids=BAD.keys())
-def test_each_violation_is_caught(rule: str, history: list[Event]) -> None:
+def test_each_violation_is_caught(rule: str, history: Story) -> None:
     assert rule in {violation.rule for violation in check(history)}
 
 
@@ -75,6 +99,99 @@ def test_every_rule_has_a_history_that_breaks_it() -> None:
 
 def test_a_lost_plain_message_is_caught() -> None:
     assert [violation.rule for violation in check([plain(), QUIET])] == ["nothing lost"]
+
+
+def test_delivered_before_it_was_committed_is_caught() -> None:
+    assert [violation.rule for violation in check([half(), got(), end("COMMIT"), QUIET])] == ["no phantom"]
+
+
+@pytest.mark.parametrize(("rule", "history"), BAD.items(), ids=BAD.keys())
+@pytest.mark.parametrize("record", EXCUSED)
+def test_a_flipped_record_excuses_what_needed_it_and_nothing_else(rule: str, history: Story, record: str) -> None:
+    found = {violation.rule for violation in check([*history[:1], flip(record), *history[1:]])}
+    assert (rule in found) == (rule not in EXCUSED[record])
+
+
+# ---- histories of many transactions, by Hypothesis
+
+
+def committed(draw: Callable[[int], int]) -> Story:
+    """A transaction that is committed, by its end or by a check, and delivered once or several times."""
+    story = [begin(), half(), row("committed")]
+    by_check = draw(2)
+    story.append(end("UNKNOWN" if by_check else "COMMIT", confirmed=not by_check))
+    if by_check:
+        story.append(check_answer("COMMIT", at=IMMUNITY_MS + draw(1000)))
+    place = draw(1000)
+    return story + [got(place) for _ in range(1 + draw(3))]
+
+
+def rolled_back(draw: Callable[[int], int]) -> Story:
+    """A transaction that is rolled back; the answer of the broker may be lost."""
+    return [begin(), half(), row("rolled back"), end("ROLLBACK", confirmed=draw(2) > 0)]
+
+
+def ordinary(draw: Callable[[int], int]) -> Story:
+    """An ordinary message, perhaps sent twice."""
+    return [plain(), *(got(number) for number in range(1 + draw(2)))]
+
+
+def lost_end(draw: Callable[[int], int]) -> Story:
+    """Nobody learns what became of the half; no row was written."""
+    return [begin(), half()][: 1 + draw(2)]
+
+
+BREAK: dict[str, Callable[[Story], Story]] = {
+    "one decision": lambda story: [*story, end("COMMIT"), end("ROLLBACK")],
+    "one final message": lambda story: [*story, end("COMMIT"), got(2001), got(2002)],
+    "no phantom": lambda story: [story[0], got(), *story[1:]],
+    "rolled back stays": lambda story: [*story, end("COMMIT", confirmed=False), got(), end("ROLLBACK")],
+    "no delivery without row": lambda story: [row("rolled back"), end("COMMIT", confirmed=False), got(), *story],
+    "one row": lambda story: [*story, row("committed"), row("rolled back")],
+    "immunity": lambda story: [*story[:1], check_answer("UNKNOWN", at=1), *story[1:]],
+    "nothing lost": lambda story: [event for event in story if event["event"] != "delivered"] + [end("COMMIT")],
+    "row means message": lambda story: [event for event in story if event["event"] != "delivered"] + [row("committed")],
+}
+KINDS = (committed, rolled_back, ordinary, lost_end)
+
+
+def play(seed: int, count: int) -> list[Story]:
+    """Good stories, each of a transaction of its own."""
+    rng = random.Random(seed)
+    return [rng.choice(KINDS)(rng.randrange) for _ in range(count)]
+
+
+def mixed(stories: list[Story], seed: int) -> list[Event]:
+    """One history of them: any order between two transactions, the own order within one."""
+    rng = random.Random(seed)
+    left = [(f"t{number}", list(story)) for number, story in enumerate(stories) if story]
+    history = []
+    while left:
+        name, story = rng.choice(left)
+        history.append({**story.pop(0), "tx": name})
+        left = [item for item in left if item[1]]
+    return [*history, QUIET]
+
+
+SEEDS = st.integers(0, 1 << 32)
+
+
+@given(SEEDS, st.integers(1, 12))
+def test_good_histories_of_many_transactions_pass(seed: int, count: int) -> None:
+    assert check(decode(encode(mixed(play(seed, count), seed)))) == []
+
+
+@pytest.mark.parametrize("rule", BREAK)
+@given(SEEDS, st.integers(1, 8), st.data())
+def test_a_planted_violation_is_caught_and_nobody_else_is_blamed(
+    rule: str, seed: int, count: int, data: st.DataObject
+) -> None:
+    stories = play(seed, count)
+    victim = data.draw(st.integers(0, count - 1))
+    stories[victim] = BREAK[rule](committed(random.Random(seed).randrange))
+    found = check(mixed(stories, seed))
+    assert rule in {violation.rule for violation in found}
+    assert {violation.transaction for violation in found} == {f"t{victim}"}
 
 
 def test_a_violation_names_its_transaction_and_shows_the_evidence() -> None:

@@ -20,7 +20,7 @@ from gantrymq.testing.history import History
 from gantrymq.testing.loop import VirtualLoop
 from gantrymq.testing.network import SimNetwork
 from gantrymq.testing.node import Node, NodeClock, own_tasks
-from gantrymq.testing.workload import Chances, Database, Reader, Shop
+from gantrymq.testing.workload import IMMUNITY_MS, Chances, Database, Reader, Shop
 
 EPOCH_MS = 1_800_000_000_000
 NAME_SERVER = "10.0.0.1"
@@ -42,7 +42,11 @@ class BrokerHost:
     disk: SimDisk
     node: Node | None = None
     broker: Broker | None = None
+    clock: NodeClock | None = None
     skew_ms: int = 0
+    """How wrong its clock is, now and at its next start."""
+    opened_end: int = 0
+    """Of the log when the process that runs was started: what lies before was written by an earlier one."""
     starts: int = 0
 
 
@@ -76,28 +80,29 @@ class Cluster:
         made = Cluster(loop, rng, history, network, injected, Database(history), Chances(), settings)
         for number in range(brokers):
             disk = SimDisk(rng.randrange(1 << 32))
+            disk.watch(injected)
             made.brokers.append(BrokerHost(f"broker-{number}", f"10.0.0.{number + 2}", disk))
         return made
 
-    def process(self, name: str, address: str, skew_ms: int = 0) -> tuple[Node, Doors]:
+    def process(self, name: str, address: str) -> tuple[Node, NodeClock, Doors]:
         """A new process with its ways to the outside."""
         node = Node(name, self.loop)
         clock = NodeClock(node, EPOCH_MS)
-        clock.skew_ms = skew_ms
         seeded = SystemRng(self.rng.randrange(1 << 62))
-        return node, Doors(self.network.host(address, node), clock, seeded)
+        return node, clock, Doors(self.network.host(address, node), clock, seeded)
 
     async def start_name_server(self) -> None:
-        node, doors = self.process("name server", NAME_SERVER)
+        node, _, doors = self.process("name server", NAME_SERVER)
         server = NameServer(NameServerConfig(listen_host=NAME_SERVER), doors.network, doors.clock, SimDisk())
         await node.start(server.start())
 
     async def start_broker(self, host: BrokerHost) -> None:
         """Start it (again); raises what the broker raises when it cannot."""
-        node, doors = self.process(host.name, host.address, host.skew_ms)
+        node, host.clock, doors = self.process(host.name, host.address)
+        host.clock.skew_ms = host.skew_ms
         config = BrokerConfig(
             broker_name=host.name, broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
-            namesrv_addr=NAME_SERVERS, store_path_root_dir="/store", transaction_time_out=4000,
+            namesrv_addr=NAME_SERVERS, store_path_root_dir="/store", transaction_time_out=IMMUNITY_MS,
             transaction_check_interval=2000, transaction_check_max=1000,
             **{**SMALL_FILES, **self.settings},
         )  # fmt: skip
@@ -105,18 +110,22 @@ class Cluster:
         host.node = node
         host.starts += 1
         await node.start(host.broker.start())
+        host.opened_end = host.broker.store.max_log_offset
 
     async def start_service(self) -> Shop:
         self._processes += 1
-        node, doors = self.process(f"service-{self._processes}", f"10.0.1.{self._processes % 250 + 1}")
+        node, _, doors = self.process(f"service-{self._processes}", f"10.0.1.{self._processes % 250 + 1}")
         rng = random.Random(self.rng.randrange(1 << 62))
-        service = Shop(node, doors, NAME_SERVERS, self.database, rng, self.chances, self.die)
+        service = Shop(
+            node, doors, NAME_SERVERS, self.database, rng, self.chances, self.die, self.injected,
+            siblings=self.services, one_way=self._processes % 3 == 2,
+        )  # fmt: skip
         await node.start(service.start())
         self.services.append(service)
         return service
 
     async def start_reader(self) -> Reader:
-        node, doors = self.process("reader", "10.0.2.1")
+        node, _, doors = self.process("reader", "10.0.2.1")
         reader = Reader(doors, NAME_SERVERS, self.history)
         await node.start(reader.start())
         self.readers.append(reader)
@@ -130,23 +139,26 @@ class Cluster:
     def die(self, node: Node) -> None:
         """A process ends by itself; now and then its whole machine does, and nobody is told."""
         if self.rng.random() < 0.3:
-            self.injected["host vanished"] += 1
+            self.injected["host vanished between row and end"] += 1
             node.kill()
         else:
-            self.injected["process died between row and end"] += 1
+            self.injected["service died between row and end"] += 1
             self.kill(node)
 
     def cut_power(self, host: BrokerHost) -> None:
         """The machine goes off: what was not synced may be gone, or torn."""
-        self._stop(host)
+        self.injected["power cut"] += host.node is not None
+        self.stop(host)
         host.disk = host.disk.power_cut()
 
     def kill_broker(self, host: BrokerHost) -> None:
         """Only the process ends; every write is there."""
-        self._stop(host)
+        self.injected["process killed"] += host.node is not None
+        self.stop(host)
         host.disk = host.disk.process_dies()
 
-    def _stop(self, host: BrokerHost) -> None:
+    def stop(self, host: BrokerHost) -> None:
+        """End its process, if one runs; the disk stays as it is."""
         if host.node is not None:
             self.kill(host.node)
         host.node = host.broker = None
@@ -161,4 +173,4 @@ class Cluster:
                     raise  # we shall end; else it was killed while it started, and its killer revives it
             except (GantryError, OSError) as error:
                 self.errors.append(f"{host.name} does not start again: {type(error).__name__}: {error}")
-                self._stop(host)
+                self.stop(host)

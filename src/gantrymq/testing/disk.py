@@ -13,11 +13,13 @@ import asyncio
 import errno
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gantrymq.errors import DiskFull, StoreLocked
+from gantrymq.errors import DiskFull, StoreError, StoreLocked
 from gantrymq.runtime.disk import File, Lock, Syncable, Usage
+from gantrymq.testing.disk_failures import Failures
 
 SECTOR = 64
 """Bytes that are written whole or not at all; small, so that small files tear in many ways."""
@@ -102,7 +104,8 @@ class SimFile:
     def write(self, data: bytes, offset: int) -> None:
         content = self._use()
         self._disk.happens()
-        room = self._disk.room_for(content, offset, len(data))
+        broken = self._disk.failures.write_fails(self.path)
+        room = self._disk.room_for(content, offset, len(data) // 2 if broken else len(data))
         part = data[:room]
         if part:
             if offset + room > len(content.data):
@@ -110,7 +113,10 @@ class SimFile:
             content.data[offset : offset + room] = part
             content.unsynced.append((offset, bytes(part)))
             content.modified_ms = self._disk.now_ms
+        if broken:
+            raise StoreError(f"writing {self.path} failed: [Errno {errno.EIO}] Input/output error")
         if room < len(data):
+            self._disk.injected["write refused by a full disk"] += 1
             raise DiskFull(f"no space left for {self.path}; free space on its file system")
 
     def truncate(self, size: int) -> None:
@@ -130,7 +136,7 @@ class SimFile:
     def sync(self) -> None:
         content = self._use()
         self._disk.happens()
-        if self._disk.sync_fails(self.path):
+        if self._disk.failures.sync_fails(self.path):
             # The kernel calls the pages clean, and forgets them at the next power cut; the size comes some day.
             content.unsynced = [len(content.data)]
             raise OSError(errno.EIO, "Input/output error", self.path)
@@ -178,7 +184,9 @@ class SimDisk:
         self.when_off: Callable[[], None] | None = None
         """Told when that happens."""
         self.operations = 0
-        self._failing: str | None = None
+        self.injected: Counter[str] = Counter()
+        """Faults that really happened, by kind. The disk that is left after a crash goes on with the same one."""
+        self.failures = Failures(self.injected)
         self.hold_syncs = False
         self._held: list[Callable[[], None]] = []
         self._off = False
@@ -193,23 +201,18 @@ class SimDisk:
         if self.operations_left is not None:
             if self.operations_left <= 0:
                 self._off = True
+                self.injected["power cut in an operation"] += 1
                 if self.when_off is not None:
                     self.when_off()
                 raise PowerCut
             self.operations_left -= 1
 
     def fail_next_sync(self, path_part: str) -> None:
-        self._failing = path_part
+        self.failures.sync = path_part
 
-    def forget_failures(self) -> None:
-        """The next sync works."""
-        self._failing = None
-
-    def sync_fails(self, path: str) -> bool:
-        if self._failing is not None and self._failing in path:
-            self._failing = None
-            return True
-        return False
+    def fail_next_write(self, path_part: str) -> None:
+        """With EIO, and half of it is in the file."""
+        self.failures.write = path_part
 
     def room_for(self, content: _Content, offset: int, size: int) -> int:
         """How many of the bytes fit; takes the space."""
@@ -224,11 +227,22 @@ class SimDisk:
             content.allocated.add(sector)
         return size
 
+    def bytes_of(self, path: str) -> tuple[bytearray, bytearray]:
+        """A file's bytes as programs see them and as they are on the platters, for who wants to damage them."""
+        directory, name = self._parent(path)
+        content = directory.entries[name]
+        return (bytearray(), bytearray()) if content is None else (content.data, content.durable)
+
+    def unsynced_of(self, path: str) -> list[tuple[int, int]]:
+        """Ranges of a file that were written and not synced."""
+        directory, name = self._parent(path)
+        content = directory.entries.get(name)
+        changes = content.unsynced if content is not None else []
+        return [(change[0], change[0] + len(change[1])) for change in changes if not isinstance(change, int)]
+
     def power_cut(self) -> SimDisk:
         """The disk as the next start finds it; this one can no longer be used."""
-        self._off = True
-        after = SimDisk(self._rng.randrange(1 << 32))
-        after.now_ms = self.now_ms
+        after = self._next()
         after._directories = {}
         contents: dict[int, _Content] = {}
         self._survive("/", after, contents)
@@ -236,11 +250,20 @@ class SimDisk:
 
     def process_dies(self) -> SimDisk:
         """The disk as the next process finds it when only this one was killed: every write is there, synced or not."""
+        after = self._next()
+        after._directories = self._directories
+        return after
+
+    def _next(self) -> SimDisk:
         self._off = True
         after = SimDisk(self._rng.randrange(1 << 32))
         after.now_ms = self.now_ms
-        after._directories = self._directories
+        after.watch(self.injected)
         return after
+
+    def watch(self, injected: Counter[str]) -> None:
+        """Count faults there from now on."""
+        self.injected = self.failures.injected = injected
 
     def _survive(self, path: str, after: SimDisk, contents: dict[int, _Content]) -> None:
         directory = self._directories.get(path) or self._removed[path]

@@ -1,4 +1,8 @@
-"""What goes wrong, and when: each fault is a small story of its own with an end."""
+"""What goes wrong, and when: each fault is a small story of its own with an end.
+
+What is counted as injected is what really happened: a write that was refused, a connection that was parted, and not
+the plan to do it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,9 @@ from dataclasses import replace
 
 from gantrymq.testing.cluster import BrokerHost, Cluster
 from gantrymq.testing.disk import SimDisk
+from gantrymq.testing.flipping import flip_bit
 from gantrymq.testing.network import NetworkFaults
+from gantrymq.testing.waiting import down_for_a_while, wait
 
 ROUGH = NetworkFaults(lost=0.02, doubled=0.02, late=0.03, reset=0.01)
 CALM = NetworkFaults()
@@ -34,14 +40,14 @@ async def power_cut(cluster: Cluster, rng: random.Random) -> None:
     disk.when_off = None
     if host.disk is disk and host.node is not None:
         cluster.cut_power(host)
-        await _down_for_a_while(cluster, host, rng)
+        await down_for_a_while(cluster, host, rng)
 
 
 async def process_killed(cluster: Cluster, rng: random.Random) -> None:
     host = rng.choice(cluster.brokers)
     if host.node is not None:
         cluster.kill_broker(host)
-        await _down_for_a_while(cluster, host, rng)
+        await down_for_a_while(cluster, host, rng)
 
 
 async def service_killed(cluster: Cluster, rng: random.Random) -> None:
@@ -55,42 +61,79 @@ async def parted(cluster: Cluster, rng: random.Random) -> None:
     hosts = [host.address for host in cluster.brokers] + ["10.0.0.1"]
     others = [f"10.0.1.{number}" for number in range(1, len(cluster.services) + 2)] + ["10.0.2.1"]
     cluster.network.part(rng.choice(hosts), rng.choice(others))
-    await _wait(cluster, rng.uniform(0.5, 8))
+    await wait(cluster, rng.uniform(0.5, 8))
     cluster.network.heal()
 
 
 async def rough_network(cluster: Cluster, rng: random.Random) -> None:
     """Frames are lost, doubled and late for some seconds."""
     cluster.network.faults = replace(ROUGH, latency_s=rng.choice((0.0005, 0.02, 0.3)))
-    await _wait(cluster, rng.uniform(1, 10))
+    await wait(cluster, rng.uniform(1, 10))
     cluster.network.faults = CALM
 
 
 async def clock_jump(cluster: Cluster, rng: random.Random) -> None:
-    """A broker's clock is wrong from its next start on."""
+    """A broker's clock steps while it runs, as NTP does it, and is wrong from then on."""
     host = rng.choice(cluster.brokers)
-    host.skew_ms = rng.choice((-86_400_000, -60_000, 60_000, 3_600_000))
+    host.skew_ms = rng.choice((-86_400_000, -60_000, -800, 800, 60_000, 3_600_000))
+    if host.clock is not None and host.node is not None:
+        cluster.injected["clock stepped"] += 1
+        host.clock.skew_ms = host.skew_ms
 
 
 async def full_disk(cluster: Cluster, rng: random.Random) -> None:
     disk = rng.choice(cluster.brokers).disk
     disk.free_bytes = rng.randrange(2000)
-    await _wait(cluster, rng.uniform(1, 6))
+    await wait(cluster, rng.uniform(1, 6))
     disk.free_bytes = None
 
 
 async def failing_sync(cluster: Cluster, rng: random.Random) -> None:
     """One fsync fails; the broker stops taking writes, and its operator starts it again."""
     host = rng.choice(cluster.brokers)
-    if host.node is None:
-        return
-    host.disk.fail_next_sync(rng.choice(("commitlog", "consumequeue", "config", "index")))
+    if host.node is not None:
+        host.disk.fail_next_sync(rng.choice(FILES))
+        await _replaced(cluster, host, rng)
+
+
+async def failing_write(cluster: Cluster, rng: random.Random) -> None:
+    """One write fails half-way with EIO; otherwise as with a failing fsync."""
+    host = rng.choice(cluster.brokers)
+    if host.node is not None:
+        host.disk.fail_next_write(rng.choice(FILES))
+        await _replaced(cluster, host, rng)
+
+
+async def _replaced(cluster: Cluster, host: BrokerHost, rng: random.Random) -> None:
     disk = host.disk
-    await _wait(cluster, rng.uniform(1, 4))
+    await wait(cluster, rng.uniform(1, 4))
     if host.disk is disk and host.node is not None:
         cluster.cut_power(host)
-        await _down_for_a_while(cluster, host, rng)
+        await down_for_a_while(cluster, host, rng)
 
+
+async def bit_flip(cluster: Cluster, rng: random.Random) -> None:
+    """A bit turns over: in old data while the broker runs, or while it is down; then it starts on that."""
+    host = rng.choice(cluster.brokers)
+    if host.node is not None and await flip_bit(cluster, host, rng):
+        await down_for_a_while(cluster, host, rng)
+
+
+async def lying_checkers(cluster: Cluster, rng: random.Random) -> None:
+    """Checkers that say, once for a transaction, the opposite of its row."""
+    cluster.chances.lie = 0.4
+    await wait(cluster, rng.uniform(5, 20))
+    cluster.chances.lie = 0.0
+
+
+async def two_answers(cluster: Cluster, rng: random.Random) -> None:
+    """A check is answered by two producers of the group at once."""
+    cluster.chances.rival = 0.6
+    await wait(cluster, rng.uniform(5, 20))
+    cluster.chances.rival = 0.0
+
+
+FILES = ("commitlog", "consumequeue", "config", "index", "gantry", "checkpoint")
 
 FAULTS: dict[str, Callable[[Cluster, random.Random], Awaitable[None]]] = {
     "power cut": power_cut,
@@ -101,22 +144,15 @@ FAULTS: dict[str, Callable[[Cluster, random.Random], Awaitable[None]]] = {
     "clock jump": clock_jump,
     "full disk": full_disk,
     "failing sync": failing_sync,
+    "failing write": failing_write,
+    "bit flip": bit_flip,
+    "lying checkers": lying_checkers,
+    "two answers": two_answers,
 }
-
-
-async def _down_for_a_while(cluster: Cluster, host: BrokerHost, rng: random.Random) -> None:
-    await _wait(cluster, rng.uniform(0.2, 5))
-    await cluster.revive(host)
-
-
-async def _wait(cluster: Cluster, seconds: float) -> None:
-    done = cluster.loop.create_future()
-    cluster.loop.call_later(seconds, done.set_result, None)
-    await done
 
 
 def unharmed(disk: SimDisk) -> None:
     """No fault waits in it any more."""
     disk.operations_left = None
     disk.free_bytes = None
-    disk.forget_failures()
+    disk.failures.sync = disk.failures.write = None

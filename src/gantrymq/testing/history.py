@@ -3,12 +3,15 @@
 One JSON object a line, with ``at`` (milliseconds since the start) and ``event``:
 
 =============  =========================================================================================
+``begin``      ``tx``; ``immunity_ms``: nobody may ask about it earlier than so long after this moment (optional)
 ``half``       ``tx``; ``confirmed``: its half message was acknowledged to the producer
 ``row``        ``tx``; ``state`` ``committed`` or ``rolled back``: the local transaction ended for good
 ``end``        ``tx``, ``decision`` COMMIT, ROLLBACK or UNKNOWN; ``confirmed``: the broker acknowledged it
 ``check``      ``tx``, ``answer``; ``lie``: on purpose not what the row says
 ``plain``      ``tx``; ``confirmed``: an ordinary message was acknowledged
 ``delivered``  ``tx``, ``broker``, ``topic``, ``queue``, ``offset``: a consumer got it from there
+``flip``       ``tx``, ``record`` ``half``, ``op``, ``final`` or ``plain``: a bit of it turned over on the disk;
+               ``covered``: a checksum says so
 ``fault``      ``what``: something was broken on purpose
 ``quiet``      everything works again, and all that was going to happen has happened
 =============  =========================================================================================

@@ -1,7 +1,9 @@
 """A network between simulated hosts that delays, loses, doubles and reorders frames, resets and parts.
 
-Faults are put on whole frames, as a peer sees them: a lost frame looks like a peer that never answered, a doubled one
-like a retry, a late one like an answer that was overtaken.
+It does what a real one can do to TCP. Within one direction of one connection order holds: a late frame holds up those
+behind it, and what is lost is lost with all that follows until the connection breaks. Between connections nothing
+holds: a frame overtakes an older one, and an END_TRANSACTION may come a second time over another connection, as
+proxies and clients that retry make it.
 """
 
 from __future__ import annotations
@@ -13,11 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gantrymq.errors import Unreachable
-from gantrymq.protocol.frame import FrameSplitter, join_frame
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import decode_command
+from gantrymq.protocol.frame import Frame, FrameSplitter, join_frame
 from gantrymq.runtime.network import Link, Listener, Receiver, address_of
 from gantrymq.testing.node import Node
 
 FIRST_FREE_PORT = 40000
+OVERTAKEN_S = 0.05
+"""A frame that arrives so much before an older one has been reordered; less is the ordinary spread."""
 RESET_WITHIN_S = 5.0
 """A connection over a parted line is reset some time within it."""
 
@@ -27,7 +33,9 @@ class NetworkFaults:
     """Chances per frame, and delays in seconds."""
 
     lost: float = 0.0
+    """From this frame on nothing of this direction arrives, until the connection is reset."""
     doubled: float = 0.0
+    """An END_TRANSACTION comes again over a connection of its own, some time later."""
     late: float = 0.0
     reset: float = 0.0
     """The connection breaks while the frame is under way."""
@@ -46,6 +54,8 @@ class SimNetwork:
         self._listening: dict[tuple[str, int], _Listener] = {}
         self._ends: list[_End] = []
         self._parted: set[frozenset[str]] = set()
+        self._latest: dict[str, float] = {}
+        """By host: when the latest frame on its way there arrives."""
         self._ports = FIRST_FREE_PORT
 
     def host(self, address: str, node: Node) -> HostNetwork:
@@ -54,10 +64,10 @@ class SimNetwork:
 
     def part(self, one: str, other: str) -> None:
         """Nothing passes between two hosts any more."""
-        self.injected["partition"] += 1
         self._parted.add(frozenset((one, other)))
         for end in self._ends:
             if not self.joined(end.host, end.other.host):
+                self.injected["connection parted"] += 1
                 self.loop.call_later(self.rng.uniform(0, RESET_WITHIN_S), end.reset, "parted")
 
     def heal(self) -> None:
@@ -82,7 +92,7 @@ class SimNetwork:
 
     def connect(self, node: Node, host: str, receiver: Receiver, listener: _Listener) -> _End:
         """Both ends of a new connection."""
-        mine, theirs = _End(self, node, host), _End(self, listener.node, listener.place[0])
+        mine, theirs = _End(self, node, host), _End(self, listener.node, listener.place[0], listener.place)
         mine.other, theirs.other = theirs, mine
         mine.local = theirs.peer = address_of(host, self.free_port())
         mine.peer = theirs.local = address_of(*listener.place)
@@ -90,6 +100,23 @@ class SimNetwork:
         theirs.open(listener.node.call(listener.accept))
         mine.open(receiver)
         return mine
+
+    def overtakes(self, host: str, arrives: float) -> None:
+        """Count a frame that arrives at ``host`` before one that another connection sent earlier."""
+        latest = self._latest.get(host, 0.0)
+        if arrives >= latest:
+            self._latest[host] = arrives
+        elif latest - arrives > OVERTAKEN_S:
+            self.injected["frame overtook another connection's"] += 1
+
+    def again(self, end: _End, frame: bytes) -> None:
+        """Deliver ``frame`` a second time, over a new connection from the same host."""
+        listener = self.listener(*end.other.place) if self.joined(end.host, end.other.host) else None
+        if listener is not None:
+            self.injected["END_TRANSACTION doubled over a second connection"] += 1
+            twin = self.connect(Node("proxy", self.loop), end.host, Deaf(), listener)
+            twin.write(frame)
+            self.loop.call_later(self.rng.uniform(0, self.faults.late_s), twin.reset, "closed")
 
     def forget(self, end: _End) -> None:
         if end in self._ends:
@@ -143,14 +170,31 @@ class _Listener:
         self._network.silence(self.place)
 
 
+class Deaf:
+    """Listens to nothing."""
+
+    def connected(self, link: Link) -> None: ...
+
+    def received(self, data: bytes) -> None: ...
+
+    def lost(self, reason: str) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
 class _End:
     """One side of a connection."""
 
     other: _End
 
-    def __init__(self, network: SimNetwork, node: Node, host: str) -> None:
+    def __init__(self, network: SimNetwork, node: Node, host: str, place: tuple[str, int] | None = None) -> None:
+        """``place``: where its process listens, for the side that was connected to."""
         self.node = node
         self.host = host
+        self.place = place or (host, 0)
+        self._silent = False
         self.peer = self.local = ""
         self._network = network
         self._receiver: Receiver | None = None
@@ -167,41 +211,49 @@ class _End:
         if self._receiver is None or self._closing or not self.node.alive:
             return
         for frame in self._splitter.feed(data):
-            self._send(join_frame(*frame))
+            self._send(frame)
 
-    def _send(self, frame: bytes) -> None:
+    def _send(self, parts: Frame) -> None:
         network, faults = self._network, self._network.faults
         chance = network.rng.random()
-        if not network.joined(self.host, self.other.host):
+        if self._silent or not network.joined(self.host, self.other.host):
+            network.injected["frame lost"] += 1
             return
         for name in ("lost", "doubled", "late", "reset"):
             likely = getattr(faults, name)
             if chance < likely:
-                network.injected[f"frame {name}"] += 1
-                self._suffer(name, frame)
+                self._suffer(name, parts)
                 return
             chance -= likely
-        self._pass_on(frame)
+        self._pass_on(join_frame(*parts))
 
-    def _suffer(self, fault: str, frame: bytes) -> None:
-        network, other = self._network, self.other
+    def _suffer(self, fault: str, parts: Frame) -> None:
+        network, frame = self._network, join_frame(*parts)
+        loop, rng = network.loop, network.rng
         if fault == "doubled":
             self._pass_on(frame)
-            self._pass_on(frame)
+            if _is_end(parts):
+                loop.call_later(rng.uniform(0, network.faults.late_s), network.again, self, frame)
+            return
+        network.injected[f"frame {fault}"] += 1
+        if fault == "lost":
+            self._silent = True
+            loop.call_later(rng.uniform(0, RESET_WITHIN_S), self.reset, "timed out")
         elif fault == "late":
-            network.loop.call_later(network.rng.uniform(0, network.faults.late_s), other.deliver, frame)
-        elif fault == "reset":
-            network.loop.call_later(network.rng.uniform(0, network.faults.latency_s), self.reset, "reset")
-            if network.rng.random() < 0.5:
+            self._arrives = max(self._arrives, loop.time() + rng.uniform(0, network.faults.late_s))
+            self._pass_on(frame)
+        else:
+            if rng.random() < 0.5:
                 self._pass_on(frame)
+            loop.call_at(max(self._arrives, loop.time()), self.reset, "reset")
 
     def _pass_on(self, frame: bytes) -> None:
         """In order, as a stream is."""
-        loop = self._network.loop
-        self._arrives = max(
-            self._arrives, loop.time() + self._network.rng.uniform(0.5, 1.5) * self._network.faults.latency_s
-        )
-        loop.call_at(self._arrives, self.other.deliver, frame)
+        network = self._network
+        arrives = network.loop.time() + network.rng.uniform(0.5, 1.5) * network.faults.latency_s
+        self._arrives = arrives = max(self._arrives, arrives)
+        network.overtakes(self.other.host, arrives)
+        network.loop.call_at(arrives, self.other.deliver, frame)
 
     def deliver(self, frame: bytes) -> None:
         if self._receiver is None or not self.node.alive:
@@ -238,3 +290,8 @@ class _End:
         self._network.forget(self)
         if receiver is not None and self.node.alive:
             self.node.call(receiver.lost, reason)
+
+
+def _is_end(parts: Frame) -> bool:
+    command = decode_command(parts[0], parts[1], b"")
+    return command.code == RequestCode.END_TRANSACTION and not command.flag & 1

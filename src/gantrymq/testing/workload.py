@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gantrymq.client.endpoint import Doors
 from gantrymq.client.producer import Producer
 from gantrymq.client.push_consumer import PushConsumer
+from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.testing.checker import COMMITTED, ROLLED_BACK
+from gantrymq.testing.ends import OneWayProducer, end_of_check, end_of_result, send_end
 from gantrymq.testing.history import History
 from gantrymq.testing.node import Node
 
@@ -25,10 +28,18 @@ TOPIC = "Orders"
 PLAIN_TOPIC = "Notices"
 GROUP = "order-service"
 READERS = "readers"
-KINDS = ("commit", "rollback", "unknown-commit", "unknown-rollback", "slow", "die", "plain")
-WEIGHTS = (6, 3, 2, 1, 2, 2, 3)
+QUEUES = 2
+IMMUNITY_MS = 4000
+"""``transactionTimeOut`` of the brokers: nobody may be asked about a transaction earlier."""
+KINDS = ("commit", "rollback", "unknown-commit", "unknown-rollback", "slow", "die", "twice", "plain")
+WEIGHTS = (6, 3, 2, 1, 2, 2, 2, 3)
 
+UNKNOWN = LocalTransactionState.UNKNOWN
 STATES = {COMMITTED: LocalTransactionState.COMMIT, ROLLED_BACK: LocalTransactionState.ROLLBACK}
+OPPOSITE = {
+    LocalTransactionState.COMMIT: LocalTransactionState.ROLLBACK,
+    LocalTransactionState.ROLLBACK: LocalTransactionState.COMMIT,
+}
 
 
 @dataclass(slots=True)
@@ -37,6 +48,7 @@ class Database:
 
     history: History
     rows: dict[str, str] = field(default_factory=dict)
+    lied: set[str] = field(default_factory=set)
 
     def end(self, name: str, state: str) -> bool:
         """End a local transaction, unless it has ended; whether this call did it."""
@@ -46,13 +58,23 @@ class Database:
         self.history.add("row", tx=name, state=state)
         return True
 
+    def may_lie(self, name: str) -> bool:
+        """Whether nobody lied about it yet; from now on somebody has."""
+        if name in self.lied:
+            return False
+        self.lied.add(name)
+        return True
+
 
 @dataclass(slots=True)
 class Chances:
-    """How checkers and local transactions behave."""
+    """How checkers behave: how likely it is that one does that."""
 
     unknown: float = 0.2
     lie: float = 0.0
+    """Says the opposite of the row, once for a transaction."""
+    rival: float = 0.0
+    """Has a sibling answer, too, over a connection of its own; with what the row says."""
 
 
 class Shop:
@@ -67,20 +89,32 @@ class Shop:
         rng: random.Random,
         chances: Chances,
         die: Callable[[Node], None],
+        injected: Counter[str],
+        *,
+        siblings: Sequence[Shop] = (),
+        one_way: bool = False,
     ) -> None:
-        """``die``: ends this process, when an order says so."""
+        """``die``: ends this process, when an order says so. ``siblings``: all processes of the service.
+
+        ``one_way``: end transactions as Apache's clients do.
+        """
         self.node = node
         self._die = die
         self._database = database
         self._history = database.history
         self._rng = rng
         self._chances = chances
-        self.checked = 0
-        self.producer = TransactionProducer(
+        self._injected = injected
+        self._siblings = siblings
+        self._one_way = one_way
+        self.producer = (OneWayProducer if one_way else TransactionProducer)(
             GROUP, name_servers=name_servers, listener=self, doors=doors, topics=[TOPIC], send_timeout_ms=3000,
-            inline_listener=True,
+            inline_listener=True, default_topic_queue_nums=QUEUES,
         )  # fmt: skip
-        self.plain = Producer(f"{GROUP}-plain", name_servers=name_servers, doors=doors, send_timeout_ms=3000)
+        self.plain = Producer(
+            f"{GROUP}-plain", name_servers=name_servers, doors=doors, send_timeout_ms=3000,
+            default_topic_queue_nums=QUEUES,
+        )  # fmt: skip
 
     async def start(self) -> None:
         await self.producer.start()
@@ -99,12 +133,23 @@ class Shop:
         if kind == "plain":
             await self._notice(name)
             return
+        self._history.add("begin", tx=name, immunity_ms=IMMUNITY_MS)
         try:
             result = await self.producer.send_in_transaction(Message(TOPIC, name.encode(), keys=[name]), kind)
         except GantryError:
             # Whether the half is stored is not known, and the local transaction may have run or not.
             return
         self._history.add("end", tx=name, decision=result.state.name, confirmed=result.decided)
+        self._injected["end sent one-way"] += self._one_way
+        if kind == "twice":
+            await self._end_again(name, result)
+
+    async def _end_again(self, name: str, result: TransactionSendResult) -> None:
+        """Over a second connection, as a client does that did not get the answer to the first."""
+        await asyncio.sleep(self._rng.uniform(0, 2))
+        self._injected["end sent again over a second connection"] += 1
+        confirmed = await send_end(self.plain, end_of_result(GROUP, TOPIC, result, result.state))
+        self._history.add("end", tx=name, decision=result.state.name, confirmed=confirmed)
 
     async def _notice(self, name: str) -> None:
         self._history.add("plain", tx=name, confirmed=False)
@@ -133,13 +178,34 @@ class Shop:
     async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         """Decisive: what has no row gets a rolled-back mark, so that a late commit must fail."""
         name = message.body.decode()
-        self.checked += 1
-        answer = LocalTransactionState.UNKNOWN
-        if self._rng.random() >= self._chances.unknown:
-            self._database.end(name, ROLLED_BACK)
-            answer = STATES[self._database.rows[name]]
-        self._history.add("check", tx=name, answer=answer.name)
+        if self._rng.random() < self._chances.unknown:
+            self._history.add("check", tx=name, answer=UNKNOWN.name)
+            return UNKNOWN
+        self._database.end(name, ROLLED_BACK)
+        truth = STATES[self._database.rows[name]]
+        lie = self._rng.random() < self._chances.lie and self._database.may_lie(name)
+        answer = OPPOSITE[truth] if lie else truth
+        self._injected["lying answer"] += lie
+        self._history.add("check", tx=name, answer=answer.name, lie=lie)
+        if self._rng.random() < self._chances.rival:
+            await self._rival(name, message, truth)
         return answer
+
+    async def _rival(self, name: str, half: MessageView, answer: LocalTransactionState) -> None:
+        others = [shop for shop in self._siblings if shop is not self and shop.node.alive]
+        if not others:
+            return
+        self._injected["check answered by two producers"] += 1
+        self._history.add("check", tx=name, answer=answer.name)
+        self._history.add("end", tx=name, decision=answer.name, confirmed=False)
+        other = self._rng.choice(others)
+        other.node.start(other.answer(name, half, answer))
+
+    async def answer(self, name: str, half: MessageView, answer: LocalTransactionState) -> None:
+        """Answer a check that another process was asked."""
+        header = end_of_check(GROUP, half, half.queue.broker_name, answer)
+        confirmed = await send_end(self.producer, header)
+        self._history.add("end", tx=name, decision=answer.name, confirmed=confirmed)
 
 
 class Reader:
@@ -149,8 +215,8 @@ class Reader:
         self._history = history
         self.consumer = PushConsumer(
             READERS, name_servers=name_servers, doors=doors, listener=self._got,
-            from_where=ConsumeFromWhere.FIRST_OFFSET, pull_suspend_ms=2000, pull_timeout_ms=5000,
-            rebalance_interval_ms=3000,
+            from_where=ConsumeFromWhere.FIRST_OFFSET, pull_suspend_ms=5000, pull_timeout_ms=8000,
+            rebalance_interval_ms=6000,
         )  # fmt: skip
 
     async def start(self) -> None:

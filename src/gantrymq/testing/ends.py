@@ -1,0 +1,74 @@
+"""Ends of transactions as other clients than ours send them: one-way, twice, and by a sibling that was not asked."""
+
+from __future__ import annotations
+
+from gantrymq.client.listener import Outcome
+from gantrymq.client.producer import Producer
+from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.transaction_producer import OpenHalf, TransactionProducer, undecided
+from gantrymq.errors import GantryError
+from gantrymq.message.message import MessageView
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import encode_request
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.message_ids import parse_offset_message_id
+
+TIMEOUT_MS = 3000
+
+
+class OneWayProducer(TransactionProducer):
+    """Ends its transactions as Apache's clients do: one-way, once, and never learns what became of it."""
+
+    async def _decide(self, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+        try:
+            channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
+        except GantryError as error:
+            return undecided(half, outcome, error)
+        opaque = channel.next_opaque()
+        channel.send(encode_request(RequestCode.END_TRANSACTION, opaque, self._end(half, outcome), one_way=True))
+        return undecided(half, outcome, None)
+
+
+def end_of_result(group: str, topic: str, sent: TransactionSendResult, state: LocalTransactionState) -> EndTransaction:
+    """What ends, once more, the transaction that ``send_in_transaction`` told of."""
+    _, log_offset = parse_offset_message_id(sent.offset_message_id)
+    return _end(
+        group,
+        topic,
+        sent.queue_offset,
+        log_offset,
+        sent.transaction_id or sent.message_id,
+        sent.queue.broker_name,
+        state,
+        False,
+    )
+
+
+def end_of_check(group: str, half: MessageView, broker: str, state: LocalTransactionState) -> EndTransaction:
+    """What answers the check that showed ``half``."""
+    topic = half.properties.get("REAL_TOPIC", half.topic)
+    return _end(group, topic, half.queue_offset, half.log_offset, half.transaction_id or "", broker, state, True)
+
+
+def _end(
+    group: str, topic: str, queue_offset: int, log_offset: int, transaction_id: str, broker: str,
+    state: LocalTransactionState, from_check: bool,
+) -> EndTransaction:  # fmt: skip
+    return EndTransaction(
+        producer_group=group, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
+        commit_or_rollback=int(state.resolution), from_transaction_check=from_check, msg_id=transaction_id,
+        transaction_id=transaction_id, topic=topic, bname=broker,
+    )  # fmt: skip
+
+
+async def send_end(producer: Producer, header: EndTransaction) -> bool:
+    """Send an end over the producer's own connection; whether the broker confirmed it."""
+    address = producer._endpoint.routes.master(header.bname or "")
+    if address is None:
+        return False
+    try:
+        answer = await producer._endpoint.call(address, RequestCode.END_TRANSACTION, header, timeout_ms=TIMEOUT_MS)
+    except GantryError:
+        return False
+    return answer.code == ResponseCode.SUCCESS
