@@ -2,7 +2,8 @@
 
 The machine decides absolute figures, so every row also says how it compares with the same client against a process
 that answers at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run. ``python -m benchmarks
-apache`` compares with Apache's broker instead, ``python -m benchmarks open-transactions`` shows how costs grow with them.
+apache`` compares with Apache's broker instead, ``python -m benchmarks open-transactions`` shows how costs grow with
+the number of open transactions.
 """
 
 from __future__ import annotations

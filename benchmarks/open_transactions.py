@@ -36,9 +36,13 @@ ROUNDS = 5
 PER_ROUND = 2_000
 NO_CHECKS_MS = 24 * 3600 * 1000
 KEPT_PLACES = 10_000
+NARROWEST = 190
+"""Columns the table needs."""
 CHECK_LIMIT_S = 120.0
 
 console = Console()
+if console.width < NARROWEST:
+    console.width = NARROWEST
 
 
 @dataclass(slots=True)
@@ -57,7 +61,10 @@ class Figures:
     """Commit of a half that was stored before the broker started."""
     start_empty_s: float = 0.0
     start_after_kill_s: float = 0.0
+    start_after_kill_cpu_s: float = 0.0
+    """CPU of that start: what a busy machine does not change."""
     start_after_stop_s: float = 0.0
+    start_after_stop_cpu_s: float = 0.0
     stop_s: float = 0.0
     memory_bytes_per_open_restarted: float = 0.0
     asked_s: float = 0.0
@@ -146,10 +153,12 @@ def measure(number: int, scratch: Path) -> Figures:
         kill(running)
     with processes.server(store, "sync", log, config=quiet) as running:
         figures.start_after_kill_s = running.start_s
+        figures.start_after_kill_cpu_s = running.cpu_exact_s()
         stopped = time.monotonic()
     figures.stop_s = time.monotonic() - stopped
     with processes.server(store, "sync", log, config=quiet) as running:
         figures.start_after_stop_s = running.start_s
+        figures.start_after_stop_cpu_s = running.cpu_exact_s()
         figures.memory_bytes_per_open_restarted = (memory(running) - empty) / number
         ended = random.Random(number).sample(places, min(len(places), number) // 10)
         run(old_commits(running, ended, figures))
@@ -171,6 +180,7 @@ COLUMNS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("start: empty s", lambda f: f"{f.start_empty_s:.2f}"),
     ("killed s", lambda f: f"{f.start_after_kill_s:.2f}"),
     ("stopped s", lambda f: f"{f.start_after_stop_s:.2f}"),
+    ("CPU s", lambda f: f"{f.start_after_kill_cpu_s:.2f} {f.start_after_stop_cpu_s:.2f}"),
     ("stop s", lambda f: f"{f.stop_s:.2f}"),
     ("all asked s", lambda f: f"{f.asked_s:.2f}"),
     ("us/check", lambda f: f"{f.cpu_us_per_check:.1f}"),

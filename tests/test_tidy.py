@@ -32,7 +32,8 @@ NAMES_THAT_SAY_NOTHING = re.compile(r"(Manager|Utils?|Helper|Impl|Wrapper|Servic
 ROCKETMQ_WORDS = {"ClusterInfo"}
 """Bodies on the wire whose RocketMQ name is what a reader looks for."""
 
-LINKED_HOSTS = {"localhost", "127.0.0.1", "github.com", "www.apache.org", "rocketmq.apache.org", "spark.apache.org"}
+LINKED_HOSTS = {"localhost", "127.0.0.1", "github.com", "www.apache.org", "rocketmq.apache.org", "spark.apache.org",
+                "www.w3.org"}  # fmt: skip
 """The hosts that a text of this repository may point at; a package index or a machine of ours is never among them."""
 
 MACHINE_PATH = re.compile(r"(?<![\w.~}$])/(?:root|home|Users|work|opt|mnt)/\w")

@@ -8,7 +8,7 @@ from gantrymq.errors import InvariantViolated
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.decisions import Decision, DecisionLog
 from gantrymq.transactions.states import Event, State
-from gantrymq.transactions.table import KEPT_BODIES_BYTES, OpenHalf, TransactionTable
+from gantrymq.transactions.table import KEPT_RECORDS_BYTES, RECORD_BYTES, OpenHalf, TransactionTable
 
 
 def half(queue_offset: int, key: str = "", *copies: int) -> OpenHalf:
@@ -76,15 +76,33 @@ def test_a_key_belongs_to_the_newest_half_that_uses_it(table: TransactionTable) 
     assert table.to_join("PG", "K") is None
 
 
-def test_memory_for_bodies_is_limited_and_given_back(table: TransactionTable) -> None:
-    size = KEPT_BODIES_BYTES // 2
-    halves = [half(number) for number in range(4)]
-    for known in halves[:3]:
+def test_memory_for_records_is_limited_and_belongs_to_the_newest(table: TransactionTable) -> None:
+    """Halves that stay open must not take the memory from those that are committed soon (flat cost per commit)."""
+    size = KEPT_RECORDS_BYTES // 2
+    halves = [half(number) for number in range(6)]
+    kept = []
+    for known in halves:
         table.add(known, record(size))
-    assert [known.record is not None for known in halves[:3]] == [True, True, False]
-    table.end(halves[0], Decision.COMMITTED)
-    table.add(halves[3], record(size))
-    assert halves[3].record is not None
+        kept.append([number for number, other in enumerate(halves) if other.record is not None])
+    assert kept == [[0], [0, 1], [0, 1, 2], [2, 3], [2, 3, 4], [4, 5]]
+    table.end(halves[5], Decision.COMMITTED)
+    assert halves[5].record is None
+
+
+def test_empty_bodies_count_too(table: TransactionTable) -> None:
+    count = 3 * KEPT_RECORDS_BYTES // RECORD_BYTES
+    for number in range(count):
+        table.add(half(number), record(0))
+    assert sum(known.record is not None for known in table) <= 2 * KEPT_RECORDS_BYTES // RECORD_BYTES + 1
+
+
+def test_names_of_groups_and_topics_are_shared(table: TransactionTable) -> None:
+    first, second = half(1, "K"), half(2, "L")
+    second.group, second.real_topic = "".join(["P", "G"]), "".join(["Ord", "ers"])
+    table.add(first)
+    table.add(second)
+    assert first.group is second.group
+    assert first.real_topic is second.real_topic
 
 
 def test_an_apache_broker_starts_at_the_newest_copy_of_the_oldest_half(table: TransactionTable) -> None:

@@ -5,89 +5,77 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from gantrymq.errors import StoreError, invariant
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.decisions import Decision, DecisionLog
 from gantrymq.transactions.resolve import Standing
 from gantrymq.transactions.states import Event, State, after
 
-KEPT_BODIES_BYTES: Final = 8 * 1024 * 1024
-"""Bodies of open halves kept in memory, so that a commit soon after the half needs no read. Older ones are read."""
+KEPT_RECORDS_BYTES: Final = 8 * 1024 * 1024
+"""Halves are kept in memory until so much was stored behind them (and less than twice as much), so that a commit soon
+after the half needs no read. Those that stay open longer are read: they must not take the place of the others."""
+RECORD_BYTES: Final = 400
+"""Of a kept half beside its texts and body."""
+NOT_NOTED: Final = -1
+"""Instead of the immunity its sender asked for: a copy that an Apache broker put back, which has no notes."""
+
+
+SHARED_TEXTS: Final = 10_000
+"""Names of groups and topics that are shared; brokers have fewer."""
 
 
 Waiting = Callable[["OpenHalf", StoreError | None], None]
 """Told how a write ended: None or the error."""
 
 
-class OpenHalf:
-    """One transaction without a durable outcome. The only mutable thing of this package, owned by its table."""
+class OpenHalf(Struct, gc=False, eq=False):
+    """One transaction without a durable outcome. The only mutable thing of this package, owned by its table.
 
-    __slots__ = (
-        "answer_deadline",
-        "copies",
-        "due",
-        "first_op_queue_offset",
-        "first_record_offset",
-        "group",
-        "has_turn",
-        "immune_until",
-        "immunity_ms",
-        "log_offset",
-        "lonely",
-        "queue_offset",
-        "real_queue_id",
-        "real_topic",
-        "record",
-        "sender_gone",
-        "state",
-        "stored_at",
-        "times_asked",
-        "unique_key",
-        "unknown_answers",
-        "waiting",
-    )
+    A million of them may be open: so it is a struct that the collector does not look at, and texts that many have in
+    common are shared (``TransactionTable.add``). ``waiting`` is emptied when a write ends, so that no cycle stays.
+    """
 
-    def __init__(
-        self, queue_offset: int, log_offset: int, group: str, unique_key: str, real_topic: str, real_queue_id: int,
-        stored_at: int, immunity_ms: int, state: State,
-    ) -> None:  # fmt: skip
-        self.queue_offset: Final = queue_offset
-        """Of the first copy, in the half queue: the transaction's key."""
-        self.log_offset: Final = log_offset
-        """Of the first copy."""
-        self.copies: tuple[tuple[int, int], ...] = ()
-        """(queue offset, log offset) of the later copies that an Apache broker put back, in order."""
-        self.group: Final = group
-        self.unique_key: Final = unique_key
-        self.real_topic: Final = real_topic
-        self.real_queue_id: Final = real_queue_id
-        self.stored_at = stored_at
-        """Store time of the first copy, ms since 1970 by this broker's clock: all ages are counted from it."""
-        self.immunity_ms = immunity_ms
-        self.state = state
-        self.record: NewRecord | None = None
-        """The half itself, while memory allows."""
-        self.waiting: list[Waiting] | None = None
-        """Who wants to know how the write under way ended, in order."""
-        self.immune_until = 0.0
-        """Monotonic seconds of the end of the immunity: a jump of the wall clock neither shortens nor prolongs it."""
-        self.due = -1.0
-        """Monotonic seconds of the next look at it; -1: none. Outdated entries of DueTimes differ from it."""
-        self.times_asked = 0
-        """Checks handed to a live producer since the broker started."""
-        self.unknown_answers = 0
-        self.answer_deadline = 0.0
-        """Monotonic seconds until which the answer to the last check is waited for; 0: no check outstanding."""
-        self.has_turn = False
-        """Whether it counts among the checks that its group has to answer."""
-        self.sender_gone = False
-        """Whether it has decisive checkers and its sender's connection closed and did not come back in time."""
-        self.lonely = 0
-        """Times in a row that nobody of the group was online."""
-        self.first_record_offset = -1
-        """Log offset of the first record of the decision under way."""
-        self.first_op_queue_offset = -1
-        """Queue offset of its op message."""
+    queue_offset: int
+    """Of the first copy, in the half queue: the transaction's key. From here to ``stored_at`` nothing changes."""
+    log_offset: int
+    """Of the first copy."""
+    group: str
+    unique_key: str
+    real_topic: str
+    real_queue_id: int
+    stored_at: int
+    """Store time of the first copy, ms since 1970 by this broker's clock: all ages are counted from it."""
+    immunity_ms: int
+    state: State
+    own_immunity_ms: int = 0
+    """Immunity that its sender asked for; 0: none, so it has the broker's; NOT_NOTED: it is a copy."""
+    copies: tuple[tuple[int, int], ...] = ()
+    """(queue offset, log offset) of the later copies that an Apache broker put back, in order."""
+    record: NewRecord | None = None
+    """The half itself, while memory allows."""
+    waiting: list[Waiting] | None = None
+    """Who wants to know how the write under way ended, in order."""
+    immune_until: float = 0.0
+    """Monotonic seconds of the end of the immunity: a jump of the wall clock neither shortens nor prolongs it."""
+    due: float = -1.0
+    """Monotonic seconds of the next look at it; -1: none. Outdated entries of DueTimes differ from it."""
+    times_asked: int = 0
+    """Checks handed to a live producer since the broker started."""
+    unknown_answers: int = 0
+    answer_deadline: float = 0.0
+    """Monotonic seconds until which the answer to the last check is waited for; 0: no check outstanding."""
+    has_turn: bool = False
+    """Whether it counts among the checks that its group has to answer."""
+    sender_gone: bool = False
+    """Whether it has decisive checkers and its sender's connection closed and did not come back in time."""
+    lonely: int = 0
+    """Times in a row that nobody of the group was online."""
+    first_record_offset: int = -1
+    """Log offset of the first record of the decision under way."""
+    first_op_queue_offset: int = -1
+    """Queue offset of its op message."""
 
     @property
     def place(self) -> tuple[int, int]:
@@ -121,8 +109,15 @@ class TransactionTable:
         """By the first copy's queue offset, in its order."""
         self._by_copy: dict[int, OpenHalf] = {}
         """By the later copies' queue offsets; nearly always empty."""
-        self._by_key: dict[tuple[str, str], OpenHalf] = {}
+        self._by_key: dict[str, dict[str, OpenHalf]] = {}
+        """By group and UNIQ_KEY; a group is there while it has open halves."""
+        self._texts: dict[str, str] = {}
+        """Groups and topics that were met: one text for all halves."""
+        self._kept_before: list[OpenHalf] = []
+        self._kept: list[OpenHalf] = []
+        """The halves whose records are kept, in two generations, ended ones among them."""
         self._kept_bytes = 0
+        """Of the younger generation."""
 
     def __len__(self) -> int:
         return len(self._halves)
@@ -143,15 +138,33 @@ class TransactionTable:
         self._halves[half.queue_offset] = half
         for queue_offset, _ in half.copies:
             self._by_copy[queue_offset] = half
+        texts, group = self._texts, half.group
+        if len(texts) > SHARED_TEXTS:
+            texts.clear()
+        half.group = texts.setdefault(group, group)
+        half.real_topic = texts.setdefault(half.real_topic, half.real_topic)
         if half.unique_key:
-            self._by_key[half.group, half.unique_key] = half
-        if record is not None and self._kept_bytes + len(record.body) <= KEPT_BODIES_BYTES:
+            of_group = self._by_key.get(group)
+            if of_group is None:
+                of_group = self._by_key[half.group] = {}
+            of_group[half.unique_key] = half
+        if record is not None:
             half.record = record
-            self._kept_bytes += len(record.body)
+            self._kept.append(half)
+            self._kept_bytes += len(record.body) + len(record.properties) + RECORD_BYTES
+            if self._kept_bytes > KEPT_RECORDS_BYTES:
+                self._forget_records()
+
+    def _forget_records(self) -> None:
+        for half in self._kept_before:
+            half.record = None
+        self._kept_before, self._kept = self._kept, []
+        self._kept_bytes = 0
 
     def to_join(self, group: str, unique_key: str) -> OpenHalf | None:
         """The undecided half that a retry of the same send joins. After a decision the key starts a new transaction."""
-        half = self._by_key.get((group, unique_key)) if unique_key else None
+        of_group = self._by_key.get(group) if unique_key else None
+        half = of_group.get(unique_key) if of_group is not None else None
         return half if half is not None and half.state <= State.OPEN else None
 
     def at(self, queue_offset: int, log_offset: int) -> OpenHalf | None:
@@ -171,12 +184,12 @@ class TransactionTable:
         del self._halves[half.queue_offset]
         for queue_offset, _ in half.copies:
             self._by_copy.pop(queue_offset, None)
-        key = (half.group, half.unique_key)
-        if self._by_key.get(key) is half:
-            del self._by_key[key]
-        if half.record is not None:
-            self._kept_bytes -= len(half.record.body)
-            half.record = None
+        of_group = self._by_key.get(half.group)
+        if of_group is not None and of_group.get(half.unique_key) is half:
+            del of_group[half.unique_key]
+            if not of_group:
+                del self._by_key[half.group]
+        half.record = None
         half.due = -1.0
 
     def oldest(self) -> OpenHalf | None:
