@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -31,13 +32,14 @@ class House:
         }  # fmt: skip
         if on is On.QUICK and cluster.version.startswith("5"):
             self._conf["transactionOpMsgMaxSize"] = 1
+        self.store = cluster.directory / f"store-{on.name.lower()}"
         self._process: Process | None = None
         self._playing = 0
         self._waiting = 0
         self._restarted = asyncio.Event()
 
     def start(self) -> None:
-        self._process = self.cluster.start_broker(name=f"broker-{self.on.name.lower()}", **self._conf)
+        self._process = self.cluster.start_broker(self.store, name=f"broker-{self.on.name.lower()}", **self._conf)
         self.address = self.cluster.broker_address
 
     def close(self) -> None:
@@ -96,6 +98,15 @@ class ApacheStage(Stage):
     def new_doors(self) -> Doors:
         return self.doors
 
+    async def offsets_written(self) -> None:
+        file = self._house.store / "config" / "consumerOffset.json"
+        written = file.stat().st_mtime_ns if file.exists() else 0
+        await self.until(lambda: file.exists() and file.stat().st_mtime_ns != written, "consumer offsets")
+
+    @property
+    def knows_timers(self) -> bool:
+        return self._house.cluster.version.startswith("5")
+
     async def restart(self, *, orderly: bool = False) -> None:
         await self._house.restart(orderly=orderly)
 
@@ -116,9 +127,15 @@ def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, S
             here = [case for case in cases if case.on is on]
             if here:
                 house = House(cluster, on)
+                began = time.monotonic()
                 house.start()
+                started = time.monotonic()
                 asyncio.run(on_house(house, here))
                 house.close()
+                print(
+                    f"Apache {version}, {on.value}: {len(here)} scenarios in {time.monotonic() - started:.0f} s, "
+                    f"started in {started - began:.0f} s"
+                )
     finally:
         cluster.close()
     return found

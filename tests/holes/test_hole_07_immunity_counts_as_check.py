@@ -1,0 +1,39 @@
+"""Hole 7: an immunity is spent as if it were checks.
+
+Apache's brokers put a half that is still immune back in every round and count the round: an immunity longer than
+transactionCheckMax rounds ends in the discard topic without a single check. Ours leaves it alone, and asks when the
+immunity ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gantrymq.message.properties import CHECK_IMMUNITY_SECONDS
+from tests.holes.case import Apache, Case, Seen, both
+from tests.holes.mutants import PUT_BACK
+from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of
+
+TRIES = 5
+IMMUNITY_S = 15
+
+
+async def long_immunity(stage: Stage) -> Seen:
+    """Immune for three times as long as all checks would take."""
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES, **{CHECK_IMMUNITY_SECONDS: str(IMMUNITY_S)})
+    await stage.sleep((CHECK_MAX + 6) * INTERVAL_S)
+    early = len(producer.checks)
+    parked = {key_of(message) for message in await stage.parked()}
+    if not parked.issuperset(half.key for half in halves):
+        await stage.sleep(IMMUNITY_S + 2 * INTERVAL_S - (CHECK_MAX + 6) * INTERVAL_S)
+        parked = {key_of(message) for message in await stage.parked()}
+    broken = sum(half.key in parked or not producer.checks_of(half) for half in halves)
+    return Seen(broken + early, TRIES, f"{len(producer.checks)} checks, {early} of them early")
+
+
+CASES = [Case("long immunity", long_immunity, (PUT_BACK,), both(Apache.ALWAYS))]
+
+
+def test_hole_07_immunity_counts_as_check(played: Callable[[], None]) -> None:
+    played()

@@ -1,0 +1,63 @@
+"""Hole 9: a half is discarded while its last check is being answered.
+
+Apache's brokers put a half back for its last check and may discard that copy in the same round, before any answer can
+have come. Ours parks a half when its last check was *answered* with UNKNOWN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.message.transaction import Resolution
+from gantrymq.transactions.table import OpenHalf
+from tests.holes.actors import Check
+from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.mutants import PUT_BACK, Patch
+from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of
+
+TRIES = 20
+
+
+async def last_check_answered(stage: Stage) -> Seen:
+    """All checks but the last are answered UNKNOWN, the last one COMMIT, at once."""
+    topic, producer = await stage.topic(), await stage.producer()
+
+    def answer(check: Check) -> Resolution:
+        count = sum(other.key == check.key for other in producer.checks)
+        return Resolution.COMMIT if count == CHECK_MAX else Resolution.UNKNOWN
+
+    producer.answer = answer
+    halves = await producer.halves(topic, TRIES)
+    await stage.until(lambda: all(len(producer.checks_of(half)) >= CHECK_MAX for half in halves), "the last checks")
+    await stage.sleep(3 * INTERVAL_S)
+    keys, parked = await stage.keys(topic), {key_of(message) for message in await stage.parked()}
+    broken = sum(half.key in parked or keys.count(half.key) != 1 for half in halves)
+    return Seen(broken, TRIES, f"{len(keys)} delivered, {sum(half.key in parked for half in halves)} discarded")
+
+
+def _count_when_asked(patch: Patch) -> None:
+    ask = TransactionChecks._ask
+
+    def ask_and_count(checks: TransactionChecks, half: OpenHalf, session: Any, now: float) -> None:
+        ask(checks, half, session, now)
+        if half.times_asked >= checks.config.check_max:
+            half.unknown_answers, half.answer_deadline = checks.config.check_max, now
+            checks._schedule(half, now)
+
+    patch.setattr(TransactionChecks, "_ask", ask_and_count)
+
+
+CASES = [
+    Case(
+        "last check answered COMMIT",
+        last_check_answered,
+        (Mutant("waiting for the answer to the last check", _count_when_asked), PUT_BACK),
+        both(Apache.SOMETIMES),
+    )
+]
+
+
+def test_hole_09_last_check(played: Callable[[], None]) -> None:
+    played()

@@ -1,0 +1,52 @@
+"""Hole 10: rounds are counted while nobody of the producer group is online.
+
+Apache's brokers discard the half of a group that was down for transactionCheckMax rounds, without having asked
+anybody. Ours consumes no attempt, and asks the moment somebody of the group is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.transactions.table import OpenHalf
+from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.mutants import PUT_BACK, Patch
+from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of
+
+TRIES = 5
+
+
+async def group_away(stage: Stage) -> Seen:
+    """The producer dies right after its halves; somebody of its group comes when all rounds would be over."""
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES)
+    await producer.leave()
+    await stage.sleep(stage.timeout_s + (CHECK_MAX + 3) * INTERVAL_S)
+    parked = {key_of(message) for message in await stage.parked()}
+    sibling = await stage.producer(producer.group)
+    await stage.sleep(2 * INTERVAL_S)
+    broken = sum(half.key in parked or not sibling.checks_of(half) for half in halves)
+    return Seen(broken, TRIES, f"{len(sibling.checks)} checks, {sum(half.key in parked for half in halves)} discarded")
+
+
+def _count_absence(patch: Patch) -> None:
+    def wait(checks: TransactionChecks, half: OpenHalf, now: float) -> None:
+        half.unknown_answers += 1
+        checks._schedule(half, now + checks._interval_s)
+
+    patch.setattr(TransactionChecks, "_wait_for_producer", wait)
+
+
+CASES = [
+    Case(
+        "group away for all rounds",
+        group_away,
+        (Mutant("counting only what a producer was asked", _count_absence), PUT_BACK),
+        both(Apache.ALWAYS),
+    )
+]
+
+
+def test_hole_10_nobody_online(played: Callable[[], None]) -> None:
+    played()

@@ -1,0 +1,130 @@
+"""Hole 15: a half that is sent again after a timeout.
+
+Its sender knows one half, an Apache broker two with the same UNIQ_KEY: the second is committed, the first one is
+checked and, answered COMMIT, delivered as well. On our broker the second send joins the first half. A second send that
+went to *another* broker cannot be joined there: our client remembers which half it ended, and answers the check of the
+other one with ROLLBACK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gantrymq.client.half_memory import HalfMemory, Verdict
+from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.message.message import Message
+from gantrymq.message.transaction import LocalTransactionState, Resolution
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.testing.cluster import NAME_SERVERS, BrokerHost, Cluster
+from gantrymq.transactions.table import TransactionTable
+from tests.holes.actors import always
+from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.stage import INTERVAL_S, Stage, require, run_to_the_end
+
+TRIES = 5
+
+
+async def same_key_twice(stage: Stage) -> Seen:
+    """Two halves with one key, the second is committed, every check is answered COMMIT."""
+    topic, producer = await stage.topic(), await stage.producer()
+    producer.answer = always(Resolution.COMMIT)
+    firsts = await producer.halves(topic, TRIES)
+    for first in firsts:
+        second = await producer.half(topic, key=first.key)
+        answer = await producer.commit(second)
+        require(answer.code == ResponseCode.SUCCESS, f"not committed: {answer.remark}")
+    await stage.sleep(stage.timeout_s + 3 * INTERVAL_S)
+    keys = await stage.keys(topic)
+    broken = sum(keys.count(first.key) != 1 for first in firsts)
+    return Seen(broken, TRIES, f"{len(keys)} delivered, {len(producer.checks)} checks")
+
+
+CASES = [
+    Case(
+        "second send with the same key",
+        same_key_twice,
+        (
+            Mutant(
+                "joining the half of the same key",
+                lambda patch: patch.setattr(TransactionTable, "to_join", lambda *facts: None),
+            ),
+        ),
+        both(Apache.ALWAYS),
+    )
+]
+
+
+def test_hole_15_half_sent_twice(played: Callable[[], None]) -> None:
+    played()
+
+
+# ---- on another broker: the client's part
+
+
+class _Listener:
+    def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT
+
+    def check_local_transaction(self, message: Any) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT
+
+
+async def _second_send_on_another_broker(cluster: Cluster) -> int:
+    """How often the message is delivered: the first broker stores the half, but its answer is lost."""
+    await cluster.start_name_server()
+    for host in cluster.brokers:
+        await cluster.start_broker(host)
+        assert host.broker is not None
+        host.broker.topics.ensure("T", 1)
+    await asyncio.sleep(1)
+    node, doors = cluster.process("service", "10.0.1.1")
+    producer = TransactionProducer(
+        "order-service",
+        name_servers=NAME_SERVERS,
+        listener=_Listener(),
+        doors=doors,
+        topics=["T"],
+        inline_listener=True,
+    )  # fmt: skip
+    await node.start(producer.start())
+    for host in cluster.brokers:
+        host.disk.hold_syncs = True
+    sending = node.start(producer.send_in_transaction(Message("T", b"paid")))
+    while not (got := [host for host in cluster.brokers if host.broker is not None and len(host.broker.desk.table)]):
+        await asyncio.sleep(0.01)
+    for host in cluster.brokers:
+        if host is not got[0]:
+            _go_on(host)
+    while not sending.done():  # our client asks the same broker once more before it goes to the other one
+        for end in list(cluster.network._ends):
+            if {end.host, end.other.host} == {"10.0.1.1", got[0].address}:
+                end.reset("reset")
+        await asyncio.sleep(0.01)
+    result = await sending
+    assert result.state is LocalTransactionState.COMMIT and result.queue.broker_name != got[0].name
+    _go_on(got[0])
+    await asyncio.sleep(30)
+    assert not any(len(host.broker.desk.table) for host in cluster.brokers if host.broker is not None)
+    return sum(host.broker.store.queue_range("T", 0)[1] for host in cluster.brokers if host.broker is not None)
+
+
+def _go_on(host: BrokerHost) -> None:
+    host.disk.hold_syncs = False
+    while host.disk.held:
+        host.disk.release_sync()
+
+
+def test_hole_15_second_send_on_another_broker() -> None:
+    cluster = Cluster.build(7)
+    assert run_to_the_end(cluster.loop, _second_send_on_another_broker(cluster)) == 1
+
+
+def test_hole_15_second_send_on_another_broker_without_the_memory_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that asks its listener about every half delivers it twice: what Apache's clients do."""
+    monkeypatch.setattr(HalfMemory, "verdict", lambda *facts: Verdict.ASK_LISTENER)
+    cluster = Cluster.build(7)
+    assert run_to_the_end(cluster.loop, _second_send_on_another_broker(cluster)) == 2

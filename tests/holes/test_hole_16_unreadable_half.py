@@ -1,0 +1,110 @@
+"""Hole 16: one half that cannot be read.
+
+On Apache's brokers it ends every round of checks where it lies: no half behind it is checked, those before it are
+copied again and again. Ours says so, leaves it alone, and asks about all others; also after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.errors import CorruptRecord
+from gantrymq.message.transaction import Resolution
+from gantrymq.transactions import rebuild
+from gantrymq.transactions.table import OpenHalf
+from tests.holes.actors import always
+from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.mutants import Patch
+from tests.holes.stage import INTERVAL_S, OurStage
+
+TRIES = 6
+DAMAGED = 2
+LOG = "/store/commitlog"
+BODY = bytes(4096)
+BALLAST = 60
+
+
+def damage(stage: OurStage, log_offset: int) -> None:
+    """Destroy the length field of a record in the log."""
+    names = stage.disk.list(LOG)
+    name = max(name for name in names if int(name) <= log_offset)
+    stage.disk.open(f"{LOG}/{name}").write(b"\0\0\0\7", log_offset - int(name))
+
+
+async def while_running(stage: OurStage) -> Seen:
+    """Damaged while the broker runs; every check is answered COMMIT."""
+    topic, producer = await stage.topic(), await stage.producer()
+    producer.answer = always(Resolution.COMMIT)
+    halves = await producer.halves(topic, TRIES)
+    damage(stage, halves[DAMAGED].place[1])
+    await stage.sleep(stage.timeout_s + 3 * INTERVAL_S)
+    return await _seen(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
+
+
+async def after_a_restart(stage: OurStage) -> Seen:
+    """Damaged far before the end of the log, where recovery does not look; then a restart."""
+    topic, other, producer = await stage.topic(), await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES)
+    for _ in range(BALLAST):
+        await producer.commit(await producer.half(other, BODY))
+    await producer.leave()
+    damage(stage, halves[DAMAGED].place[1])
+    started = True
+    try:
+        await stage.restart(orderly=True)
+    except Exception:
+        started = False
+    if not started:
+        return Seen(TRIES, TRIES, "the broker did not start")
+    sibling = await stage.producer(producer.group)
+    sibling.answer = always(Resolution.COMMIT)
+    await stage.sleep(stage.timeout_s + 3 * INTERVAL_S)
+    return await _seen(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
+
+
+async def _seen(stage: OurStage, topic: str, halves: list[Any]) -> Seen:
+    keys = await stage.keys(topic)
+    return Seen(sum(keys.count(half.key) != 1 for half in halves), len(halves), f"{len(keys)} delivered")
+
+
+def _let_it_out(patch: Patch) -> None:
+    ask = TransactionChecks._ask
+
+    def ask_or_fail(checks: TransactionChecks, half: OpenHalf, session: Any, now: float) -> None:
+        if checks._store.read(half.newest()[1]) is None:
+            raise CorruptRecord(half.log_offset, "not caught")
+        ask(checks, half, session, now)
+
+    patch.setattr(TransactionChecks, "_ask", ask_or_fail)
+
+
+def _believe_all(patch: Patch) -> None:
+    records = rebuild._records
+
+    def all_of(*facts: Any) -> Any:
+        for offset, record in records(*facts):
+            if record is None:
+                raise CorruptRecord(-1, "not caught")
+            yield offset, record
+
+    patch.setattr(rebuild, "_records", all_of)
+    patch.setattr(
+        rebuild, "_read_halves", lambda store, offsets, result: [
+            rebuild._copy_of(offset, record) for offset, record in all_of(store, rebuild.HALF, offsets)
+        ],
+    )  # fmt: skip
+
+
+BY_HAND = NotRepeated(
+    "needs a damaged file: seen by hand on both versions, ten halves behind it never checked in ten rounds"
+)
+CASES = [
+    Case("while running", while_running, (Mutant("the catching of one half's error", _let_it_out),), BY_HAND),
+    Case("after a restart", after_a_restart, (Mutant("the quarantine at the start", _believe_all),), BY_HAND),
+]
+
+
+def test_hole_16_unreadable_half(played: Callable[[], None]) -> None:
+    played()
