@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailable
-from gantrymq.store.appender import RECORDS_PER_WRITE
+from gantrymq.store.appender import APPENDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
@@ -31,11 +31,11 @@ def test_one_write_for_a_turn_and_one_sync_for_all_who_wait() -> None:
         await settle()
         before = disk.operations
         answers: list[StoreError | None] = []
-        for _ in range(RECORDS_PER_WRITE):
+        for _ in range(APPENDS_PER_WRITE):
             store.when_durable(store.append([record()])[0].end, answers.append)
         assert (store.appended > store.written, answers) == (True, [])
         await settle()
-        assert answers == [None] * RECORDS_PER_WRITE
+        assert answers == [None] * APPENDS_PER_WRITE
         assert disk.operations - before == 3  # the write, the sync, and the note of the durable position
 
     run(story())
@@ -49,11 +49,11 @@ def test_a_busy_turn_is_written_in_pieces_so_that_the_disk_begins_early() -> Non
         await settle()
         before = disk.operations
         answers: list[StoreError | None] = []
-        for _ in range(3 * RECORDS_PER_WRITE + 2):
+        for _ in range(3 * APPENDS_PER_WRITE + 2):
             store.when_durable(store.append([record()])[0].end, answers.append)
         assert store.flushed < store.written < store.appended and not answers
         await settle()
-        assert answers == [None] * (3 * RECORDS_PER_WRITE + 2)
+        assert answers == [None] * (3 * APPENDS_PER_WRITE + 2)
         # Four writes; a sync (with its note) that began after the first, and one for everything written meanwhile.
         assert disk.operations - before == 4 + 2 * 2
 
@@ -292,7 +292,7 @@ def test_a_record_given_by_its_fields_is_stored_like_any_other(text: str, host: 
         fields = ("topic", 0, b"a body", text, 1_763_700_000_000, host, 3, sys_flag, 2)
         places = [
             store.append_plain(*fields) if plain else store.append([NewRecord(*fields)])[0]
-            for _ in range(2 * RECORDS_PER_WRITE + 1)
+            for _ in range(2 * APPENDS_PER_WRITE + 1)
         ]
         await durable(store, places)
         await settle()

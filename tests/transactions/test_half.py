@@ -12,7 +12,8 @@ from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset, QueueOffset
 from gantrymq.message.system_topics import HALF, OP, PARKED
-from gantrymq.protocol.stored_message import decode_record, pack_host
+from gantrymq.protocol.stored_message import decode_record, encode_record, pack_host
+from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions import half
 from gantrymq.transactions.decisions import Cause, Decision
@@ -174,6 +175,57 @@ def test_a_record_without_group_or_real_place_is_no_half(missing: str) -> None:
     damaged = replace(message, properties_text=properties.encode(decoded))
     with pytest.raises(CorruptRecord, match="no half message"):
         half.read_half(damaged)
+
+
+HOSTS = st.sampled_from([HOST, pack_host("[2001:db8::1]:40000")])
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=20)
+
+
+@given(
+    body=st.binary(min_size=1, max_size=50), names=st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=4),
+    tag=st.sampled_from(["", "TagA", "Straße"]), topic=st.sampled_from(["Orders", "o" * 127, "o" * 128]),
+    flag=st.integers(-(2**31), 2**31 - 1), sys_flag=st.integers(0, 15), times=st.integers(0, 20), born_host=HOSTS,
+    store_host=HOSTS, by=HOSTS, number=st.integers(0, 2**40), note=TEXTS,
+)  # fmt: skip
+def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
+    body: bytes, names: dict[str, str], tag: str, topic: str, flag: int, sys_flag: int, times: int, born_host: bytes,
+    store_host: bytes, by: bytes, number: int, note: str,
+) -> None:  # fmt: skip
+    text = properties.encode({**names, "TAGS": tag, "UNIQ_KEY": "U"})
+    fields: dict[str, Any] = {"flag": flag, "sys_flag": sys_flag, "reconsume_times": times, "born_host": born_host}
+    try:
+        record = half.half_record(sent(text, body=body, topic=topic, **fields), topic, 3, "U")
+    except MessageIllegal:
+        return
+    op = half.op_record(number, Decision.COMMITTED, 99, by, Cause.CHECK_ANSWER, note)
+    data = encoded(record, 8, 4290, store_host)
+    prepared = half.prepared_commit(data, op, topic, 3, 4290, "U")
+    if topic == "o" * 128 or len(born_host + store_host + by) > 24:
+        assert prepared is None
+        return
+    final = half.final_record(half.new_record_of(decode_record(data)), topic, 3, 4290)
+    assert prepared is not None
+    for ready, wanted in zip(prepared, (final, op), strict=True):
+        topic, queue_id, size, encode, tags, properties_text, _key = ready
+        assert (topic, queue_id, properties_text) == (wanted.topic, wanted.queue_id, wanted.properties)
+        assert encode(5, 6000, 7777, store_host) == encoded(wanted, 5, 6000, store_host)
+        assert size == len(encode(5, 6000, 7777, store_host))
+        assert tags == (tags_code_of(properties_text) if wanted.tags_code is None else wanted.tags_code)
+
+
+def encoded(record: NewRecord, queue_offset: int, log_offset: int, store_host: bytes) -> bytes:
+    return encode_record(
+        record.topic.encode(), record.body, record.properties.encode(), record.queue_id, queue_offset, log_offset,
+        record.born_timestamp, record.born_host, 7777, store_host, record.flag, record.sys_flag,
+        record.reconsume_times, record.prepared_transaction_offset,
+    )  # fmt: skip
+
+
+def test_only_a_half_that_ends_with_its_real_place_is_moved_as_it_is() -> None:
+    record = half.half_record(sent(), "Orders", 3, "C0A8")
+    record.properties += "TRANSACTION_CHECK_TIMES\x010\x02"
+    op = half.op_record(1, Decision.COMMITTED, 99, HOST)
+    assert half.prepared_commit(encoded(record, 8, 4290, HOST), op, "Orders", 3, 4290, "") is None
 
 
 def test_a_record_read_back_makes_the_same_final_message() -> None:

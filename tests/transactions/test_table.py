@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import InvariantViolated
-from gantrymq.store.values import NewRecord
 from gantrymq.transactions.decisions import Decision, DecisionLog
 from gantrymq.transactions.states import Event, State
 from gantrymq.transactions.table import KEPT_RECORDS_BYTES, RECORD_BYTES, OpenHalf, TransactionTable
@@ -15,10 +14,6 @@ def half(queue_offset: int, key: str = "", *copies: int) -> OpenHalf:
     made = OpenHalf(queue_offset, 1000 + queue_offset, "PG", key, "Orders", 0, 5, 6000, State.OPEN)
     made.copies = tuple((copy, 1000 + copy) for copy in copies)
     return made
-
-
-def record(size: int) -> NewRecord:
-    return NewRecord("HALF", 0, bytes(size), "", 0, b"")
 
 
 @pytest.fixture
@@ -39,7 +34,7 @@ def test_a_half_is_found_by_both_offsets_of_any_copy_and_by_nothing_else(table: 
 
 def test_the_end_of_a_half_is_remembered_for_every_copy(table: TransactionTable) -> None:
     known = half(2, "K", 8)
-    table.add(known, record(10))
+    table.add(known, bytes(10))
     table.end(known, Decision.COMMITTED)
     assert len(table) == 0
     assert [table.decisions[offset] for offset in (2, 8)] == [Decision.COMMITTED] * 2
@@ -82,17 +77,17 @@ def test_memory_for_records_is_limited_and_belongs_to_the_newest(table: Transact
     halves = [half(number) for number in range(6)]
     kept = []
     for known in halves:
-        table.add(known, record(size))
+        table.add(known, bytes(size))
         kept.append([number for number, other in enumerate(halves) if other.record is not None])
     assert kept == [[0], [0, 1], [0, 1, 2], [2, 3], [2, 3, 4], [4, 5]]
     table.end(halves[5], Decision.COMMITTED)
     assert halves[5].record is None
 
 
-def test_empty_bodies_count_too(table: TransactionTable) -> None:
+def test_small_records_count_too(table: TransactionTable) -> None:
     count = 3 * KEPT_RECORDS_BYTES // RECORD_BYTES
     for number in range(count):
-        table.add(half(number), record(0))
+        table.add(half(number), b"")
     assert sum(known.record is not None for known in table) <= 2 * KEPT_RECORDS_BYTES // RECORD_BYTES + 1
 
 

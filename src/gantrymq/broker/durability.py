@@ -45,7 +45,7 @@ class Durability:
 
     def append_plain(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int,
+        sys_flag: int, reconsume_times: int, key: str,
     ) -> Placement:  # fmt: skip
         """``append`` for one ordinary message; see ``MessageStore.append_plain``."""
         store = self._store
@@ -53,7 +53,7 @@ class Durability:
             self._refuse()
         try:
             return store.append_plain(
-                topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times
+                topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key
             )
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error

@@ -214,7 +214,7 @@ class TransactionDesk:
             immunity_ms(immunity, self._config.timeout_ms), State.STORING,
         )  # fmt: skip
         half.waiting = [done]
-        self.table.add(half, stored)
+        self.table.add(half, place.data)
         if decisive:
             self._departures.sent(half, stored.born_host)
         self._store.when_durable(place.end, partial(self._stored, half))

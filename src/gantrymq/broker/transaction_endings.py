@@ -9,11 +9,12 @@ from functools import partial
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_history import TransactionHistory
 from gantrymq.errors import CorruptRecord, StoreError, invariant
+from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.decisions import Cause, Decision
 from gantrymq.transactions.events import Kind
-from gantrymq.transactions.half import final_record, new_record_of, op_record, parked_record
+from gantrymq.transactions.half import final_record, new_record_of, op_record, parked_record, prepared_commit
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.states import Event, State
 from gantrymq.transactions.table import OpenHalf, TransactionTable, Waiting
@@ -52,6 +53,15 @@ class TransactionEndings:
     ) -> None:
         """Deliver an open half. Raises StoreUnavailable when nothing was appended (the half is still open); else
         ``then`` is told how the write ended. ``by``, ``cause``, ``note``: see ``op_record``; ``b""``: this broker."""
+        if half.record is not None and not half.copies:
+            op = op_record(half.queue_offset, Decision.COMMITTED, self._clock.wall_ms(), by or self._host, cause, note)
+            prepared = prepared_commit(
+                half.record, op, half.real_topic, half.real_queue_id, half.log_offset, half.unique_key
+            )
+            if prepared is not None:
+                invariant(half.state is State.OPEN, "only an open half is decided")
+                self._wait(half, Event.COMMIT, Decision.COMMITTED, *self._store.append_prepared(prepared), then)
+                return
         final = final_record(self._record_of(half), half.real_topic, half.real_queue_id, half.log_offset)
         self._end(half, Event.COMMIT, Decision.COMMITTED, final, then, by, cause, note)
 
@@ -77,11 +87,19 @@ class TransactionEndings:
         ops = [op_record(half.queue_offset, decision, now_ms, by, cause, note)]
         ops += [op_record(offset, decision, now_ms, by, cause, note) for offset, _ in half.copies]
         placed = self._store.append(ops if message is None else [message, *ops])
+        first_op = placed[-len(ops)].queue_offset
+        self._wait(half, event, decision, placed[0].log_offset, placed[-1].end, first_op, then)
+
+    def _wait(
+        self, half: OpenHalf, event: Event, decision: Decision, start: int, end: int, first_op: int,
+        then: Waiting | None,
+    ) -> None:  # fmt: skip
+        """The records lie between the log offsets ``start`` and ``end``, and wait for the disk."""
         half.take(event)
-        half.first_record_offset = placed[0].log_offset
-        half.first_op_queue_offset = placed[-len(ops)].queue_offset
+        half.first_record_offset = start
+        half.first_op_queue_offset = first_op
         half.waiting = None if then is None else [then]
-        self._store.when_durable(placed[-1].end, partial(self._ended, half, decision))
+        self._store.when_durable(end, partial(self._ended, half, decision))
 
     def _ended(self, half: OpenHalf, decision: Decision, error: StoreError | None) -> None:
         waiting, half.waiting = half.waiting, None
@@ -111,9 +129,7 @@ class TransactionEndings:
 
     def _record_of(self, half: OpenHalf) -> NewRecord:
         """The half itself, from memory or from the log. Raises CorruptRecord when the log lost it."""
-        if half.record is not None:
-            return half.record
-        stored = self._store.read(half.log_offset)
+        stored = self._store.read(half.log_offset) if half.record is None else decode_record(half.record)
         if stored is None:
             raise CorruptRecord(half.log_offset, "an open half message is no longer there")
         return new_record_of(stored)

@@ -76,6 +76,9 @@ CRC_MASK: Final = 0x7FFFFFFF
 _HEAD: Final = struct.Struct(">iIIiiqqiq8sq8siqi")
 _START: Final = struct.Struct(">iIIiiqqiq")
 _END: Final = struct.Struct(">iqi")
+_MOVED: Final = struct.Struct(">I4xi16xiq8s16xi8xi")
+"""From the CRC on what a record keeps under another topic: CRC, flag, system flag, born data, reconsume times, and the
+length of its body."""
 _SHORT: Final = struct.Struct(">h")
 _LONG: Final = struct.Struct(">q")
 _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
@@ -154,6 +157,44 @@ def _encode_uncommon(
     except struct.error as error:
         raise MessageIllegal(f"a number of the message does not fit into its field: {error}") from error
     return b"".join(parts)
+
+
+def born_host_of(record: bytes) -> bytes:
+    """The packed born host of a record, given alone and whole."""
+    is_v6 = record[AT_SYS_FLAG + 3] & flags.BORN_HOST_V6
+    return record[AT_BORN_HOST : AT_BORN_HOST + (20 if is_v6 else 8)]
+
+
+def parts_of(record: bytes) -> tuple[int, int] | None:
+    """Where the body of a record ends and where its properties begin; None when it is not of the usual kind: V1 with
+    IPv4 hosts."""
+    if record[AT_SYS_FLAG + 3] & _HOSTS_V6 or record[AT_MAGIC + 3] != MAGIC_V1 & 0xFF:
+        return None
+    body_end = AT_BODY + int.from_bytes(record[AT_BODY_LENGTH:AT_BODY], "big")
+    return body_end, body_end + 3 + record[body_end]
+
+
+def encode_moved(
+    record: bytes, body_end: int, topic: bytes, properties_text: bytes, queue_id: int, transaction_type: int,
+    prepared_transaction_offset: int, queue_offset: int, log_offset: int, store_timestamp: int, store_host: bytes,
+) -> bytes:  # fmt: skip
+    """A record of the usual kind under another topic, with other properties: what else the sender gave stays as it is.
+
+    The same as decoding and encoding it again, without values for what stays: 1.5 us instead of 8. ``body_end``: see
+    ``parts_of``. The topic has at most 127 bytes, the store host 8.
+    """
+    crc, flag, sys_flag, born_timestamp, born_host, reconsume_times, body_length = _MOVED.unpack_from(record, 8)
+    topic_length, properties_length = len(topic), len(properties_text)
+    head = _HEAD.pack(
+        91 + body_length + topic_length + properties_length, 0xDAA320A7, crc, queue_id, flag, queue_offset, log_offset,
+        sys_flag & ~flags.TRANSACTION_MASK | transaction_type, born_timestamp, born_host, store_timestamp, store_host,
+        reconsume_times, prepared_transaction_offset, body_length,
+    )  # fmt: skip
+    return b"".join(
+        (
+            head, record[88:body_end], _ONE_BYTE[topic_length], topic, _SHORT.pack(properties_length), properties_text,
+        )
+    )  # fmt: skip
 
 
 def record_size(

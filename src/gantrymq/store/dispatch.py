@@ -16,11 +16,11 @@ Arrival: TypeAlias = Callable[[str, int, int, int, str], None]
 """Called with (topic, queue id, queue offset, tags code, properties text)."""
 
 
-Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str]
+Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str, str]
 """A record that is appended and not visible yet; a plain tuple, as one is made for every message:
 
 log offset behind the record, queue (None when the record takes no place in one), queue offset, log offset, size,
-tags code, properties text, store timestamp (ms), topic.
+tags code, properties text, store timestamp (ms), topic, unique key ("": it is still to be found in the properties).
 """
 
 Visible: TypeAlias = Callable[[Pending], None]
@@ -57,6 +57,7 @@ class Dispatch:
         self._pending: deque[Pending] = deque()
         self.add = self._pending.append
         """Follow one more record."""
+        self.add_all = self._pending.extend
         self.position = position
         """Everything before this log offset is visible."""
         self.last_store_timestamp = last_store_timestamp
@@ -76,24 +77,24 @@ class Dispatch:
 
     def advance(self, position: int) -> None:
         """Make everything before ``position`` visible, then tell the listeners."""
-        pending, note, changed = self._pending, self._index, self.changed
+        pending, changed, arrivals, arrivals_of = self._pending, self.changed, self.arrivals, self._arrivals_of
         while pending and pending[0][0] <= position:
             item = pending.popleft()
-            end, queue, queue_offset, log_offset, size, tags, text, stored, topic = item
+            end, queue, queue_offset, log_offset, size, tags, text, stored, topic, _key = item
             self.position = end
             self.last_record = log_offset
             self.last_store_timestamp = stored
-            if note is not None:
-                note(item)
+            if self._index is not None:
+                self._index(item)
             if queue is not None:
                 if queue_offset != queue.max_offset:
                     raise InvariantViolated("queue offsets become visible without a gap")
                 queue.add(queue_offset, log_offset, size, tags)
                 changed[queue] = None
-                for listen in self.arrivals:
+                for listen in arrivals:
                     listen(topic, queue.queue_id, queue_offset, tags, text)
-                if topic in self._arrivals_of:
-                    for listen in self._arrivals_of[topic]:
+                if topic in arrivals_of:
+                    for listen in arrivals_of[topic]:
                         listen(topic, queue.queue_id, queue_offset, tags, text)
         if not pending:
             self.position = max(self.position, position)

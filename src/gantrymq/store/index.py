@@ -98,15 +98,16 @@ def _hash_columns(starts: list[int], keys: bytes) -> list[int]:
     return [lane - (lane >> 31 << 32) for lane in found]
 
 
-def keys_of(properties_text: str) -> list[str]:
-    """What a record can be found by: its unique key, then the words of KEYS."""
-    keys = []
-    if "UNIQ_KEY\x01" in properties_text:
-        unique = properties.find(properties_text, properties.UNIQ_KEY)
-        if unique:
-            keys.append(unique)
+_find_unique_key = properties.finder(properties.UNIQ_KEY)
+_find_words = properties.finder(properties.KEYS)
+
+
+def keys_of(properties_text: str, unique_key: str = "") -> list[str]:
+    """What a record can be found by: its unique key, then the words of KEYS. ``unique_key``: when it is known."""
+    unique = unique_key or _find_unique_key(properties_text)
+    keys = [unique] if unique else []
     if "KEYS\x01" in properties_text:
-        words = properties.find(properties_text, properties.KEYS)
+        words = _find_words(properties_text)
         if words:
             keys += [word for word in words.split(" ") if word]
     return keys
@@ -267,9 +268,13 @@ class Index:
         pending = self._pending
         items = list(islice(pending, STEP_RECORDS))
         batch: list[Keyed] = []
-        for _end, queue, _offset, place, _size, _tags, text, stored, topic in items:
-            if queue is not None:
-                batch += [(topic, key, place, stored) for key in keys_of(text)]
+        for _end, queue, _offset, place, _size, _tags, text, stored, topic, unique_key in items:
+            if queue is None:
+                continue
+            if unique_key and "KEYS\x01" not in text:
+                batch.append((topic, unique_key, place, stored))
+            else:
+                batch += [(topic, key, place, stored) for key in keys_of(text, unique_key)]
         self._index(batch)
         for _ in items:
             pending.popleft()

@@ -33,7 +33,7 @@ from gantrymq.store.records import LogWalk, has_queue_entry
 from gantrymq.store.recovery import NO_LIMIT, Recovered, Recovery
 from gantrymq.store.retention import deletable_end, delete_before
 from gantrymq.store.segment import OpenFiles
-from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
+from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement, Prepared
 
 log = logging.getLogger("gantrymq.store")
 
@@ -195,12 +195,22 @@ class MessageStore:
 
     def append_plain(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int,
+        sys_flag: int, reconsume_times: int, key: str = "",
     ) -> Placement:  # fmt: skip
-        """``append`` for one record of an ordinary message, given by its fields: what a broker does all day."""
+        """``append`` for one record of an ordinary message, given by its fields: what a broker does all day.
+
+        ``key``: its unique key, where the caller has found it already.
+        """
         return self._appender.append_plain(
-            topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times
+            topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key
         )
+
+    def append_prepared(self, records: Sequence[Prepared]) -> tuple[int, int, int]:
+        """``append`` of records that are encoded already but for their places; they have places in their queues.
+
+        The log offsets of the first one and behind the last one, and the queue offset of the last one.
+        """
+        return self._appender.append_prepared(records)
 
     def when_durable(self, end: int, done: Done) -> None:
         """Call ``done(None)`` once everything before log offset ``end`` is stored: synced (SYNC_FLUSH) or written.

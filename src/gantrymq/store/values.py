@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 
 @dataclass(slots=True)
@@ -35,11 +37,21 @@ class Placement:
     size: int
     queue_offset: int
     store_timestamp: int
+    data: bytes = field(default=b"", compare=False, repr=False)
+    """The record as it is stored."""
 
     @property
     def end(self) -> int:
         """Log offset behind the record."""
         return self.log_offset + self.size
+
+
+Prepared: TypeAlias = tuple[str, int, int, Callable[[int, int, int, bytes], bytes], int, str, str]
+"""A record of which all is known but its place; a plain tuple, as one is made for every commit:
+
+topic, queue id, size, what makes the record of (queue offset, log offset, store timestamp in ms, store host), tags
+code, properties text, unique key ("": none, or not known).
+"""
 
 
 class GetStatus(enum.Enum):

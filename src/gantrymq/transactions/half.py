@@ -14,6 +14,7 @@ transactions-and-store.md A3, A4, A5.2, A7, A9.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from msgspec import structs
@@ -22,8 +23,17 @@ from gantrymq.errors import CorruptRecord, MessageIllegal
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP, PARKED
-from gantrymq.protocol.stored_message import encode_record, pack_host
-from gantrymq.store.values import NewRecord
+from gantrymq.protocol.stored_message import (
+    AT_BODY,
+    FIXED_SIZE,
+    TOPIC_V1_MAX_BYTES,
+    encode_moved,
+    encode_record,
+    pack_host,
+    parts_of,
+)
+from gantrymq.store.dispatch import tags_code_of
+from gantrymq.store.values import NewRecord, Prepared
 from gantrymq.transactions.decisions import Cause, Decision
 
 HALF_QUEUE_ID: Final = 0
@@ -111,6 +121,48 @@ def final_properties(text: str) -> str:
     if at and text.count("\x02", at) == 2 and f"\x02{properties.REAL_QUEUE_ID}\x01" in text[at:]:
         return text[:at]
     return properties.without(text, _REAL_PLACE)
+
+
+def prepared_commit(
+    half: bytes, op: NewRecord, real_topic: str, real_queue_id: int, half_log_offset: int, unique_key: str
+) -> tuple[Prepared, Prepared] | None:
+    """``final_record`` of a half given as it is stored, and its op, ready to append; None when it is not of the usual
+    kind: IPv4 hosts, a topic of at most 127 bytes, and nothing behind the real place in its properties.
+    """
+    parts = parts_of(half)
+    topic = real_topic.encode()
+    place = f"\x02{properties.REAL_TOPIC}\x01{real_topic}\x02{properties.REAL_QUEUE_ID}\x01{real_queue_id}\x02".encode()
+    if parts is None or len(topic) > TOPIC_V1_MAX_BYTES or len(op.born_host) != 8 or not half.endswith(place):
+        return None
+    body_end, properties_at = parts
+    packed = half[properties_at : 1 - len(place)]
+    text = packed.decode()
+    final: Prepared = (
+        real_topic, real_queue_id, FIXED_SIZE + body_end - AT_BODY + len(topic) + len(packed),
+        partial(
+            encode_moved, half, body_end, topic, packed, real_queue_id, flags.COMMITTED, half_log_offset
+        ),
+        tags_code_of(text) if "TAGS\x01" in text else 0, text, unique_key,
+    )  # fmt: skip
+    op_text = op.properties.encode()
+    settled: Prepared = (
+        OP, HALF_QUEUE_ID, FIXED_SIZE + len(op.body) + len(OP) + len(op_text),
+        partial(_encode_op, op.body, op_text, op.flag, op.born_timestamp, op.born_host),
+        OP_TAGS_CODE, op.properties, "",
+    )  # fmt: skip
+    return final, settled
+
+
+def _encode_op(
+    body: bytes, text: bytes, flag: int, born: int, host: bytes, queue_offset: int, log_offset: int, now: int,
+    store_host: bytes,
+) -> bytes:  # fmt: skip
+    return encode_record(
+        _OP, body, text, HALF_QUEUE_ID, queue_offset, log_offset, born, host, now, store_host, flag
+    )  # fmt: skip
+
+
+_OP: Final = OP.encode()
 
 
 def op_record(

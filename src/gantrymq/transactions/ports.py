@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
-from gantrymq.store.values import GetResult, NewRecord, Placement
+from gantrymq.store.values import GetResult, NewRecord, Placement, Prepared
 
 
 class Entry(Protocol):
@@ -27,6 +27,8 @@ class HalfStore(Protocol):
     def max_log_offset(self) -> int: ...
 
     def append(self, records: Sequence[NewRecord]) -> Sequence[Placement]: ...
+
+    def append_prepared(self, records: Sequence[Prepared]) -> tuple[int, int, int]: ...
 
     def when_durable(self, end: int, done: Callable[[StoreError | None], None]) -> None: ...
 

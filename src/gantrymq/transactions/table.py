@@ -8,7 +8,6 @@ from typing import Final
 from msgspec import Struct
 
 from gantrymq.errors import StoreError, invariant
-from gantrymq.store.values import NewRecord
 from gantrymq.transactions.decisions import Decision, DecisionLog
 from gantrymq.transactions.resolve import Standing
 from gantrymq.transactions.states import Event, State, after
@@ -16,8 +15,8 @@ from gantrymq.transactions.states import Event, State, after
 KEPT_RECORDS_BYTES: Final = 8 * 1024 * 1024
 """Halves are kept in memory until so much was stored behind them (and less than twice as much), so that a commit soon
 after the half needs no read. Those that stay open longer are read: they must not take the place of the others."""
-RECORD_BYTES: Final = 400
-"""Of a kept half beside its texts and body."""
+RECORD_BYTES: Final = 200
+"""Of memory for a kept half beside its record."""
 NOT_NOTED: Final = -1
 """Instead of the immunity its sender asked for: a copy that an Apache broker put back, which has no notes."""
 
@@ -53,8 +52,8 @@ class OpenHalf(Struct, gc=False, eq=False):
     """Immunity that its sender asked for; 0: none, so it has the broker's; NOT_NOTED: it is a copy."""
     copies: tuple[tuple[int, int], ...] = ()
     """(queue offset, log offset) of the later copies that an Apache broker put back, in order."""
-    record: NewRecord | None = None
-    """The half itself, while memory allows."""
+    record: bytes | None = None
+    """The half itself as it is stored, while memory allows."""
     waiting: list[Waiting] | None = None
     """Who wants to know how the write under way ended, in order."""
     immune_until: float = 0.0
@@ -132,7 +131,7 @@ class TransactionTable:
         """The half whose first copy has this queue offset."""
         return self._halves.get(queue_offset)
 
-    def add(self, half: OpenHalf, record: NewRecord | None = None) -> None:
+    def add(self, half: OpenHalf, record: bytes | None = None) -> None:
         """Take in a half; its first copies come in the order of the half queue."""
         invariant(half.queue_offset not in self._halves, "a half message enters the table once")
         self._halves[half.queue_offset] = half
@@ -151,7 +150,7 @@ class TransactionTable:
         if record is not None:
             half.record = record
             self._kept.append(half)
-            self._kept_bytes += len(record.body) + len(record.properties) + RECORD_BYTES
+            self._kept_bytes += len(record) + RECORD_BYTES
             if self._kept_bytes > KEPT_RECORDS_BYTES:
                 self._forget_records()
 

@@ -17,6 +17,7 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response, success_of
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.hosts import pack_host
+from gantrymq.protocol.stored_message import born_host_of
 from gantrymq.transactions.decisions import Cause, Decision
 from gantrymq.transactions.events import Kind, Refusal
 from gantrymq.transactions.half import parse_op, read_half
@@ -199,7 +200,7 @@ class EndTransactionProcessor:
     def _sent_it(self, session: ProducerSession, header: EndTransaction, half: OpenHalf | None) -> bool:
         """Whether the process at the other end sent the half that a request names (and that lies there)."""
         if half is not None and half.record is not None:
-            born_host, unique_key = half.record.born_host, half.unique_key
+            born_host, unique_key = born_host_of(half.record), half.unique_key
         else:
             record = self._store.read(header.commit_log_offset)
             if record is None:

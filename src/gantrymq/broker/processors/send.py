@@ -110,7 +110,7 @@ class SendProcessor:
         check_properties(text)
         place = self._durability.append_plain(
             header.topic, queue_id, command.body, text, header.born_timestamp, pack_host(session.peer), header.flag,
-            header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0,
+            header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0, unique_key,
         )  # fmt: skip
         if not command.flag & ONE_WAY_FLAG:
             # Made now, while the disk is at work, and not when it has answered.
