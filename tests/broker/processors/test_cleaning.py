@@ -10,6 +10,7 @@ from gantrymq.protocol.headers.tools import ResumeCheck
 from gantrymq.protocol.headers.topics import TopicOnly
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.protocol.stored_message import pack_host
+from gantrymq.transactions.decisions import Cause
 from tests.support.brokers import Cluster, story, until
 
 
@@ -63,7 +64,7 @@ def test_a_parked_half_is_resumed_once(tmp_path: Path) -> None:
         await c.sent("T", b"undecided", "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01K1\x02", sys_flag=4)
         half = desk.table.oldest()
         assert half is not None
-        desk._endings.park(half)
+        desk._endings.park(half, None, Cause.TOO_OLD)
         await until(lambda: desk.table.oldest() is None)
         entry = store.entry(PARKED, 0, 0)
         assert entry is not None
@@ -90,7 +91,7 @@ def test_a_resumed_half_is_open_after_a_restart(tmp_path: Path) -> None:
         await c.sent("T", b"undecided", "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01K1\x02", sys_flag=4)
         half = c.broker.desk.table.oldest()
         assert half is not None
-        c.broker.desk._endings.park(half)
+        c.broker.desk._endings.park(half, None, Cause.TOO_OLD)
         await until(lambda: c.broker.desk.table.oldest() is None)
         entry = c.broker.store.entry(PARKED, 0, 0)
         assert entry is not None
