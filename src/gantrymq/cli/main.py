@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "cluster": ("gantrymq.cli.cluster", "app"),
     "demo": ("gantrymq.cli.demo", "demo"),
     "simulate": ("gantrymq.cli.simulate", "simulate"),
+    "crash-points": ("gantrymq.cli.crash_points", "crash_points"),
     "pipeline": ("gantrymq.cli.pipelines", "app"),
 }
 """Name to module and object, in the order of ``gantry --help``. A module is imported when its command runs: a server

@@ -1,0 +1,140 @@
+"""``gantry crash-points``: cut the power before every disk operation of a fixed story, in every way a disk may tear."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from gantrymq.cli.simulate import CALLED_AS, FIXED, HASH_SEED
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.testing.crash.outcomes import Effort
+from gantrymq.testing.crash.points import Failure, Figures, Plan, Point, enumeration, pieces, silence, try_cuts
+from gantrymq.testing.crash.story import SHORT, WHOLE
+
+FLUSHES = {"sync": ("SYNC_FLUSH",), "async": ("ASYNC_FLUSH",), "both": ("SYNC_FLUSH", "ASYNC_FLUSH")}
+SHOWN = 10
+INTERRUPTED = 130
+"""Exit status of a program ended by Ctrl-C."""
+
+
+def crash_points(
+    flush: Annotated[str, typer.Option(help="sync, async or both: when the broker acknowledges.")] = "both",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    short: Annotated[bool, typer.Option("--short", help="A smaller story.")] = False,
+    sector: Annotated[int, typer.Option(min=64, help="Bytes that a disk writes whole or not at all.")] = 512,
+    all_up_to: Annotated[int, typer.Option(min=1, help="Try all outcomes of a cut that has so many.")] = 64,
+    sampled: Annotated[int, typer.Option(min=0, help="Else try so many by chance, beside the regular ones.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of that chance.")] = 0,
+    again_every: Annotated[int, typer.Option(min=0, help="In one of so many, cut the next start; 0: no.")] = 1000,
+    point: Annotated[str | None, typer.Option(help="Try only this crash, OPERATION:OUTCOME or with two more.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Play a fixed story on one broker; cut the power before each of its disk operations; try what the disk may hold
+    then; start the broker on it, and compare with what clients were told.
+
+    Exit status 1 when something does not hold; the command that tries exactly this crash again is printed.
+    """
+    if os.environ.get(HASH_SEED) != FIXED:
+        os.environ[HASH_SEED] = FIXED
+        os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
+    if flush not in FLUSHES:
+        raise typer.BadParameter(f"--flush is {flush!r}; write sync, async or both")
+    silence()
+    effort = Effort(all_up_to=all_up_to, sampled=sampled, seed=seed)
+    plan = Plan(
+        chapters=SHORT if short else WHOLE, sector_bytes=sector, effort=effort, again_every=again_every
+    )  # fmt: skip
+    console = Console(stderr=True)
+    if point is not None:
+        raise typer.Exit(_try_one(console, replace(plan, flush=FLUSHES[flush][0]), point))
+    all_figures = {}
+    try:
+        for kind in FLUSHES[flush]:
+            all_figures[kind] = _try_all(console, replace(plan, flush=kind), jobs, as_json)
+    except KeyboardInterrupt:
+        console.print("stopped")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        typer.echo(json.dumps(all_figures))
+    raise typer.Exit(1 if any(figures["failed"] for figures in all_figures.values()) else 0)
+
+
+def _try_all(console: Console, plan: Plan, jobs: int, quiet: bool) -> dict[str, Any]:
+    started = SystemClock().monotonic()
+    found = Figures()
+    cuts = len(enumeration(plan).played.cuts)
+    work = list(pieces(cuts))
+    for figures in track(_in_processes(plan, work, jobs), plan.flush, len(work), console=console):
+        for failure in figures.failures[: max(0, SHOWN - len(found.failures))]:
+            _tell(console, plan, failure)
+        found.add(figures)
+    seconds = SystemClock().monotonic() - started
+    numbers = {
+        "operations": found.operations, "complete": found.complete, "points": found.points,
+        "outcomes": dict(sorted(found.kinds.items())), "opened": found.opened, "starts_cut": found.starts_cut,
+        "operations_of_starts": found.again_operations, "points_in_starts": found.again,
+        "failed": len(found.failures),
+        "violations": sum(len(failure.breaches) for failure in found.failures), "seconds": round(seconds, 1),
+    }  # fmt: skip
+    if not quiet:
+        typer.echo(
+            f"{plan.flush}: {found.operations} disk operations, {found.points} crash points "
+            f"({found.again} of them in {found.starts_cut} starts behind a crash), {found.complete} operations with "
+            f"every outcome, {found.opened} different disks started, {numbers['failed']} failed; {seconds:.0f} s"
+        )
+    return numbers
+
+
+def _in_processes(plan: Plan, work: list[range], jobs: int) -> Iterator[Figures]:
+    if jobs == 1:
+        yield from map(partial(try_cuts, plan), work)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs, _begin) as pool:  # leaving it ends the processes
+        yield from pool.imap_unordered(partial(try_cuts, plan), work)
+
+
+def _begin() -> None:
+    """Ctrl-C goes to all processes of a terminal; the first one ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    silence()
+
+
+def _try_one(console: Console, plan: Plan, text: str) -> int:
+    parts = text.split(":")
+    if len(parts) not in (2, 4) or not all(part.isdigit() for part in parts):
+        raise typer.BadParameter(f"--point is {text!r}; write OPERATION:OUTCOME or OPERATION:OUTCOME:OPERATION:OUTCOME")
+    numbers = [int(part) for part in parts]
+    point = Point(numbers[0], numbers[1], (numbers[2], numbers[3]) if len(numbers) > 2 else None)
+    try:
+        failure = enumeration(plan).point(point)
+    except LookupError:
+        raise typer.BadParameter(f"there is no crash {text} in this plan") from None
+    if failure is None:
+        typer.echo(f"{plan.flush} {point}: everything holds")
+        return 0
+    _tell(console, plan, failure)
+    return 1
+
+
+def _tell(console: Console, plan: Plan, failure: Failure) -> None:
+    console.print(f"{plan.flush}, crash {failure.point}, after {failure.when}:", style="bold red")
+    for breach in failure.breaches:
+        console.print(f"  {breach}", markup=False)
+    flush = next(name for name, kinds in FLUSHES.items() if kinds == (plan.flush,))
+    command = [*os.environ.get(CALLED_AS, "gantry").split(), "crash-points", "--flush", flush]
+    command += ["--sector", str(plan.sector_bytes), "--all-up-to", str(plan.effort.all_up_to)]
+    command += ["--sampled", str(plan.effort.sampled), "--seed", str(plan.effort.seed)]
+    command += ["--short"] * (plan.chapters == SHORT) + ["--point", str(failure.point)]
+    console.print(f"  again: {shlex.join(command)}", markup=False, soft_wrap=True)

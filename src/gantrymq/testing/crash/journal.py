@@ -1,0 +1,227 @@
+"""A simulated disk that remembers, before each of its operations, what a power cut there could leave."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from gantrymq.runtime.disk import Syncable
+from gantrymq.testing.disk import SECTOR as GRAIN
+from gantrymq.testing.disk import SimDisk, SimFile, _Content, _Directory
+
+Change: TypeAlias = "tuple[int, bytes] | int"
+"""A write (offset, bytes), or the new size of a file."""
+Entries: TypeAlias = "Mapping[str, int | None]"
+"""Name to the number of a file; None is a directory."""
+
+_ZEROS = bytes(GRAIN)
+SYNC_S = 0.002
+"""A background sync takes so long; others write meanwhile, and that is not synced."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptFile:
+    """A file: what is surely on the disk, and every later change with the number of its operation."""
+
+    durable: bytes
+    changes: tuple[tuple[int, Change], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptDirectory:
+    """A directory: its names as they were synced (operation -1), and after every later change."""
+
+    versions: tuple[tuple[int, Entries], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The moment before operation ``number``, when all earlier ones have been asked for."""
+
+    number: int
+    files: Mapping[int, KeptFile]
+    directories: Mapping[str, KeptDirectory]
+    done: str
+    """The operation right before, in words."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blob:
+    """The bytes of a file. ``key``: equal for equal bytes. ``grains``: pieces that hold anything, as SimDisk counts."""
+
+    data: bytes
+    key: bytes
+    grains: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A whole disk without power."""
+
+    directories: Mapping[str, Mapping[str, Blob | None]]
+    key: tuple[object, ...]
+    """Equal for equal disks."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was seen of a file or directory at the last look."""
+
+    unsynced: Sequence[object]
+    operations: list[int] = field(default_factory=list)
+    """The operation that made each change in ``unsynced``."""
+    kept: KeptFile | KeptDirectory | None = None
+    synced: str = ""
+    """The name by which a part of the changes was just synced."""
+
+
+class JournalDisk(SimDisk):
+    """``cut`` is called before every operation with what it would leave. A sync in the background takes its time, and
+    makes durable what was written when it began."""
+
+    def __init__(self, cut: Callable[[Cut], None] | None = None, image: Image | None = None) -> None:
+        super().__init__()
+        self._cut = cut
+        self._made = 0
+        self._known: dict[int, tuple[object, _Known]] = {}
+        """By id; the object is kept so that its id is not used again."""
+        self._numbers: dict[int, int] = {}
+        self._done = "nothing"
+        self._syncs: deque[Callable[[], None]] = deque()
+        if image is not None:
+            self._directories = {
+                path: _directory({name: None if blob is None else _content(blob) for name, blob in entries.items()})
+                for path, entries in image.directories.items()
+            }
+
+    def happens(self) -> None:
+        super().happens()
+        if self._cut is not None:
+            self._cut(self.freeze())
+            self._made += 1
+
+    def freeze(self) -> Cut:
+        """Everything as it is now."""
+        self._done = "nothing" if not self._made else "nothing that changes a file"
+        directories = {
+            path: self._keep_directory(path, directory)
+            for path, directory in [*self._removed.items(), *self._directories.items()]
+        }
+        files = {}
+        for path, directory in [*self._removed.items(), *self._directories.items()]:
+            for entries in [directory.durable, *directory.unsynced]:
+                for name, content in entries.items():
+                    if content is not None:
+                        files[self._number(content)] = self._keep_file(os.path.join(path, name), content)
+        return Cut(self._made, files, directories, self._done)
+
+    def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
+        work = [self._begin_sync(file) if isinstance(file, SimFile) else file.sync for file in files]
+        self._syncs.append(partial(self._end_syncs, work, done))
+        if len(self._syncs) == 1:
+            asyncio.get_running_loop().call_later(SYNC_S, self._next_sync)
+
+    def _next_sync(self) -> None:
+        self._syncs[0]()
+        self._syncs.popleft()
+        if self._syncs:
+            asyncio.get_running_loop().call_later(SYNC_S, self._next_sync)
+
+    def _end_syncs(self, work: list[Callable[[], None]], done: Callable[[BaseException | None], None]) -> None:
+        error: BaseException | None = None
+        try:
+            for sync in work:
+                sync()
+        except OSError as failure:
+            error = failure
+        asyncio.get_running_loop().call_soon(done, error)
+
+    def _begin_sync(self, file: SimFile) -> Callable[[], None]:
+        content = file._content
+        begun, count = content.unsynced, len(content.unsynced)
+
+        def end() -> None:
+            self.happens()
+            if content.unsynced is not begun:
+                return  # somebody else has synced it meanwhile
+            later = begun[count:]
+            del begun[count:]
+            content.settle()
+            content.unsynced = later
+            known = self._look_again(content, file.path)
+            known.operations = known.operations[count:]
+
+        return end
+
+    def _look_again(self, content: _Content, name: str) -> _Known:
+        """After a part of its changes was synced."""
+        if id(content) not in self._known:
+            self._known[id(content)] = (content, _Known(content.unsynced))
+        known = self._known[id(content)][1]
+        known.unsynced, known.kept, known.synced = content.unsynced, None, name
+        return known
+
+    def _number(self, content: _Content) -> int:
+        return self._numbers.setdefault(id(content), len(self._numbers))
+
+    def _look(self, thing: _Content | _Directory, name: str) -> _Known:
+        """What is known of it, brought up to date: at most one operation has happened since."""
+        unsynced: Sequence[object] = thing.unsynced
+        _, known = self._known.get(id(thing), (None, None))
+        if known is None:
+            known = _Known(unsynced)
+            self._known[id(thing)] = (thing, known)
+        if known.synced:
+            self._done, known.synced = f"sync of {name}", ""
+        if known.unsynced is not unsynced:
+            self._done = f"sync of {name}"
+            known.unsynced, known.operations, known.kept = unsynced, [], None
+        while len(known.operations) < len(unsynced):
+            self._done = _in_words(unsynced[len(known.operations)], name)
+            known.operations.append(self._made - 1)
+            known.kept = None
+        return known
+
+    def _keep_file(self, path: str, content: _Content) -> KeptFile:
+        known = self._look(content, path)
+        if not isinstance(known.kept, KeptFile):
+            known.kept = KeptFile(
+                bytes(content.durable), tuple(zip(known.operations, content.unsynced, strict=True))
+            )  # fmt: skip
+        return known.kept
+
+    def _keep_directory(self, path: str, directory: _Directory) -> KeptDirectory:
+        known = self._look(directory, path)
+        if not isinstance(known.kept, KeptDirectory):
+            states = zip([-1, *known.operations], [directory.durable, *directory.unsynced], strict=True)
+            known.kept = KeptDirectory(tuple(
+                (operation, {name: None if entry is None else self._number(entry) for name, entry in entries.items()})
+                for operation, entries in states
+            ))  # fmt: skip
+        return known.kept
+
+
+def _in_words(change: object, name: str) -> str:
+    if isinstance(change, tuple):
+        return f"write of {len(change[1])} bytes at {change[0]} of {name}"
+    return f"size of {name} set to {change}" if isinstance(change, int) else f"names in {name} changed"
+
+
+def _content(blob: Blob) -> _Content:
+    return _Content(bytearray(blob.data), bytearray(blob.data), [], set(blob.grains))
+
+
+def _directory(entries: dict[str, _Content | None]) -> _Directory:
+    return _Directory(entries, dict(entries))
+
+
+def grains_of(data: bytes) -> Iterator[int]:
+    """The pieces of a file that hold anything but zeros."""
+    for at in range(0, len(data), GRAIN):
+        if not _ZEROS.startswith(data[at : at + GRAIN]):
+            yield at // GRAIN

@@ -1,0 +1,118 @@
+"""What must hold behind a crash: what clients were told, against what the broker holds when it is started again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gantrymq.message.system_topics import HALF, PARKED, SCHEDULE
+from gantrymq.testing.crash.ledger import Expected
+from gantrymq.testing.crash.story import Seen
+from gantrymq.testing.crash.view import OPEN, HalfSeen, View
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A promise that was not kept."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.text} [{self.rule}]"
+
+
+def judge(view: View, expected: Expected, seen: Seen, *, sync: bool, written: int = 1 << 62) -> Iterator[Breach]:
+    """All that is wrong. ``sync``: acknowledged means durable; else the log is a beginning of what was written.
+    ``written``: from there on the log is not the story's, but of a start that was cut off, too.
+    """
+    if view.failure:
+        yield Breach("it starts", view.failure)
+        return
+    yield from _log(view, seen, sync, written)
+    yield from (Breach("queues, log and table agree", text) for text in view.problems)
+    if not sync:
+        expected = expected.without_acknowledgements()
+    yield from _topics(view, expected)
+    yield from _ordinary(view, expected)
+    for half in view.halves.values():
+        yield from _half(view, half, expected)
+    yield from _transactions(view, expected)
+    yield from _offsets(view, expected, sync)
+
+
+def _log(view: View, seen: Seen, sync: bool, written: int) -> Iterator[Breach]:
+    if view.quarantined:
+        yield Breach("a cut damages nothing", f"{view.quarantined} ranges of the log were quarantined")
+    if view.differs_at < min(view.end, written):
+        yield Breach("the log is a beginning", f"at {view.differs_at} the log holds what was never written there")
+    if view.start > seen.start:
+        yield Breach("nothing is forgotten", f"the log begins at {view.start} and not at {seen.start}")
+    least = seen.visible if sync else seen.flushed
+    if view.end < least:
+        yield Breach("what was seen stays", f"the log ends at {view.end}; up to {least} it was there for good")
+
+
+def _topics(view: View, expected: Expected) -> Iterator[Breach]:
+    for topic in expected.topics - view.topics:
+        yield Breach("acknowledged is there", f"topic {topic} is gone")
+
+
+def _ordinary(view: View, expected: Expected) -> Iterator[Breach]:
+    for name, (place, log_offset) in expected.stored.items():
+        if log_offset >= view.start and view.places.get(place) != (name, log_offset):
+            yield Breach("acknowledged is there", f"{name} is not at {place}, log offset {log_offset}")
+    for (topic, name), count in view.copies.items():
+        wanted = expected.sent.get(name)
+        if wanted is None:
+            continue
+        delayed = name.startswith("delayed")  # delivered at least once
+        if count > 1 and not (delayed and topic != SCHEDULE):
+            yield Breach("stored once", f"{name} is {count} times in {topic}")
+        if topic != wanted and not (delayed and topic == SCHEDULE):
+            yield Breach("stored once", f"{name} is in {topic}, it was sent to {wanted}")
+
+
+def _half(view: View, half: HalfSeen, expected: Expected) -> Iterator[Breach]:
+    for text in half.contradictions():
+        yield Breach("one outcome", f"{half.name}, half {half.place}: {text}")
+    known = expected.halves.get(half.place)
+    if known is not None and known.name != half.name:
+        yield Breach("acknowledged is there", f"half {half.place} is {half.name}, it was {known.name}")
+        return
+    asked = known.asked if known is not None else set()
+    if known is not None and known.told:
+        if half.state != known.told:
+            yield Breach("decided once", f"{half.name} is {half.state}; {known.told} was acknowledged")
+    elif half.state != OPEN and half.state not in asked:
+        yield Breach("no decision of its own", f"{half.name} is {half.state}; asked was {sorted(asked) or 'nothing'}")
+
+
+def _transactions(view: View, expected: Expected) -> Iterator[Breach]:
+    for place, known in expected.halves.items():
+        if known.stored and place[1] >= view.start and place not in view.halves:
+            yield Breach("acknowledged is there", f"{known.name}: its half {place} is gone")
+    names: dict[str, list[HalfSeen]] = {}
+    for half in view.halves.values():
+        names.setdefault(half.name, []).append(half)
+    for name, halves in names.items():
+        if len(halves) > expected.halves_asked.get(name, 0):
+            yield Breach("stored once", f"{name} has {len(halves)} half messages")
+        if sum(half.finals for half in halves) > 1:
+            yield Breach("one final message", f"{name} is delivered {sum(half.finals for half in halves)} times")
+    for (topic, name), count in view.copies.items():
+        if name in expected.halves_asked and topic not in (HALF, PARKED) and count > 1:
+            yield Breach("one final message", f"{name} is {count} times in {topic}")
+    for name in expected.resumed:
+        seen = names.get(name, [])
+        if len(seen) < 2 and all(half.place[1] > view.start for half in seen):
+            yield Breach("acknowledged is there", f"{name} was resumed, and has no second half message")
+
+
+def _offsets(view: View, expected: Expected, sync: bool) -> Iterator[Breach]:
+    for (group, topic, queue), committed in expected.offsets.items():
+        found = view.offsets.get((group, topic, queue))
+        if expected.stopped and found != committed[-1]:
+            yield Breach("an orderly stop keeps all", f"{group} is at {found} of {topic}:{queue}, not {committed[-1]}")
+        elif found is not None and found not in committed:
+            yield Breach("offsets are real", f"{group} is at {found} of {topic}:{queue}; nobody committed that")

@@ -1,0 +1,162 @@
+"""Crashes at every operation keep every promise; and a broker that does not keep them is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gantrymq.broker import transaction_desk, transaction_endings
+from gantrymq.message.system_topics import OP
+from gantrymq.store import records, recovery
+from gantrymq.store.housekeeping import Housekeeping
+from gantrymq.store.message_store import MessageStore
+from gantrymq.store.segment import Segment
+from gantrymq.store.values import NewRecord, Placement
+from gantrymq.testing.crash.ledger import COMMIT, PARK, ROLLBACK, expected_at
+from gantrymq.testing.crash.outcomes import IN_ORDER, ONE_MISSING, TORN, Effort
+from gantrymq.testing.crash.points import Enumeration, Figures, Plan, Point, silence
+from gantrymq.testing.crash.story import play
+from gantrymq.transactions import rebuild
+
+PLAIN = Effort(all_up_to=4, kinds=(IN_ORDER, TORN), sampled=0)
+MISSING = Effort(all_up_to=4, kinds=(ONE_MISSING,), sampled=0)
+PLAINS = Plan(chapters=("topics plain",), effort=PLAIN, again_every=0)
+ENDS = replace(PLAINS, chapters=("topics ends",))
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    silence()
+
+
+def first_breach(plan: Plan, rule: str) -> str:
+    """What the first crash shows that breaks a rule, by the command that repeats it; "" when none does."""
+    enumeration = Enumeration(plan)
+    for number in range(len(enumeration.played.cuts)):
+        for failure in enumeration.cut(number).failures:
+            if any(breach.rule == rule for breach in failure.breaches):
+                again = Enumeration(plan).point(failure.point)
+                assert again == failure, "a crash is the same when it is tried alone"
+                return str(failure.point)
+    return ""
+
+
+def test_crashes_of_a_short_story_keep_every_promise() -> None:
+    """Every fifth operation, and second cuts behind one of them; all with ``gantry crash-points``."""
+    enumeration = Enumeration(replace(ENDS, chapters=("topics plain ends",)))
+    found = Figures()
+    for number in range(0, len(enumeration.played.cuts), 5):
+        found.add(enumeration.cut(number))
+    assert [(str(failure.point), *map(str, failure.breaches)) for failure in found.failures] == []
+    assert found.points > 500
+    for operation in range(0, 25, 5):
+        assert enumeration.point(Point(len(enumeration.played.cuts) // 2, 1, (operation, 1))) is None
+    assert found.opened < found.points, "disks that come again are not started again"
+
+
+def test_the_story_holds_what_it_should() -> None:
+    """All files are met: new ones of the log, queues and index, the decisions, offsets, and removals."""
+    played = play("SYNC_FLUSH")
+    assert played.errors == []
+    done = " ".join(cut.done for cut in played.cuts)
+    assert len(played.log) >= 4 and played.seen[-1].start > 0
+    for part in ("gantry/decisions", "gantry/mark", "consumerOffset.json", "topics.json", "delayOffset.json",
+                 "subscriptionGroup.json", "checkpoint", "/index/", "consumequeue/Orders/0/00000000000000000200",
+                 "names in /store/commitlog"):  # fmt: skip
+        assert part in done, part
+    told = {half.told for half in expected_at(played.facts, len(played.cuts)).halves.values()}
+    assert told == {COMMIT, ROLLBACK, PARK, ""}
+    assert [cut.done for cut in play("SYNC_FLUSH").cuts] == [cut.done for cut in played.cuts]
+
+
+def op_before_its_message(patch: pytest.MonkeyPatch) -> None:
+    """The op message goes to the log first, in a write of its own."""
+    append = MessageStore.append
+
+    def apart(self: MessageStore, new: Sequence[NewRecord]) -> list[Placement]:
+        if len(new) == 2 and new[1].topic == OP and new[0].topic != OP:
+            ops = append(self, new[1:])
+            self._appender.write_out()
+            return append(self, new[:1]) + ops
+        return append(self, new)
+
+    patch.setattr(MessageStore, "append", apart)
+    patch.setattr(transaction_endings, "prepared_commit", lambda *_arguments: None)  # the short way to the same
+
+
+def answered_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MessageStore, "when_durable", MessageStore.when_written)
+
+
+def pairs_stay_torn(patch: pytest.MonkeyPatch) -> None:
+    """Recovery does not look for final messages without an op message."""
+    patch.setattr(rebuild, "_find_final_messages", lambda *_arguments: None)
+
+
+def no_op_for_a_torn_pair(patch: pytest.MonkeyPatch) -> None:
+    """Recovery knows the half as committed and does not write that down."""
+    whole = rebuild.rebuild
+
+    def without_ops(*arguments: Any) -> Any:
+        found = whole(*arguments)
+        found.missing_ops.clear()
+        return found
+
+    patch.setattr(transaction_desk, "rebuild", without_ops)
+
+
+class _LikeAny(int):
+    """A checksum that is like any other."""
+
+    def __and__(self, _other: int) -> _LikeAny:
+        return self
+
+    def __ne__(self, _other: object) -> bool:
+        return False
+
+    __eq__ = object.__eq__
+    __hash__ = int.__hash__
+
+
+def bodies_unchecked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(records, "crc32", lambda _data: _LikeAny())
+
+
+def torn_properties_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery, "looks_torn", lambda _text: False)
+
+
+def marked_without_a_sync(patch: pytest.MonkeyPatch) -> None:
+    """The mark says that queues are durable, and nothing has made them so."""
+    patch.setattr(Housekeeping, "_sync_next", lambda _self, _rest, done: done(None))
+
+
+def log_file_without_a_name(patch: pytest.MonkeyPatch) -> None:
+    """A new file of the log is not made durable before records go into it."""
+    create = Segment.create
+    patch.setattr(Segment, "create", lambda self, *, durable: create(self, durable=False))
+
+
+MUTATIONS: dict[Callable[[pytest.MonkeyPatch], None], tuple[str, Plan]] = {
+    op_before_its_message: ("one outcome", ENDS),
+    answered_before_the_sync: ("acknowledged is there", PLAINS),
+    pairs_stay_torn: ("one outcome", replace(ENDS, sector_bytes=128)),
+    no_op_for_a_torn_pair: ("one outcome", replace(ENDS, sector_bytes=128)),
+    bodies_unchecked: ("the log is a beginning", replace(PLAINS, effort=MISSING)),
+    torn_properties_believed: ("the log is a beginning", ENDS),
+    marked_without_a_sync: ("queues, log and table agree", replace(PLAINS, chapters=("topics plain more",))),
+    log_file_without_a_name: ("what was seen stays", PLAINS),
+}
+"""A broken broker, a rule it breaks, and crashes that show it."""
+
+
+@pytest.mark.parametrize("break_it", MUTATIONS, ids=lambda mutation: mutation.__name__)
+def test_a_broken_broker_is_found(
+    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule, plan = MUTATIONS[break_it]
+    break_it(monkeypatch)
+    assert first_breach(plan, rule)
