@@ -11,20 +11,8 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset, QueueOffset
 from gantrymq.message.system_topics import HALF
 from gantrymq.transactions.decisions import Decision
-from gantrymq.transactions.story import (
-    SENTENCES,
-    SITUATIONS,
-    FinalSeen,
-    HalfSeen,
-    OpSeen,
-    Producers,
-    Situation,
-    Stage,
-    Story,
-    Surroundings,
-    seen,
-    tell,
-)
+from gantrymq.transactions.seen import FinalSeen, HalfSeen, OpSeen, seen
+from gantrymq.transactions.story import SENTENCES, SITUATIONS, Producers, Situation, Stage, Story, Surroundings, tell
 
 BORN = 1_700_000_000_000
 NOW = BORN + 60_000

@@ -9,19 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from gantrymq.message import properties
-from gantrymq.message.message import StoredMessage
-from gantrymq.protocol.message_ids import offset_message_id
-from gantrymq.protocol.stored_message import pack_host
 from gantrymq.transactions.check_policy import immunity_ms
 from gantrymq.transactions.decision_table import ANY, DecisionTable
 from gantrymq.transactions.decisions import Decision
-
-Identity = tuple[str, str, int, int]
-"""(group, UNIQ_KEY, born timestamp, body CRC): equal for all copies of one transaction; see ``rebuild``."""
+from gantrymq.transactions.seen import FinalSeen, HalfSeen, Identity, OpSeen
 
 
 class Stage(enum.StrEnum):
@@ -36,57 +30,14 @@ class Stage(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HalfSeen:
-    """A half message, or its parked copy."""
+class Asked:
+    """What our broker knows of an open half beside its record."""
 
-    identity: Identity
-    queue_offset: int
-    log_offset: int
-    message_id: str
-    """Its offset message id."""
-    stored_ms: int
-    born_ms: int
-    born_host: str
-    real_topic: str
-    real_queue_id: int
-    checks: int
-    """TRANSACTION_CHECK_TIMES. Our broker writes it only when it parks."""
-    put_back: bool
-    """An Apache broker wrote it as a copy of an older one."""
-    immunity_text: str | None
-    keys: str
-    tags: str
-
-    @property
-    def group(self) -> str:
-        return self.identity[0]
-
-    @property
-    def unique_key(self) -> str:
-        return self.identity[1]
-
-
-@dataclass(frozen=True, slots=True)
-class OpSeen:
-    """The record that settles a half."""
-
-    queue_offset: int
-    stored_ms: int
-    decision: Decision
-    """SETTLED when it was written by an Apache broker, which does not say how."""
-
-
-@dataclass(frozen=True, slots=True)
-class FinalSeen:
-    """The message consumers get."""
-
-    half_log_offset: int
-    """Which half was committed."""
-    topic: str
-    queue_id: int
-    queue_offset: int
-    stored_ms: int
-    message_id: str
+    times: int
+    """Checks sent since the broker started."""
+    unknown_answers: int
+    next_look_ms: int | None
+    """When it is looked at again, ms since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +53,8 @@ class Surroundings:
     """Producer group to members connected to this broker; None: unknown."""
     rewrites_halves: bool = False
     """An Apache broker: its halves say how often they were checked."""
+    asked: Mapping[int, Asked] = field(default_factory=dict)
+    """By the half queue offset of open halves; our broker tells it of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,39 +82,12 @@ class Story:
     """Not before this time (ms since 1970) it is checked; None when no check is to be expected."""
     op: OpSeen | None = None
     final: FinalSeen | None = None
-
-
-# From records to what is seen in them.
-
-
-def seen(stored: StoredMessage) -> HalfSeen | None:
-    """A record of the half topic or of the parked topic; None when it is no half (a damaged or foreign record)."""
-    decoded = properties.decode(stored.properties_text)
-    group = decoded.get(properties.PRODUCER_GROUP, "")
-    topic = decoded.get(properties.REAL_TOPIC, "")
-    queue_id = decoded.get(properties.REAL_QUEUE_ID, "")
-    if not group or not topic or not queue_id.isdecimal():
-        return None
-    checks = decoded.get(properties.CHECK_TIMES, "0")
-    return HalfSeen(
-        identity=(group, decoded.get(properties.UNIQ_KEY, ""), stored.born_timestamp, stored.body_crc),
-        queue_offset=stored.queue_offset,
-        log_offset=stored.log_offset,
-        message_id=offset_message_id(pack_host(stored.store_host), stored.log_offset),
-        stored_ms=stored.store_timestamp,
-        born_ms=stored.born_timestamp,
-        born_host=stored.born_host,
-        real_topic=topic,
-        real_queue_id=int(queue_id),
-        checks=int(checks) if checks.isdecimal() else 0,
-        put_back=properties.PREPARED_QUEUE_OFFSET in decoded or checks != "0",
-        immunity_text=decoded.get(properties.CHECK_IMMUNITY_SECONDS),
-        keys=decoded.get(properties.KEYS, ""),
-        tags=decoded.get(properties.TAGS, ""),
-    )
-
-
-# From what is seen to stories.
+    halves: tuple[HalfSeen, ...] = ()
+    """All halves in log order: copies, and those before it was parked and resumed."""
+    parked: tuple[HalfSeen, ...] = ()
+    ops: Mapping[int, OpSeen] = field(default_factory=dict)
+    """The ops of all halves, by half queue offset."""
+    immune_until_ms: int = 0
 
 
 def tell(
@@ -212,19 +138,23 @@ def _story(
     final = next((finals[copy.log_offset] for copy in copies if copy.log_offset in finals), None)
     stage = _stage(newest_parked is not None, op, final is not None, all_finals)
     producers = None if around.producers is None else around.producers.get(half.group, 0)
-    checks = half.checks if around.rewrites_halves or stage is Stage.PARKED else None
-    immune_until = half.born_ms + immunity_ms(half.immunity_text, around.timeout_ms)
+    asked = around.asked.get(copies[0].queue_offset) if copies else None
+    checks = half.checks if around.rewrites_halves or stage is Stage.PARKED else None if asked is None else asked.times
+    stored_ms = half.born_ms if around.rewrites_halves else copies[0].stored_ms if copies else half.stored_ms
+    immune_until = stored_ms + immunity_ms(half.immunity_text, around.timeout_ms)
+    unknown = checks if asked is None else asked.unknown_answers
+    next_look = max(immune_until, around.now_ms) if asked is None else asked.next_look_ms
     situation = SITUATIONS[
         stage,
         around.now_ms < immune_until,
-        checks is not None and checks >= around.check_max,
+        unknown is not None and unknown >= around.check_max,
         Producers.UNKNOWN if producers is None else Producers.SOME if producers else Producers.NONE,
     ]
     words = {
         "group": half.group,
         "topic": half.real_topic,
         "checks": "number of checks unknown" if checks is None else f"checked {checks} times",
-        "times": str(half.checks),
+        "times": str(half.checks if checks is None else checks),
         "until": f"{max(immune_until - around.now_ms, 0) / 1000:.0f} s from now",
         "interval": f"{around.interval_ms / 1000:g}",
         "max": str(around.check_max),
@@ -246,9 +176,13 @@ def _story(
         copies=len(copies),
         checks=checks,
         producers=producers,
-        next_check_ms=max(immune_until, around.now_ms) if stage is Stage.OPEN else None,
+        next_check_ms=next_look if stage is Stage.OPEN else None,
         op=op,
         final=final,
+        halves=tuple(sorted(records.halves, key=lambda half: half.log_offset)),
+        parked=tuple(sorted(records.parked, key=lambda half: half.log_offset)),
+        ops={half.queue_offset: ops[half.queue_offset] for half in records.halves if half.queue_offset in ops},
+        immune_until_ms=immune_until,
     )
 
 

@@ -28,11 +28,11 @@ from gantrymq.protocol.headers.consumer import QueryConsumerOffset, UnregisterCl
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer, SearchOffset, ViewMessage
 from gantrymq.protocol.headers.tools import QueryConsumeQueue, ResumeCheck
 from gantrymq.protocol.headers.transaction import EndTransaction
-from gantrymq.protocol.message_ids import offset_message_id, parse_offset_message_id
-from gantrymq.protocol.stored_message import decode_record, pack_host, scan
-from gantrymq.transactions.decisions import Decision
+from gantrymq.protocol.message_ids import parse_offset_message_id
+from gantrymq.protocol.stored_message import decode_record, scan
 from gantrymq.transactions.half import parse_op
-from gantrymq.transactions.story import FinalSeen, HalfSeen, OpSeen, Stage, Story, Surroundings, seen, tell
+from gantrymq.transactions.seen import FinalSeen, HalfSeen, OpSeen, final_seen, op_seen, seen
+from gantrymq.transactions.story import Stage, Story, Surroundings, tell
 
 PULL_COUNT: Final = 1_000
 """Records asked for at once; Apache's brokers give 32."""
@@ -72,9 +72,7 @@ class _Ops:
 
     def add(self, record: StoredMessage) -> None:
         for half in parse_op(record.body):
-            self.by_half.setdefault(
-                half, OpSeen(record.queue_offset, record.store_timestamp, Decision.of_op(record.flag))
-            )
+            self.by_half.setdefault(half, op_seen(record))
 
 
 class Transactions:
@@ -237,7 +235,7 @@ class Transactions:
         for topic, key in {(half.real_topic, half.unique_key) for half in (*halves, *parked)}:
             for record in await self._messages.query_broker(address, topic, key, unique=True):
                 if record.topic == topic and record.sys_flag & flags.TRANSACTION_MASK == flags.COMMITTED:
-                    finals.append(_final(record))
+                    finals.append(final_seen(record))
         around = await self._surroundings(address, {half.group for half in (*halves, *parked)})
         return tell(halves, ops, parked, finals, around, all_finals=True)
 
@@ -393,14 +391,3 @@ class Transactions:
 def _number(config: dict[str, str], key: str, default: int) -> int:
     text = config.get(key, "")
     return int(text) if text.isdecimal() else default
-
-
-def _final(record: StoredMessage) -> FinalSeen:
-    return FinalSeen(
-        half_log_offset=record.prepared_transaction_offset,
-        topic=record.topic,
-        queue_id=record.queue_id,
-        queue_offset=record.queue_offset,
-        stored_ms=record.store_timestamp,
-        message_id=offset_message_id(pack_host(record.store_host), record.log_offset),
-    )
