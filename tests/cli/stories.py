@@ -247,8 +247,9 @@ def parked(tool: Tool) -> None:
         eventually(lambda: _state(tool, one) == "parked")
         (row,) = tool.json("transactions", "list", "--group", group)
         assert (row["id"], row["state"]) == (one, "parked") and row["checks"] > 0
-        told = tool.json("transactions", "explain", one)[0]["told"]
-        assert any("gantry transactions resume" in line for line in told)
+        (told,) = tool.json("transactions", "explain", one)
+        assert "gantry transactions resume" in told["advice"]
+        assert [event["event"] for event in told["events"]][-1] == "parked"
         assert "resume" in tool.fails("transactions", "commit", one, "--why", "x", "--yes")
     assert tool.json("transactions", "resume", one, "--why", "mended", "--yes")["outcome"] == "open again"
     eventually(lambda: _state(tool, one) == "open")

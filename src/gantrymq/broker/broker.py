@@ -19,6 +19,7 @@ from gantrymq.broker.processors.admission import Admission
 from gantrymq.broker.processors.cleaning import CleaningProcessor
 from gantrymq.broker.processors.client_config import ClientConfigProcessor
 from gantrymq.broker.processors.connections import ConnectionProcessor
+from gantrymq.broker.processors.explain import ExplainProcessor
 from gantrymq.broker.processors.membership import MembershipProcessor
 from gantrymq.broker.processors.positions import PositionProcessor
 from gantrymq.broker.processors.progress import ProgressProcessor
@@ -49,6 +50,7 @@ from gantrymq.broker.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.broker.timer import TimedDelivery
 from gantrymq.broker.timer_rules import TimerRules
 from gantrymq.broker.transaction_desk import TransactionDesk
+from gantrymq.broker.transaction_stories import TransactionStories
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError, Unreachable
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
@@ -252,6 +254,8 @@ class Broker:
         durability = Durability(config, store)
         self._retention = Retention(config, store, self._clock, self._disk, self._keep_from)
         answers = SendAnswers(config, self._host)
+        self.stories = TransactionStories(config, store, self.desk, self.producers, clock, self.address)
+        self._explain = ExplainProcessor(self.stories)
         table = request_table(
             send=SendProcessor(
                 config,
@@ -302,6 +306,7 @@ class Broker:
             ),
             end_transaction=self.desk.end_transaction,
             resume_half=ResumeProcessor(store, self.desk).resume,
+            explain=self._explain.explain,
             popping=self.popping,
             timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
         )
@@ -337,6 +342,7 @@ class Broker:
         await self._housekeeping.close()
         self._pull.held.close()
         await self.popping.stop_answering()
+        await self._explain.close()
         # First nothing new, then the answers that wait for the disk, then the connections.
         for code in self._handlers:
             self._handlers[code] = _stopping

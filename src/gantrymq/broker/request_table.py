@@ -48,6 +48,7 @@ def request_table(
     settings: SettingsProcessor,
     end_transaction: Handler,
     resume_half: Handler,
+    explain: Handler,
     popping: Popping,
     timer: TimerProcessor,
 ) -> Mapping[int, Handler]:
@@ -61,6 +62,7 @@ def request_table(
         RequestCode.SEND_REPLY_MESSAGE_V2: send_reply.send_reply,
         RequestCode.END_TRANSACTION: end_transaction,
         RequestCode.RESUME_CHECK_HALF_MESSAGE: resume_half,
+        RequestCode.EXPLAIN_TRANSACTION: explain,
         RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
         RequestCode.RECALL_MESSAGE: timer.recall,
         RequestCode.GET_TIMER_CHECK_POINT: timer.check_point,

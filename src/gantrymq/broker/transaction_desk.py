@@ -283,9 +283,9 @@ class TransactionDesk:
         if not half_end:
             return  # a group without offsets, where there was no transaction yet
         self._offsets.commit(TRANSACTION_GROUP, HALF, HALF_QUEUE_ID, half)
-        self._offsets.commit(TRANSACTION_GROUP, OP, HALF_QUEUE_ID, self._first_op_behind(half))
+        self._offsets.commit(TRANSACTION_GROUP, OP, HALF_QUEUE_ID, self.first_op_behind(half))
 
-    def _first_op_behind(self, half_queue_offset: int) -> int:
+    def first_op_behind(self, half_queue_offset: int) -> int:
         """The first op that lies behind a half in the log: no earlier one can name it."""
         low, high = self._store.queue_range(OP, HALF_QUEUE_ID)
         half = self._store.entry(HALF, HALF_QUEUE_ID, half_queue_offset)

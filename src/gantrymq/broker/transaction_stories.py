@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
+from itertools import islice
 from typing import Any, Final
 
 from gantrymq.broker.config import BrokerConfig
@@ -18,7 +18,7 @@ from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.decisions import Decision
-from gantrymq.transactions.events import Event, key_of
+from gantrymq.transactions.events import Event, Kind, key_of
 from gantrymq.transactions.explanation import explanation, iso
 from gantrymq.transactions.half import parse_op
 from gantrymq.transactions.seen import FinalSeen, HalfSeen, OpSeen, final_seen, op_seen, seen
@@ -31,6 +31,10 @@ OPS_AT_ONCE: Final = 512
 """Op messages read between two pauses."""
 OPS_SEARCHED_MAX: Final = 200_000
 """Op messages looked through for the one of a transaction; nearly always it is among the first."""
+STILL_OPEN: Final = frozenset(
+    {Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.SAID_UNKNOWN, Kind.NOBODY_ONLINE, Kind.JOINED, Kind.FAILED}
+)
+"""What happens to undecided ones only."""
 HALVES_AT_ONCE: Final = 2_000
 PARKED_AT_ONCE: Final = 32
 CLOCK_SLACK_MS: Final = 2_000
@@ -138,18 +142,19 @@ class TransactionStories:
         for half in halves:
             if self._desk.table.decisions[half.queue_offset] is Decision.NONE or half.queue_offset in found:
                 continue
-            # It lies behind its half, and behind whatever happened to it while it was open.
+            # It lies behind its half, and as a rule behind whatever happened to it while it was open; but a wall clock
+            # may have been set back in between.
+            first = self._desk.first_op_behind(half.queue_offset)
             key = key_of(half.queue_offset, half.log_offset)
             known = [event.time_ms for event in events if event.key == key and event.kind in STILL_OPEN]
-            after_ms = max([half.stored_ms, final_ms.get(half.log_offset, 0), *known]) - CLOCK_SLACK_MS
-            await self._find_op(half, max(self._first_op_behind(half), self._op_at(after_ms)), found)
+            since_ms = max([half.stored_ms, final_ms.get(half.log_offset, 0), *known])
+            likely = max(first, self._store.offset_by_time(OP, 0, since_ms - CLOCK_SLACK_MS))
+            await self._find_op(half, likely, found)
+            if half.queue_offset not in found and likely > first:
+                await self._find_op(half, first, found)
+            decision = self._desk.table.decisions[half.queue_offset]
+            found.setdefault(half.queue_offset, OpSeen(-1, since_ms, decision))
         return found
-
-    def _first_op_behind(self, half: HalfSeen) -> int:
-        return self._desk.first_op_behind(half.queue_offset)
-
-    def _op_at(self, time_ms: int) -> int:
-        return self._store.offset_by_time(OP, 0, time_ms)
 
     async def _find_op(self, half: HalfSeen, offset: int, found: dict[int, OpSeen]) -> None:
         end = min(self._store.queue_range(OP, 0)[1], offset + OPS_SEARCHED_MAX)
@@ -203,7 +208,8 @@ class TransactionStories:
     async def _open_rows(self, group: str | None, limit: int) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         now_ms = self._clock.wall_ms()
-        for number, half in enumerate(list(self._desk.table), 1):
+        table = self._desk.table
+        for number, half in enumerate(list(table if group else islice(table, limit)), 1):
             if group in (None, half.group):
                 asked = self._asked(half, now_ms)
                 rows.append(
@@ -249,5 +255,5 @@ class TransactionStories:
 
 
 def _seen(records: Iterable[StoredMessage | None]) -> list[HalfSeen]:
-    found = (seen(record) for record in chain(records) if record is not None)
+    found = (seen(record) for record in records if record is not None)
     return [half for half in found if half is not None]

@@ -93,6 +93,16 @@ def when(time_ms: int | None) -> str | None:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(sep=" ", timespec="milliseconds")
 
 
+def clock_time(time_ms: int) -> str:
+    """ms since 1970 as local date and time, without the zone: for columns."""
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def since(span_ms: int) -> str:
+    """A span after something, with what matters of it: ``+0.004 s``, ``+6.1 s``, ``+2 min 5 s``."""
+    return f"+{span_ms / 1000:.3f} s" if abs(span_ms) < 1_000 else f"+{ago(span_ms)}"
+
+
 def ago(age_ms: int) -> str:
     """A span as people say it: the two largest units."""
     seconds = age_ms / 1000

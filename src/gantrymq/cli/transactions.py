@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -41,6 +41,9 @@ Audit = Annotated[
         "--audit", help="The record of decisions. Default: GANTRY_AUDIT, else ~/.local/state/gantry/audit.jsonl."
     ),
 ]
+FIRST_SHOWN: Final = 12
+LAST_SHOWN: Final = 20
+"""Of the events of one transaction, when there are many."""
 _COLUMNS = {
     "id": "TRANSACTION", "state": "STATE", "group": "PRODUCER GROUP", "topic": "TOPIC", "age": "AGE",
     "checks": "CHECKS", "producers": "PRODUCERS ONLINE", "broker": "BROKER",
@@ -145,38 +148,50 @@ def show_transaction(
 
 @app.command()
 def explain(
-    transaction: Id, broker: BrokerOption = None, as_json: Json = False, name_servers: NameServers = LOCAL
+    transaction: Id,
+    broker: BrokerOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", help=f"All events; without it {FIRST_SHOWN + LAST_SHOWN} of many.")
+    ] = False,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
 ) -> None:
-    """Say in sentences what happened to a transaction, why it is where it is, and what can be done."""
-    places = _find(transaction, broker, name_servers, "transactions explain")
-    told = [{"id": p.story.transaction_id, "state": str(p.story.stage), "told": tell(p)} for p in places]
+    """Say what happened to a transaction, event by event, why it is where it is, and what can be done."""
+    command = "transactions explain"
+    told = talk(name_servers, lambda admin: admin.explanations.of(transaction, broker), command)
+    if not told:
+        _not_found(transaction, command)
 
     def draw() -> None:
         for one in told:
-            typer.secho(f"{one['id']} is {one['state']}", bold=True)
-            for line in one["told"]:
-                typer.echo(f"  {line}")
+            _draw_explanation(one, every)
 
     show.answer(as_json, told, draw)
 
 
-def tell(place: Place) -> list[str]:
-    """The story in sentences, in order of time."""
-    story, half, broker = place.story, place.story.half, place.broker
-    events = [(half.born_ms, f"a producer of {story.group} at {half.born_host} sent it for topic {story.topic}.")]
-    if story.stage is Stage.PARKED:
-        events.append((half.stored_ms, f"broker {broker} parked it after {half.checks} checks."))
-    elif half.put_back:
-        events.append((half.stored_ms, f"broker {broker} put its half back to check it (copy {story.copies})."))
-    else:
-        events.append((half.stored_ms, f"broker {broker} stored its half (offset {half.queue_offset})."))
-    if story.final is not None:
-        at = story.final
-        events.append((at.stored_ms, f"it was committed: {at.topic} queue {at.queue_id} offset {at.queue_offset}."))
-    if story.op is not None and story.stage is not Stage.PARKED:
-        events.append((story.op.stored_ms, "its op message was stored: it is settled."))
-    lines = [f"{show.when(time)}  {text}" for time, text in sorted(events, key=lambda event: event[0])]
-    return [*lines, story.why, *([story.advice] if story.advice else [])]
+def _draw_explanation(told: dict[str, Any], every: bool) -> None:
+    """State, events, why, what to do: in the order in which somebody woken at night reads it."""
+    typer.secho(f"{show.safe(told['id'])} is {told['state']}", bold=True)
+    place = f"topic {told['topic']}, producer group {told['group']}, broker {told['broker']} ({told['address']})"
+    typer.echo(f"  {show.safe(place)}, {show.ago(told['age_ms'])} old")
+    events = told["events"]
+    hidden = 0 if every else max(len(events) - FIRST_SHOWN - LAST_SHOWN, 0)
+    first = events[0]["at_ms"] if events else 0
+    rows = [
+        {"time": show.clock_time(event["at_ms"]), "after": show.since(event["at_ms"] - first), **event}
+        for event in (events if not hidden else events[:FIRST_SHOWN] + events[-LAST_SHOWN:])
+    ]
+    if hidden:
+        rows.insert(FIRST_SHOWN, {"time": "...", "what": f"... {hidden} more (--all) ..."})
+    show.table(rows, {"time": "TIME", "after": "AFTER", "what": "EVENT", "cause": "CAUSE"}, "no event is known")
+    typer.echo(f"  Why: {show.safe(told['why'])}")
+    if told["next_check_in_ms"] is not None:
+        typer.echo(f"  Next check: in {show.ago(told['next_check_in_ms'])}, when somebody is there to be asked")
+    if told["advice"]:
+        typer.echo(f"  What to do: {show.safe(told['advice'])}")
+    for note in told["notes"]:
+        typer.echo(f"  Note: {show.safe(note)}")
+    typer.echo("")
 
 
 @app.command()
@@ -302,12 +317,16 @@ def _decide(
 def _find(transaction: str, broker: str | None, name_servers: str, command: str) -> list[Place]:
     places = talk(name_servers, lambda admin: admin.transactions.find(transaction, broker), command)
     if not places:
-        fail(
-            f"no broker has a transaction {transaction!r}: it is older than the log, or the id is another one; "
-            "`gantry transactions list` shows the undecided ones",
-            command,
-        )
+        _not_found(transaction, command)
     return places
+
+
+def _not_found(transaction: str, command: str) -> NoReturn:
+    fail(
+        f"no broker has a transaction {transaction!r}: it is older than the log, or the id is another one; "
+        "`gantry transactions list` shows the undecided ones",
+        command,
+    )
 
 
 def _the_one(places: list[Place], needed: Stage, command: str) -> Place:

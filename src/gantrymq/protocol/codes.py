@@ -110,6 +110,8 @@ class RequestCode(enum.IntEnum):
     SET_MESSAGE_REQUEST_MODE = 401
     GET_ALL_MESSAGE_REQUEST_MODE = 402
     BROKER_HEARTBEAT = 904
+    EXPLAIN_TRANSACTION = 32037
+    """Ours alone: what happened to a transaction, as JSON. Brokers of Apache answer REQUEST_CODE_NOT_SUPPORTED."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

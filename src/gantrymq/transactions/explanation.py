@@ -54,6 +54,7 @@ def explanation(
         "checks": story.checks,
         "producers_online": story.producers,
         "next_check_at": iso(story.next_check_ms),
+        "next_check_in_ms": None if story.next_check_ms is None else max(story.next_check_ms - around.now_ms, 0),
         "half": {
             "queue_offset": half.queue_offset, "log_offset": half.log_offset, "offset_message_id": half.message_id,
         },

@@ -123,7 +123,7 @@ ENDED: Final[dict[Cause | None, str]] = {
     Cause.UNKNOWN_ANSWERS: "as many checks as transactionCheckMax allows were answered with UNKNOWN",
     Cause.TOO_OLD: "it was older than fileReservedTime, and nobody had decided it",
     Cause.RECOVERY: "decided before the broker died; the next start completed its op message",
-    None: "its op message is of an Apache broker, which does not note who ended it",
+    None: "who ended it is not known: an Apache broker wrote its op message, or it was not found",
 }
 """By the cause that the op message tells."""
 
@@ -139,7 +139,7 @@ def timeline(story: Story, events: Sequence[Event], around: Surroundings) -> lis
     """All that is known, in order of time. ``events``: of its halves and of the broker, in order."""
     first = story.halves[0].stored_ms if story.halves else story.half.stored_ms
     last = _last_ms(story, events, around)
-    own = [event for event in events if first <= event.time_ms <= last or not _is_of_broker(event)]
+    own = [event for event in events if first < event.time_ms <= last or not _is_of_broker(event)]
     told = [*_from_records(story, own, around), *_from_journal(story, own)]
     # Records first: a check is not sent before the half is stored, though both may bear the same millisecond.
     return sorted(told, key=lambda one: one.at_ms)
@@ -243,9 +243,11 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
         for half in story.halves
         if half.queue_offset in story.ops
     }
-    asked, answered, restarted = False, False, False
+    asked, answered, restarted, of = False, False, False, -1
     for event in events:
         why = ""
+        if event.kind is Kind.CHECKED and event.key != of:
+            asked, of = False, event.key  # another half: an operator resumed it
         if event.kind is Kind.STARTED:
             restarted = True
             name, what, cause = STARTED.get(event.detail, STARTED[2])

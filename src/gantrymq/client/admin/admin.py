@@ -27,6 +27,7 @@ from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
 if TYPE_CHECKING:
     from gantrymq.client.admin.brokers import Brokers
     from gantrymq.client.admin.consumers import Consumers
+    from gantrymq.client.admin.explanations import Explanations
     from gantrymq.client.admin.groups import Groups
     from gantrymq.client.admin.messages import Messages
     from gantrymq.client.admin.topic_state import TopicState
@@ -180,6 +181,13 @@ class Admin(Lifetime):
         from gantrymq.client.admin.transactions import Transactions
 
         return Transactions(self._asking, self.brokers, self.consumers, self.messages)
+
+    @cached_property
+    def explanations(self) -> Explanations:
+        """What happened to transactions, event by event."""
+        from gantrymq.client.admin.explanations import Explanations
+
+        return Explanations(self._asking, self.transactions)
 
     # The parts.
 

@@ -198,7 +198,7 @@ class Transactions:
             async for record in self._records(address, MessageQueue(PARKED, name, 0), 0, read)
             if (half := seen(record)) is not None
         ]
-        around = await self._surroundings(address, {half.group for half in (*halves, *parked)})
+        around = await self.surroundings(address, {half.group for half in (*halves, *parked)})
         told = [s for s in tell(halves, ops.by_half, (), (), around) if s.stage is Stage.OPEN]
         # Where a copy is all that is left in the queue, the half that was ended may lie behind the broker's progress.
         for story in [story for story in told if story.half.put_back][:VERIFIED_MAX]:
@@ -236,7 +236,7 @@ class Transactions:
             for record in await self._messages.query_broker(address, topic, key, unique=True):
                 if record.topic == topic and record.sys_flag & flags.TRANSACTION_MASK == flags.COMMITTED:
                     finals.append(final_seen(record))
-        around = await self._surroundings(address, {half.group for half in (*halves, *parked)})
+        around = await self.surroundings(address, {half.group for half in (*halves, *parked)})
         return tell(halves, ops, parked, finals, around, all_finals=True)
 
     async def _by_key(self, address: str, topic: str, key: str) -> list[HalfSeen]:
@@ -364,7 +364,7 @@ class Transactions:
         answer = await self._asking.ask(address, code, header, what=f"offsets of {header.topic}")
         return answer.header(OffsetAnswer).offset
 
-    async def _surroundings(self, address: str, groups: Iterable[str]) -> Surroundings:
+    async def surroundings(self, address: str, groups: Iterable[str]) -> Surroundings:
         """What the broker tells of its settings and of the producers of these groups, as far as it does."""
         now_ms = self._asking.endpoint.clock.wall_ms()
         java = self._asking.endpoint.speaks_java(address)

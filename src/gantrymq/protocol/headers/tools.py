@@ -82,6 +82,13 @@ class ResumeCheck(Header, frozen=True, kw_only=True):
     topic: str | None = None
 
 
+class ExplainTransaction(Header, frozen=True, kw_only=True):
+    """EXPLAIN_TRANSACTION; answered with a JSON list as its body, empty when nothing is known."""
+
+    transaction_id: str
+    """UNIQ_KEY, or the offset message id of the half or of its parked copy."""
+
+
 class TopicAndGroup(Header, frozen=True, kw_only=True):
     """QUERY_CONSUME_TIME_SPAN."""
 

@@ -1,0 +1,47 @@
+"""EXPLAIN_TRANSACTION: what happened to a transaction, for tools. A request of our own; HTTP answers the same."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gantrymq.broker.transaction_stories import TransactionStories
+from gantrymq.errors import GantryError, RequestRejected
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers.tools import ExplainTransaction
+from gantrymq.remoting.server import Session
+from gantrymq.runtime.tasks import TaskGroupOwner
+
+WORKING_MAX = 16
+"""Explanations made at the same time; each may read a lot."""
+
+
+class ExplainProcessor:
+    """Explains transactions; each in a task of its own, because looking for an op message may take a while."""
+
+    def __init__(self, stories: TransactionStories) -> None:
+        self._stories = stories
+        self._tasks = TaskGroupOwner("explain")
+        self._working = 0
+
+    def explain(self, session: Session, command: Command) -> None:
+        """Answered when all is found."""
+        header = command.header(ExplainTransaction)
+        if self._working >= WORKING_MAX:
+            raise RequestRejected(ResponseCode.SYSTEM_BUSY, "too many explanations at the same time; try again")
+        self._working += 1
+        self._tasks.start("one", self._answer(session, command, header.transaction_id))
+
+    async def _answer(self, session: Session, command: Command, transaction_id: str) -> None:
+        try:
+            body = msgspec.json.encode(await self._stories.explain(transaction_id))
+            answer = encode_response(command, ResponseCode.SUCCESS, body=body)
+        except GantryError as error:
+            answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
+        finally:
+            self._working -= 1
+        session.send(answer)
+
+    async def close(self) -> None:
+        """Stop what is under way; nobody is answered any more."""
+        await self._tasks.stop()
