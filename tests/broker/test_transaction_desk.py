@@ -226,3 +226,23 @@ def test_x1_a_forged_check_count_is_taken_off(lab: Lab) -> None:
     stored = lab.store.read(half.place[1])
     assert stored is not None
     assert properties.find(stored.properties_text, properties.CHECK_TIMES) is None
+
+
+def test_a_usual_half_is_stored_like_every_other(lab: Lab) -> None:
+    """The quick way of ``put_usual`` makes the record of ``put_half``, and joins the half of a retry like it."""
+    record = lab.message("K1", KEYS="a b", TAGS="TagA")
+    lab.desk.put_half(record, GROUP, "K1", TOPIC, 1, lambda half, error: None)
+    text = record.properties.replace("K1", "K2")
+    told: list[object] = []
+    for _ in range(2):
+        lab.desk.put_usual(
+            TOPIC, 1, record.body, text, record.born_timestamp, record.born_host, record.flag, record.sys_flag & ~12,
+            record.reconsume_times, GROUP, "K2", lambda half, error: told.append((half.queue_offset, error)),
+        )  # fmt: skip
+    lab.clock.run()
+    assert told == [(1, None)] * 2
+    first, second = (lab.store.read(half.log_offset) for half in lab.desk.table)
+    assert first is not None and second is not None
+    assert second.properties_text == first.properties_text.replace("K1", "K2")
+    same = ("topic", "body", "flag", "sys_flag", "born_timestamp", "born_host", "reconsume_times", "size")
+    assert [getattr(first, name) for name in same] == [getattr(second, name) for name in same]

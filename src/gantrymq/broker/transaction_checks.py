@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from gantrymq.broker.transaction_counts import TransactionCounts
@@ -104,13 +105,15 @@ class TransactionChecks:
             self._timer.cancel()
             self._timer = None
 
-    def watch(self, half: OpenHalf) -> None:
-        """Look at a half when its immunity ends."""
-        left_ms = half.stored_at + half.immunity_ms - self._clock.wall_ms()
-        # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
-        half.immune_until = self._clock.monotonic() + min(max(left_ms, 0), half.immunity_ms) / 1000
-        # A sender that went away while its half was on the way to the disk.
-        self._schedule(half, self._clock.monotonic() if half.sender_gone else half.immune_until)
+    def watch(self, halves: Iterable[OpenHalf]) -> None:
+        """Look at halves when their immunity ends."""
+        wall_ms, now = self._clock.wall_ms(), self._clock.monotonic()
+        for half in halves:
+            left_ms = half.stored_at + half.immunity_ms - wall_ms
+            # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
+            half.immune_until = now + min(max(left_ms, 0), half.immunity_ms) / 1000
+            # A sender that went away while its half was on the way to the disk.
+            self._schedule(half, now if half.sender_gone else half.immune_until)
 
     def sender_gone(self, half: OpenHalf) -> None:
         """The sender of a half with decisive checkers is gone: a sibling may be asked now."""

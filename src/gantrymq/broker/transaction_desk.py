@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from msgspec import structs
@@ -14,6 +13,7 @@ from msgspec import structs
 from gantrymq.broker.decision_file import DecisionFile
 from gantrymq.broker.departures import Departures
 from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.broker.transaction_checks import TransactionChecks
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings, end_after
@@ -28,12 +28,12 @@ from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import host_text
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
-from gantrymq.store.values import NewRecord
+from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.check_policy import has_decisive_checkers, immunity_ms
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.decisions import Cause, DecisionLog
 from gantrymq.transactions.events import Kind
-from gantrymq.transactions.half import HALF_QUEUE_ID, half_record, op_record, read_half, resumed_record
+from gantrymq.transactions.half import HALF_QUEUE_ID, half_record, op_record, read_half, resumed_record, with_real_place
 from gantrymq.transactions.ports import HalfStore, OffsetBook, ProducerGroups, ProducerSession, TopicLookup
 from gantrymq.transactions.rebuild import rebuild
 from gantrymq.transactions.states import Event, State
@@ -74,6 +74,7 @@ class TransactionDesk:
         self._decisions_due = 0.0
         self.counts: Final = TransactionCounts()
         self.history: Final = TransactionHistory(disk, clock, store.path(DIRECTORY))
+        self._storing = SharedWait(store, self._stored)
         self._take(TransactionTable(DecisionLog(store.queue_range(HALF, HALF_QUEUE_ID)[0])))
 
     def _take(self, table: TransactionTable) -> None:
@@ -123,8 +124,7 @@ class TransactionDesk:
                     for offset in offsets
                 ]
             )
-        for half in found.table:
-            self.checks.watch(half)
+        self.checks.watch(found.table)
         if self._store.queue_range(PARKED, HALF_QUEUE_ID)[1]:
             self._make_parked_topic()
         log.info(
@@ -176,17 +176,36 @@ class TransactionDesk:
         """
         half = self.table.to_join(group, unique_key)
         if half is not None:
-            self.counts.joined += 1
-            self.history.note(Kind.JOINED, half.place, peer=host_text(record.born_host))
-            if has_decisive_checkers(record.properties, group):
-                self._departures.sent(half, record.born_host)
-            if half.state is State.STORING:
-                end_after(half, done)
-            else:
-                done(half, None)
+            self._join(half, record.properties, record.born_host, done)
             return
         stored = half_record(record, real_topic, real_queue_id, unique_key)
         self._add(stored, group, unique_key, real_topic, real_queue_id, done)
+
+    def put_usual(
+        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
+        sys_flag: int, reconsume_times: int, group: str, unique_key: str, done: Waiting,
+    ) -> None:  # fmt: skip
+        """``put_half`` of a message without anything unusual in its properties (``processors.usual_half``), and
+        without an object for it. ``topic``, ``queue_id``: the real ones; ``text`` ends with a separator."""
+        half = self.table.to_join(group, unique_key)
+        if half is not None:
+            self._join(half, text, born_host, done)
+            return
+        place = self._store.append_plain(
+            HALF, HALF_QUEUE_ID, body, with_real_place(text, topic, queue_id, unique_key), born_timestamp, born_host,
+            flag, sys_flag, reconsume_times, unique_key,
+        )  # fmt: skip
+        self._open(place, group, unique_key, topic, queue_id, None, done)
+
+    def _join(self, half: OpenHalf, text: str, born_host: bytes, done: Waiting) -> None:
+        self.counts.joined += 1
+        self.history.note(Kind.JOINED, half.place, peer=host_text(born_host))
+        if has_decisive_checkers(text, half.group):
+            self._departures.sent(half, born_host)
+        if half.state is State.STORING:
+            end_after(half, done)
+        else:
+            done(half, None)
 
     def resume(self, parked: StoredMessage, done: Waiting) -> None:
         """Make a parked message an open half again; ``done`` as of ``put_half``.
@@ -209,27 +228,37 @@ class TransactionDesk:
         if _IMMUNITY in text:
             immunity = properties.find(text, properties.CHECK_IMMUNITY_SECONDS)
             decisive = has_decisive_checkers(text, group)
+        half = self._open(place, group, unique_key, real_topic, real_queue_id, immunity, done)
+        if decisive:
+            self._departures.sent(half, stored.born_host)
+
+    def _open(
+        self, place: Placement, group: str, unique_key: str, real_topic: str, real_queue_id: int, immunity: str | None,
+        done: Waiting,
+    ) -> OpenHalf:  # fmt: skip
         half = OpenHalf(
             place.queue_offset, place.log_offset, group, unique_key, real_topic, real_queue_id, place.store_timestamp,
             immunity_ms(immunity, self._config.timeout_ms), State.STORING,
         )  # fmt: skip
         half.waiting = [done]
         self.table.add(half, place.data)
-        if decisive:
-            self._departures.sent(half, stored.born_host)
-        self._store.when_durable(place.end, partial(self._stored, half))
+        self._storing.add(place.end, half)
+        return half
 
-    def _stored(self, half: OpenHalf, error: StoreError | None) -> None:
-        waiting, half.waiting = half.waiting, None
+    def _stored(self, halves: list[OpenHalf], error: StoreError | None) -> None:
         if error is None:
-            half.take(Event.DURABLE)
-            self.counts.halves += 1
-            self.checks.watch(half)
+            self.counts.halves += len(halves)
+            for half in halves:
+                half.take(Event.DURABLE)
+            self.checks.watch(halves)
         else:
-            half.take(Event.FAILED)
-            self.table.remove(half)
-        for tell in waiting or ():
-            tell(half, error)
+            for half in halves:
+                half.take(Event.FAILED)
+                self.table.remove(half)
+        for half in halves:
+            waiting, half.waiting = half.waiting, None
+            for tell in waiting or ():
+                tell(half, error)
 
     def end_transaction(self, session: ProducerSession, command: Command) -> bytes | None:
         """Handler of request 37."""

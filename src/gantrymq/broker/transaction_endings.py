@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
+from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_history import TransactionHistory
 from gantrymq.errors import CorruptRecord, StoreError, invariant
@@ -47,6 +47,7 @@ class TransactionEndings:
         self._clock = clock
         self._counts = counts
         self._host = broker_host
+        self._writes = SharedWait(store, self._ended)
 
     def commit(
         self, half: OpenHalf, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER, note: str = ""
@@ -99,25 +100,29 @@ class TransactionEndings:
         half.first_record_offset = start
         half.first_op_queue_offset = first_op
         half.waiting = None if then is None else [then]
-        self._store.when_durable(end, partial(self._ended, half, decision))
+        self._writes.add(end, (half, decision))
 
-    def _ended(self, half: OpenHalf, decision: Decision, error: StoreError | None) -> None:
-        waiting, half.waiting = half.waiting, None
-        if error is None:
-            half.take(Event.DURABLE)
-            self._table.end(half, decision)
-            self._count(decision)
-        else:
-            half.take(Event.FAILED)
-            self._counts.failed += 1
-            self._history.note(Kind.FAILED, half.place, decision)
-            log.error(
-                "the decision %s of half message %d could not be stored, it stays open: %s",
-                decision.name, half.queue_offset, error,
-            )  # fmt: skip
-        if waiting is not None:
-            for tell in waiting:
-                tell(half, error)
+    def _ended(self, endings: list[tuple[OpenHalf, Decision]], error: StoreError | None) -> None:
+        for half, decision in endings:
+            waiting, half.waiting = half.waiting, None
+            if error is None:
+                half.take(Event.DURABLE)
+                self._table.end(half, decision)
+                self._count(decision)
+            else:
+                self._failed(half, decision, error)
+            if waiting is not None:
+                for tell in waiting:
+                    tell(half, error)
+
+    def _failed(self, half: OpenHalf, decision: Decision, error: StoreError) -> None:
+        half.take(Event.FAILED)
+        self._counts.failed += 1
+        self._history.note(Kind.FAILED, half.place, decision)
+        log.error(
+            "the decision %s of half message %d could not be stored, it stays open: %s",
+            decision.name, half.queue_offset, error,
+        )  # fmt: skip
 
     def _count(self, decision: Decision) -> None:
         if decision is Decision.COMMITTED:

@@ -60,9 +60,7 @@ def half_record(sent: NewRecord, real_topic: str, real_queue_id: int, unique_key
     """
     text = properties.without(sent.properties, properties.BROKER_ONLY)
     _refuse_delay(text)
-    item = f"{properties.TRANSACTION_ID}\x01{unique_key}\x02" if unique_key else ""
-    place = f"{properties.REAL_TOPIC}\x01{real_topic}\x02{properties.REAL_QUEUE_ID}\x01{real_queue_id}\x02"
-    text = properties.append(text, item + place)
+    text = with_real_place(properties.append(text, ""), real_topic, real_queue_id, unique_key)
     if len(text) * _UTF8_MAX > _PROPERTIES_LIMIT and len(text.encode()) > _PROPERTIES_LIMIT:
         raise MessageIllegal(
             f"the properties of a transactional message may have {_PROPERTIES_LIMIT} bytes with what the broker adds, "
@@ -80,6 +78,12 @@ def half_record(sent: NewRecord, real_topic: str, real_queue_id: int, unique_key
         reconsume_times=sent.reconsume_times,
         tags_code=sent.tags_code,
     )
+
+
+def with_real_place(text: str, real_topic: str, real_queue_id: int, unique_key: str) -> str:
+    """The properties of a half: the sender's, which end with a separator, and where the message is for."""
+    item = f"{properties.TRANSACTION_ID}\x01{unique_key}\x02" if unique_key else ""
+    return f"{text}{item}{properties.REAL_TOPIC}\x01{real_topic}\x02{properties.REAL_QUEUE_ID}\x01{real_queue_id}\x02"
 
 
 _UTF8_MAX: Final = 4

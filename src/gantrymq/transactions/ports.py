@@ -26,7 +26,15 @@ class HalfStore(Protocol):
     @property
     def max_log_offset(self) -> int: ...
 
+    @property
+    def written(self) -> int: ...
+
     def append(self, records: Sequence[NewRecord]) -> Sequence[Placement]: ...
+
+    def append_plain(
+        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
+        sys_flag: int, reconsume_times: int, key: str,
+    ) -> Placement: ...  # fmt: skip
 
     def append_prepared(self, records: Sequence[Prepared]) -> tuple[int, int, int]: ...
 

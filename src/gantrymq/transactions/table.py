@@ -10,7 +10,7 @@ from msgspec import Struct
 from gantrymq.errors import StoreError, invariant
 from gantrymq.transactions.decisions import Decision, DecisionLog
 from gantrymq.transactions.resolve import Standing
-from gantrymq.transactions.states import Event, State, after
+from gantrymq.transactions.states import TRANSITIONS, Event, State, after
 
 KEPT_RECORDS_BYTES: Final = 8 * 1024 * 1024
 """Halves are kept in memory until so much was stored behind them (and less than twice as much), so that a commit soon
@@ -96,7 +96,10 @@ class OpenHalf(Struct, gc=False, eq=False):
 
     def take(self, event: Event) -> None:
         """Go on in the life cycle; InvariantViolated when the event is illegal now."""
-        self.state = after(self.state, event)
+        try:
+            self.state = TRANSITIONS[self.state, event]
+        except KeyError:
+            self.state = after(self.state, event)  # raises
 
 
 class TransactionTable:

@@ -26,6 +26,7 @@ from gantrymq.broker.processors.admission import (
 )
 from gantrymq.broker.processors.send_answers import SendAnswers
 from gantrymq.broker.processors.transaction_port import HalfMessages, PlacedHalf
+from gantrymq.broker.processors.usual_half import UsualHalves
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
 from gantrymq.broker.timer_rules import HEADROOM_BYTES, TimerRules, park_for
@@ -83,6 +84,7 @@ class SendProcessor:
         self._clock = clock
         self._delays_ms = delays_ms
         self._timer = timer
+        self._usual_halves = UsualHalves()
         self._stamp = properties.encode(
             {
                 properties.REGION: config.region_id,
@@ -101,6 +103,10 @@ class SendProcessor:
         queue_id = admission.queue(header.queue_id, target, header.topic)
         text = separated(header.properties)
         if needs_care(text) or target.is_retry:
+            usual = self._usual_halves.read(text)
+            if usual is not None and not target.is_retry:
+                self._send_usual_half(session, command, header, target, queue_id, text, *usual)
+                return None
             return self._send_with_care(session, command, header, target, queue_id, text)
         unique_key = unique_key_of(text)
         if not unique_key:
@@ -229,10 +235,41 @@ class SendProcessor:
         self._topics.ensure(topic, 1, PERM_READ_WRITE)
         return topic, 0, 0
 
+    def _send_usual_half(
+        self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str,
+        group: str, key: str,
+    ) -> None:  # fmt: skip
+        """``_send_with_care`` of a half whose properties need none."""
+        if self._config.reject_transaction_message or target.message_type not in _HALF_TYPES:
+            self._check_half(header, target, text)
+        try:
+            self._halves.put_usual(
+                header.topic, queue_id, command.body, text + self._stamp, header.born_timestamp,
+                pack_host(session.peer), header.flag, header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0,
+                group, key, partial(self._half_stored, session, command, queue_id, key, self._admission.made_topic),
+            )  # fmt: skip
+        except (MessageIllegal, StoreError) as error:
+            raise refusal(error) from error
+
+    def _half_stored(
+        self, session: Session, command: Command, queue_id: int, key: str, made_topic: bool, half: PlacedHalf,
+        error: StoreError | None,
+    ) -> None:  # fmt: skip
+        if command.flag & ONE_WAY_FLAG:
+            return
+        if made_topic:
+            finish: Done = partial(self._finish, session, command, half, queue_id, key, None)
+            self._admission.when_known(finish)(error)
+        elif error is None:
+            session.send(self._answers.stored(command, half, queue_id, key))
+        else:
+            session.send(refused(command, error))
+
     def _send_half(
         self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str, key: str
     ) -> None:
         self._check_half(header, target, text)
+        self._usual_halves.learn(text)
         group = properties.find(text, properties.PRODUCER_GROUP)
         if group is None:
             group = header.producer_group
@@ -240,17 +277,7 @@ class SendProcessor:
         text += self._stamp
         check_properties(text, HALF_HEADROOM_BYTES)
         record = _record(session, command, header, header.topic, queue_id, text)
-
-        made_topic = self._admission.made_topic
-
-        def done(half: PlacedHalf, error: StoreError | None) -> None:
-            if command.is_one_way:
-                return
-            finish: Done = partial(self._finish, session, command, half, queue_id, key, None)
-            if made_topic:
-                finish = self._admission.when_known(finish)
-            finish(error)
-
+        done = partial(self._half_stored, session, command, queue_id, key, self._admission.made_topic)
         try:
             self._halves.put_half(record, group, key, header.topic, queue_id, done)
         except (MessageIllegal, StoreError) as error:

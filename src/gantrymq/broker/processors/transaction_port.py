@@ -22,6 +22,13 @@ class PlacedHalf(Protocol):
 class HalfMessages(Protocol):
     """Takes half messages."""
 
+    def put_usual(
+        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
+        sys_flag: int, reconsume_times: int, group: str, unique_key: str,
+        done: Callable[[PlacedHalf, StoreError | None], None],
+    ) -> None:  # fmt: skip
+        """``put_half`` of a message with nothing unusual in its properties (``usual_half``)."""
+
     def put_half(
         self,
         record: NewRecord,
