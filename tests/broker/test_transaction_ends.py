@@ -226,6 +226,15 @@ def test_x4_a_commit_to_a_deleted_topic_is_refused_and_the_half_stays(lab: Lab, 
     assert len(lab.delivered()) == 1
 
 
+def test_x4_a_topic_with_fewer_queues_gets_the_message_where_it_is_read(lab: Lab, session: LabSession) -> None:
+    """Half messages of the lab are for queue 1."""
+    first, second = lab.half(), lab.half()
+    lab.commit(session, first)
+    lab.topics[TOPIC].read_queue_nums = 1
+    lab.commit(session, second)
+    assert (len(lab.delivered(queue_id=1)), len(lab.delivered(queue_id=0))) == (1, 1)
+
+
 def test_a_deleted_topic_does_not_stop_a_rollback(lab: Lab, session: LabSession) -> None:
     half = lab.half()
     lab.topics.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gantrymq.broker.transaction_desk import TransactionDesk
@@ -207,11 +208,16 @@ class LabOffsets:
         self.committed[topic] = offset
 
 
-class LabTopics(dict[str, object]):
+@dataclass
+class LabTopic:
+    read_queue_nums: int
+
+
+class LabTopics(dict[str, LabTopic]):
     """Topics of a broker, as far as transactions look at them."""
 
     def ensure(self, topic: str, queues: int) -> object:
-        return self.setdefault(topic, queues)
+        return self.setdefault(topic, LabTopic(queues))
 
 
 class Lab:
@@ -222,7 +228,7 @@ class Lab:
         self.flush = flush
         self.config = TransactionConfig(broker_name="broker-a", **config)  # type: ignore[arg-type]
         self.clock = LabClock()
-        self.topics = LabTopics({TOPIC: object()})
+        self.topics = LabTopics({TOPIC: LabTopic(4)})
         self.offsets = LabOffsets()
         self.producers = LabProducers()
         self._keys = 0

@@ -85,15 +85,16 @@ class Producer:
 
     async def half(
         self, topic: str, body: bytes = BODY, *, key: str | None = None, born_ms: int | None = None, flag: int = 0,
-        reconsume_times: int = 0, **more: str,
+        reconsume_times: int = 0, queue_id: int = 0, **more: str,
     ) -> Half:  # fmt: skip
         """Send a half message; ``more``: properties. Raises Refused."""
         key = key or self._new_key()
         text = properties.encode({"TRAN_MSG": "true", "PGROUP": self.group, "UNIQ_KEY": key, "WAIT": "true"} | more)
         header = SendMessage(
-            producer_group=self.group, topic=topic, default_topic=AUTO_CREATE, default_topic_queue_nums=1, queue_id=0,
-            sys_flag=flags.PREPARED, born_timestamp=self._doors.clock.wall_ms() if born_ms is None else born_ms,
-            flag=flag, properties=text, reconsume_times=reconsume_times, unit_mode=False, batch=False,
+            producer_group=self.group, topic=topic, default_topic=AUTO_CREATE, default_topic_queue_nums=1,
+            queue_id=queue_id, sys_flag=flags.PREPARED,
+            born_timestamp=self._doors.clock.wall_ms() if born_ms is None else born_ms, flag=flag,
+            properties=text, reconsume_times=reconsume_times, unit_mode=False, batch=False,
         )  # fmt: skip
         answer = await self.ask(RequestCode.SEND_MESSAGE_V2, header, body)
         if answer.code != ResponseCode.SUCCESS:

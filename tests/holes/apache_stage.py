@@ -15,7 +15,7 @@ from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage
 from tests.interop.apache import ApacheCluster
 from tests.interop.process import Process
 
-TIMEOUT_S: Final = {On.QUICK: 1.0, On.DEFAULT: 6.0}
+TIMEOUT_S: Final = {On.QUICK: 1.0, On.DEFAULT: 6.0, On.THROWN_AWAY: 1.0}
 LONGEST_S: Final = 300.0
 """For all scenarios of one round."""
 
@@ -30,7 +30,7 @@ class House:
             "transactionTimeOut": round(TIMEOUT_S[on] * 1000), "transactionCheckInterval": round(INTERVAL_S * 1000),
             "transactionCheckMax": CHECK_MAX, "waitTimeMillsInSendQueue": 15_000,
         }  # fmt: skip
-        if on is On.QUICK and cluster.version.startswith("5"):
+        if on is not On.DEFAULT and cluster.version.startswith("5"):
             self._conf["transactionOpMsgMaxSize"] = 1
         self.store = cluster.directory / f"store-{on.name.lower()}"
         self._process: Process | None = None

@@ -174,7 +174,7 @@ class Stage(ABC):
         return await self.read(PARKED, TOOLS_CONSUMER)
 
     async def read(self, topic: str, group: str) -> list[StoredMessage]:
-        """Queue 0 of a topic, pulled by a group; empty when there is no such topic."""
+        """Queue 0 of a topic, pulled by a group; empty when there is no such topic, or the group may not."""
         found: list[StoredMessage] = []
         offset = 0
         while True:
@@ -183,7 +183,7 @@ class Stage(ABC):
                 commit_offset=0, suspend_timeout_millis=0, sub_version=0, subscription="*", expression_type="TAG",
             )  # fmt: skip
             answer = await self.ask(RequestCode.PULL_MESSAGE, header)
-            if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            if answer.code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION):
                 return found
             following = answer.header(PullMessageAnswer).next_begin_offset
             if answer.code == ResponseCode.SUCCESS:

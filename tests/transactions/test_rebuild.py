@@ -150,7 +150,6 @@ def test_hole3_with_the_decisions_file_the_tail_alone_is_read(lab: Lab) -> None:
     "changes",
     [
         {"topic": "Elsewhere"},
-        {"queue_id": 2},
         {"body": b"forged"},
         {"properties": "UNIQ_KEY\x01other\x02"},
         {"sys_flag": 0},
@@ -162,6 +161,12 @@ def test_a_record_that_is_not_the_final_message_ends_nothing(lab: Lab, changes: 
     half = lab.half()
     append(lab, final_of(lab, half, **changes))
     assert [left.queue_offset for left in again(lab).table] == [0]
+
+
+def test_x4_a_final_message_in_another_queue_ends_its_half(lab: Lab) -> None:
+    """Its topic had fewer queues when it was committed."""
+    append(lab, final_of(lab, lab.half(), queue_id=0))
+    assert len(again(lab).table) == 0
 
 
 def test_a_parked_copy_without_its_op_is_completed(lab: Lab) -> None:

@@ -50,20 +50,23 @@ class TransactionEndings:
         self._writes = SharedWait(store, self._ended)
 
     def commit(
-        self, half: OpenHalf, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER, note: str = ""
-    ) -> None:
-        """Deliver an open half. Raises StoreUnavailable when nothing was appended (the half is still open); else
-        ``then`` is told how the write ended. ``by``, ``cause``, ``note``: see ``op_record``; ``b""``: this broker."""
+        self, half: OpenHalf, queues: int, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER,
+        note: str = "",
+    ) -> None:  # fmt: skip
+        """Deliver an open half to its topic, which consumers read ``queues`` queues of. Raises StoreUnavailable when
+        nothing was appended (the half is still open); else ``then`` is told how the write ended. ``by``, ``cause``,
+        ``note``: see ``op_record``; ``b""``: this broker."""
+        queue_id = half.real_queue_id
+        if queue_id >= queues:
+            queue_id %= queues  # The topic has fewer queues than when it was sent: there nobody would read it (X4).
         if half.record is not None and not half.copies:
             op = op_record(half.queue_offset, Decision.COMMITTED, self._clock.wall_ms(), by or self._host, cause, note)
-            prepared = prepared_commit(
-                half.record, op, half.real_topic, half.real_queue_id, half.log_offset, half.unique_key
-            )
+            prepared = prepared_commit(half.record, op, half.real_topic, queue_id, half.log_offset, half.unique_key)
             if prepared is not None:
                 invariant(half.state is State.OPEN, "only an open half is decided")
                 self._wait(half, Event.COMMIT, Decision.COMMITTED, *self._store.append_prepared(prepared), then)
                 return
-        final = final_record(self._record_of(half), half.real_topic, half.real_queue_id, half.log_offset)
+        final = final_record(self._record_of(half), half.real_topic, queue_id, half.log_offset)
         self._end(half, Event.COMMIT, Decision.COMMITTED, final, then, by, cause, note)
 
     def roll_back(

@@ -99,10 +99,17 @@ class ProducerGroups(Protocol):
         """An open connection of that client; None when there is none."""
 
 
+class TopicQueues(Protocol):
+    """How many queues a topic has."""
+
+    @property
+    def read_queue_nums(self) -> int: ...
+
+
 class TopicLookup(Protocol):
     """The topics of this broker."""
 
-    def get(self, topic: str) -> object | None:
+    def get(self, topic: str) -> TopicQueues | None:
         """Its configuration; None when there is no such topic."""
 
     def ensure(self, topic: str, queues: int) -> object:

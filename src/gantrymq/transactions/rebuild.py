@@ -259,11 +259,11 @@ def _find_final_messages(store: HalfStore, chains: list[Chain], log_position: in
 
 
 def _is_final_of(record: StoredMessage, chain: Chain) -> bool:
-    """The prepared offset alone is no proof; place, body and key must be the half's."""
+    """The prepared offset alone is no proof; topic, body and key must be the half's. The queue may be another one: the
+    topic may have had fewer queues by then."""
     first = chain.copies[0]
     return (
         record.topic == first.fields.real_topic
-        and record.queue_id == first.fields.real_queue_id
         and record.body_crc == first.identity[3]
         and first.fields.unique_key in final_properties(record.properties_text)
     )

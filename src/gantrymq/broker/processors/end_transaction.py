@@ -95,14 +95,14 @@ class EndTransactionProcessor:
         half = self._table.at(header.tran_state_table_offset, header.commit_log_offset)
         if half is not None:
             standing, right_group = STANDING_OF[half.state], half.group == group
-            topic_exists = resolution is not Resolution.COMMIT or self._topics.get(half.real_topic) is not None
+            topic = self._topics.get(half.real_topic)
         else:
             standing, right_group = self._standing_of_ended(header)
-            topic_exists = True
+            topic = None
         may_speak = self._is_member(group, session) or (right_group and self._sent_it(session, header, half))
-        verdict = _VERDICTS[standing, right_group, may_speak, resolution, topic_exists]
+        verdict = _VERDICTS[standing, right_group, may_speak, resolution, topic is not None]
         if half is not None and verdict <= Verdict.ROLL_BACK:
-            self._end(session, command, header, half, verdict)
+            self._end(session, command, header, half, verdict, 0 if topic is None else topic.read_queue_nums)
             return None
         if half is not None and verdict is Verdict.AFTER_ENDING:
             end_after(half, lambda _half, _error: self._again(session, command, header, resolution))
@@ -124,8 +124,9 @@ class EndTransactionProcessor:
         raise RequestRejected(_REFUSALS[verdict], _REMARKS[verdict].format(place=place, group=group))
 
     def _end(
-        self, session: ProducerSession, command: Command, header: EndTransaction, half: OpenHalf, verdict: Verdict
-    ) -> None:
+        self, session: ProducerSession, command: Command, header: EndTransaction, half: OpenHalf, verdict: Verdict,
+        queues: int,
+    ) -> None:  # fmt: skip
         then = None
         if not command.is_one_way:
 
@@ -137,7 +138,7 @@ class EndTransactionProcessor:
             cause, note = _who_answered(command)
         try:
             if verdict is Verdict.COMMIT:
-                self._endings.commit(half, then, pack_host(session.peer), cause, note)
+                self._endings.commit(half, queues, then, pack_host(session.peer), cause, note)
             else:
                 self._endings.roll_back(half, then, pack_host(session.peer), cause, note)
         except StoreUnavailable as error:

@@ -16,6 +16,7 @@ from gantrymq.broker.client_calls import CLIENT_SECONDS, ClientCalls
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.registries.clients import ConsumerGroups, Member
 from gantrymq.errors import RemoteProtocolError, RequestRejected
+from gantrymq.message import system_topics
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.bodies.progress import PositionsByClient
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -57,8 +58,9 @@ class RelayProcessor:
     def _message(self, message_id: str) -> StoredMessage:
         offset = parse_offset_message_id(message_id)[1]
         message = self._store.read(offset)
-        if message is None:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"no message of this broker lies at {offset}")
+        # A consumer must not get to see, by whatever way, what nobody has committed (X5).
+        if message is None or message.topic in system_topics.TRANSACTION_TOPICS:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"no message that consumers may have lies at {offset}")
         return message
 
     def _member(self, group_name: str, client_id: str | None) -> Member:

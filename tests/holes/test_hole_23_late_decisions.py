@@ -1,0 +1,127 @@
+"""Hole 23: a decision that comes after the half's own immunity is refused, and nobody hears of it.
+
+Apache 5.5.0 answers 604 to a COMMIT that comes later than CHECK_IMMUNITY_TIME_IN_SECONDS; official clients send it
+one-way, so the refusal is lost. Ours: an open half takes its decision however late it comes. And our client, which
+sends the end two-way, says the truth on every broker: it was taken, or it was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.aio import LocalTransactionState, Message, MessageView, TransactionProducer
+from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.client import transaction_producer
+from gantrymq.client.half_memory import HalfMemory
+from gantrymq.client.listener import Outcome
+from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.transaction_producer import OpenHalf
+from gantrymq.errors import RequestRejected, TransactionConflict
+from gantrymq.message import properties
+from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.transactions.ports import ProducerSession
+from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.our_client import NAME_SERVER, our_client
+from tests.holes.stage import Stage
+
+TRIES = 5
+IMMUNITY_S = 3
+LATE_S = 4.0
+
+
+async def _late(stage: Stage) -> Seen:
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES, **{properties.CHECK_IMMUNITY_SECONDS: str(IMMUNITY_S)})
+    await stage.sleep(LATE_S)
+    codes = [(await producer.commit(half)).code for half in halves]
+    await stage.comes_true(lambda: _all_there(stage, topic), 1.0)
+    keys = await stage.keys(topic)
+    missing = sum(half.key not in keys or code != 0 for half, code in zip(halves, codes, strict=True))
+    return Seen(missing, TRIES, f"answers {codes}")
+
+
+async def _all_there(stage: Stage, topic: str) -> bool:
+    return len(await stage.keys(topic)) >= TRIES
+
+
+class Slow:
+    """A local transaction that takes longer than the immunity of its message."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    async def execute_local_transaction(self, _message: Message, _arg: object) -> LocalTransactionState:
+        await self.stage.sleep(LATE_S)
+        return LocalTransactionState.COMMIT
+
+    async def check_local_transaction(self, _message: MessageView) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+
+async def _told_by_our_client(stage: Stage) -> Seen:
+    topic = await stage.topic()
+    async with our_client(stage, Slow(stage)) as producer:
+        message = Message(topic, b"paid")
+        message.properties[properties.CHECK_IMMUNITY_SECONDS] = str(IMMUNITY_S)
+        try:
+            decided = (await producer.send_in_transaction(message)).decided
+        except TransactionConflict:
+            decided = False
+        delivered = await stage.comes_true(lambda: _holds(stage, topic, message.unique_key or ""), 1.0)
+    return Seen(int(decided and not delivered), 1, f"decided: {decided}, delivered: {delivered}")
+
+
+async def _holds(stage: Stage, topic: str, key: str) -> bool:
+    return key in await stage.keys(topic)
+
+
+# ---- without the fixes
+
+
+def _refuse_late(patch: pytest.MonkeyPatch) -> None:
+    """The rule of 5.1.1 and later."""
+    usual = EndTransactionProcessor._decide
+
+    def decide(
+        self: EndTransactionProcessor, session: ProducerSession, command: Command, header: EndTransaction,
+        resolution: Resolution,
+    ) -> bytes | None:  # fmt: skip
+        half = self._table.at(header.tran_state_table_offset, header.commit_log_offset)
+        if half is not None and not header.from_transaction_check and half.immunity_ms == IMMUNITY_S * 1000:
+            raise RequestRejected(ResponseCode.ILLEGAL_OPERATION, "the decision comes too late")
+        return usual(self, session, command, header, resolution)
+
+    patch.setattr(EndTransactionProcessor, "_decide", decide)
+
+
+def _refuse_and_send_one_way(patch: pytest.MonkeyPatch) -> None:
+    """What official clients do; they do not remember their decision for the next check either."""
+    _refuse_late(patch)
+    patch.setattr(HalfMemory, "ended", lambda *_: None)
+
+    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+        self._tell_unknown(half, outcome)
+        return transaction_producer._result(half, outcome, decided=True)
+
+    patch.setattr(TransactionProducer, "_decide", one_way)
+
+
+CASES = [
+    Case(
+        "a commit after the immunity", _late, (Mutant("the acceptance of late decisions", _refuse_late),),
+        {"4.9.7": Apache.NEVER, "5.5.0": Apache.ALWAYS},
+    ),
+    Case(
+        "what our client tells", _told_by_our_client, (Mutant("the two-way end", _refuse_and_send_one_way),),
+        both(Apache.NEVER), ours={"namesrv_addr": NAME_SERVER},
+    ),
+]  # fmt: skip
+
+
+def test_hole_23_late_decisions(played: Callable[[], None]) -> None:
+    played()

@@ -1,0 +1,57 @@
+"""Hole 26: the offset that a half is answered with is not its own.
+
+Static topics of Apache 5.x add their logic offset to the answer to a half; every end that names it is refused. Our
+broker has no static topics, and the answer names the half's own place, whichever queue its message is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.broker.processors.send_answers import SendAnswers
+from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
+from gantrymq.protocol.codes import ResponseCode
+from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.stage import OurStage, Stage, key_of, require
+
+TRIES = 5
+LOGIC_OFFSET = 1000
+UPDATE_AND_CREATE_STATIC_TOPIC = 513
+
+
+async def _answered(stage: Stage) -> Seen:
+    assert isinstance(stage, OurStage)
+    topic, producer = await stage.topic(), await stage.producer()
+    refused = await stage.ask(UPDATE_AND_CREATE_STATIC_TOPIC)  # type: ignore[arg-type]
+    require(refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "a static topic was made")
+    halves = await producer.halves(topic, TRIES)
+    lies = {key_of(half): (half.queue_offset, half.log_offset) for half in await stage.read(HALF, TOOLS_CONSUMER)}
+    codes = [(await producer.commit(half)).code for half in halves]
+    wrong = sum(code != 0 or half.place != lies[half.key] for half, code in zip(halves, codes, strict=True))
+    return Seen(wrong, TRIES, f"answers {codes}")
+
+
+def _logic_offset(patch: pytest.MonkeyPatch) -> None:
+    class Shifted:
+        def __init__(self, place: object) -> None:
+            self.queue_offset = place.queue_offset + LOGIC_OFFSET  # type: ignore[attr-defined]
+            self.log_offset = place.log_offset  # type: ignore[attr-defined]
+
+    usual = SendAnswers.stored
+    patch.setattr(
+        SendAnswers, "stored", lambda self, command, place, *more: usual(self, command, Shifted(place), *more)
+    )
+
+
+CASES = [
+    Case(
+        "the answer to a half", _answered, (Mutant("the half's own offset in the answer", _logic_offset),),
+        NotRepeated("needs a static topic on 5.5.0, made by mqadmin; seen in 10 of 10 there, 4.9.7 has none"),
+    ),
+]  # fmt: skip
+
+
+def test_hole_26_answered_offsets(played: Callable[[], None]) -> None:
+    played()

@@ -1,0 +1,122 @@
+"""Hole 29: an END_TRANSACTION that waits for over 3 s is dropped, and was sent once, one-way.
+
+While the disk of an Apache broker hangs, ends queue up and those over waitTimeMillsInTransactionQueue are answered
+SYSTEM_BUSY and not executed. Ours: an end is executed as soon as it is read, and answered when the disk has it, however
+late; to end again is harmless. Our client sends two-way and repeats what was not taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.aio import LocalTransactionState, Message, MessageView, TransactionProducer
+from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.client import transaction_producer
+from gantrymq.client.half_memory import HalfMemory
+from gantrymq.client.listener import Outcome
+from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.transaction_producer import OpenHalf
+from gantrymq.errors import RequestRejected
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.transactions.ports import ProducerSession
+from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.our_client import NAME_SERVER, our_client
+from tests.holes.stage import OurStage, Stage
+
+ENDS = 50
+HANGS_S = 4.5
+APACHE_WAITS_S = 3.0
+NEEDS_A_HANG = NotRepeated(
+    "needs a disk that hangs: a preloaded library that holds fsync; seen on both, 188 of 200 answered SYSTEM_BUSY"
+)
+
+
+async def _disk_hangs(stage: Stage) -> Seen:
+    assert isinstance(stage, OurStage)
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, ENDS)
+    stage.disk.hold_syncs = True
+    ends = [asyncio.ensure_future(producer.commit(half)) for half in halves]
+    await stage.sleep(HANGS_S)
+    stage.disk.hold_syncs = False
+    stage.disk.close()  # lets go of all that waited
+    codes = [answer.code for answer in await asyncio.gather(*ends)]
+    keys = await stage.keys(topic)
+    wrong = sum(code != 0 or keys.count(half.key) != 1 for half, code in zip(halves, codes, strict=True))
+    return Seen(wrong, ENDS, f"answers {set(codes)}")
+
+
+class Listener:
+    async def execute_local_transaction(self, _message: Message, _arg: object) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT
+
+    async def check_local_transaction(self, _message: MessageView) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+
+async def _our_client_repeats(stage: Stage) -> Seen:
+    """A broker that drops the first end of each half. The checks do not help: nobody is asked for a minute."""
+    assert isinstance(stage, OurStage)
+    topic = await stage.topic()
+    dropped: set[str] = set()
+    usual = stage.broker.desk.end_transaction
+
+    def drop_first(session: ProducerSession, command: Command) -> bytes | None:
+        key = command.ext_fields()["msgId"]
+        if key not in dropped:
+            dropped.add(key)
+            raise RequestRejected(ResponseCode.SYSTEM_BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy")
+        return usual(session, command)
+
+    stage.broker._handlers[37] = drop_first  # type: ignore[assignment]
+    async with our_client(stage, Listener()) as producer:
+        results = [await producer.send_in_transaction(Message(topic, b"paid")) for _ in range(3)]
+    delivered = len(await stage.keys(topic))
+    return Seen(3 - delivered, 3, f"decided: {[result.decided for result in results]}")
+
+
+# ---- without the fixes
+
+
+def _drop_after_3_s(patch: pytest.MonkeyPatch) -> None:
+    usual = EndTransactionProcessor.handle
+
+    def handle(self: EndTransactionProcessor, session: ProducerSession, command: Command) -> bytes | None:
+        def drop() -> None:
+            session.send(encode_response(command, ResponseCode.SYSTEM_BUSY, remark="[TIMEOUT_CLEAN_QUEUE]broker busy"))
+
+        self._endings._clock.call_later(APACHE_WAITS_S, drop)  # type: ignore[attr-defined]
+        return usual(self, session, command)
+
+    patch.setattr(EndTransactionProcessor, "handle", handle)
+
+
+def _once_one_way(patch: pytest.MonkeyPatch) -> None:
+    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+        self._tell_unknown(half, outcome)
+        return transaction_producer._result(half, outcome, decided=True)
+
+    patch.setattr(TransactionProducer, "_decide", one_way)
+    patch.setattr(HalfMemory, "ended", lambda *_: None)
+
+
+CASES = [
+    Case(
+        "ends while the disk hangs", _disk_hangs, (Mutant("answers that may be late", _drop_after_3_s),),
+        NEEDS_A_HANG, ours={"transaction_time_out": 60_000},
+    ),
+    Case(
+        "our client repeats the end", _our_client_repeats,
+        (Mutant("the two-way end with retries", _once_one_way),),
+        NotRepeated("is about our client; official ones send once, one-way"),
+        ours={"transaction_time_out": 60_000, "namesrv_addr": NAME_SERVER},
+    ),
+]  # fmt: skip
+
+
+def test_hole_29_ends_that_wait(played: Callable[[], None]) -> None:
+    played()

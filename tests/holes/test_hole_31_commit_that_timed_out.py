@@ -1,0 +1,85 @@
+"""Hole 31: a commit whose append timed out may be stored, and is delivered again by the check.
+
+Ours gives no answer before the disk has given one, so no decision is half known: who asks again meanwhile, or whose
+check is answered meanwhile, waits for the first decision and hears its outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.errors import StoreError
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.transactions.ports import ProducerSession
+from gantrymq.transactions.resolve import Verdict
+from gantrymq.transactions.states import State
+from gantrymq.transactions.table import OpenHalf
+from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.stage import OurStage, Stage
+
+TRIES = 5
+HANGS_S = 14.0
+APACHE_WAITS_S = 10.0
+
+
+async def _again_while_the_disk_hangs(stage: Stage) -> Seen:
+    assert isinstance(stage, OurStage)
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES)
+    stage.disk.hold_syncs = True
+    first = [asyncio.ensure_future(producer.commit(half)) for half in halves]
+    await stage.sleep(APACHE_WAITS_S + 1)
+    second = [asyncio.ensure_future(producer.commit(half)) for half in halves]
+    await stage.sleep(HANGS_S - APACHE_WAITS_S)
+    stage.disk.hold_syncs = False
+    stage.disk.close()  # lets go of all that waited
+    codes = [answer.code for answer in await asyncio.gather(*first, *second)]
+    keys = await stage.keys(topic)
+    wrong = sum(keys.count(half.key) != 1 for half in halves)
+    return Seen(max(wrong, sum(code != 0 for code in codes)), TRIES, f"answers {codes}, delivered {len(keys)}")
+
+
+def _time_out(patch: pytest.MonkeyPatch) -> None:
+    usual = EndTransactionProcessor._end
+
+    def end(
+        self: EndTransactionProcessor, session: ProducerSession, command: Command, header: EndTransaction,
+        half: OpenHalf, verdict: Verdict, queues: int,
+    ) -> None:  # fmt: skip
+        usual(self, session, command, header, half, verdict, queues)
+
+        def give_up() -> None:
+            if half.state is State.COMMITTING:
+                half.state = State.OPEN
+                session.send(encode_response(command, ResponseCode.SYSTEM_ERROR, remark="timed out"))
+
+        self._endings._clock.call_later(APACHE_WAITS_S, give_up)  # type: ignore[attr-defined]
+
+    def ended(endings: object, half: OpenHalf, decision: object, error: StoreError | None) -> None:
+        if half.queue_offset in endings._table:  # type: ignore[attr-defined]
+            endings._table.end(half, decision)  # type: ignore[attr-defined]
+        for tell in half.waiting or ():
+            tell(half, error)
+
+    patch.setattr(EndTransactionProcessor, "_end", end)
+    patch.setattr("gantrymq.broker.transaction_endings.TransactionEndings._ended", ended)
+
+
+CASES = [
+    Case(
+        "a commit again while the disk hangs", _again_while_the_disk_hangs,
+        (Mutant("the wait for the decision under way", _time_out),),
+        NotRepeated("needs a disk that hangs for 14 s; with one neither version showed it: answered SUCCESS after 5 s"),
+        ours={"transaction_time_out": 60_000},
+    ),
+]  # fmt: skip
+
+
+def test_hole_31_commit_that_timed_out(played: Callable[[], None]) -> None:
+    played()

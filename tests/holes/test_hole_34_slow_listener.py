@@ -1,0 +1,112 @@
+"""Hole 34: one slow check holds up all others of the client.
+
+Apache's clients check in one thread. Ours has several, and does not ask the listener at all about a transaction whose
+local part is still running here: the broker is told UNKNOWN, and asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.aio import LocalTransactionState, Message, MessageView
+from gantrymq.client.check_back import CheckBack
+from gantrymq.client.half_memory import HalfMemory, Verdict
+from gantrymq.errors import TransactionConflict
+from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
+from tests.holes.our_client import NAME_SERVER, our_client
+from tests.holes.stage import INTERVAL_S, Stage
+
+TRIES = 5
+SLOW = b"slow"
+
+
+class OneIsSlow:
+    async def execute_local_transaction(self, _message: Message, _arg: object) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+    async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        if message.body == SLOW:
+            await asyncio.Event().wait()
+        return LocalTransactionState.COMMIT
+
+
+async def _behind_a_slow_one(stage: Stage) -> Seen:
+    topic = await stage.topic()
+    async with our_client(stage, OneIsSlow()) as producer:
+        for body in (SLOW, *[b"paid"] * TRIES):
+            await producer.send_in_transaction(Message(topic, body))
+        await stage.sleep(stage.timeout_s + INTERVAL_S * 3)
+        delivered = len(await stage.keys(topic))
+    return Seen(TRIES - delivered, TRIES, f"{delivered} delivered")
+
+
+class Running:
+    """Its local transaction takes longer than the immunity; its checker would wrongly say that it never was."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.checked = 0
+
+    async def execute_local_transaction(self, _message: Message, _arg: object) -> LocalTransactionState:
+        await self.stage.sleep(self.stage.timeout_s + INTERVAL_S * 2.5)
+        return LocalTransactionState.COMMIT
+
+    async def check_local_transaction(self, _message: MessageView) -> LocalTransactionState:
+        self.checked += 1
+        return LocalTransactionState.ROLLBACK
+
+
+async def _while_it_runs(stage: Stage) -> Seen:
+    topic = await stage.topic()
+    listener = Running(stage)
+    async with our_client(stage, listener) as producer:
+        with contextlib.suppress(TransactionConflict):
+            await producer.send_in_transaction(Message(topic, b"paid"))
+        delivered = await stage.comes_true(lambda: _something(stage, topic), INTERVAL_S)
+    return Seen(int(not delivered or listener.checked > 0), 1, f"{listener.checked} asked, delivered: {delivered}")
+
+
+async def _something(stage: Stage, topic: str) -> bool:
+    return bool(await stage.keys(topic))
+
+
+def _one_thread(patch: pytest.MonkeyPatch) -> None:
+    usual = CheckBack.__init__
+
+    def init(self: CheckBack, *arguments: object) -> None:
+        usual(self, *arguments)  # type: ignore[arg-type]
+        self._free = asyncio.Semaphore(1)
+
+    patch.setattr(CheckBack, "__init__", init)
+
+
+def _ask_anyway(patch: pytest.MonkeyPatch) -> None:
+    usual = HalfMemory.verdict
+
+    def verdict(self: HalfMemory, *arguments: object) -> Verdict:
+        found = usual(self, *arguments)  # type: ignore[arg-type]
+        return Verdict.ASK_LISTENER if found is Verdict.UNKNOWN else found
+
+    patch.setattr(HalfMemory, "verdict", verdict)
+
+
+OURS = {"namesrv_addr": NAME_SERVER}
+CASES = [
+    Case(
+        "checks behind a slow one", _behind_a_slow_one, (Mutant("more than one check at a time", _one_thread),),
+        both(Apache.NEVER), ours=OURS,
+    ),
+    Case(
+        "a check while the local transaction runs", _while_it_runs,
+        (Mutant("the memory of what runs here", _ask_anyway),),
+        NotRepeated("is in the client; on Apache's brokers hole 1 makes more of it"), ours=OURS,
+    ),
+]  # fmt: skip
+
+
+def test_hole_34_slow_listener(played: Callable[[], None]) -> None:
+    played()

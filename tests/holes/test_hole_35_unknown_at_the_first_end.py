@@ -1,0 +1,94 @@
+"""Hole 35: an UNKNOWN at the first end tells the broker nothing.
+
+Apache's brokers log it and do not even answer; the half is checked when the scan comes by. Ours answers it, notes it,
+and asks exactly when the immunity ends. Not earlier: the local transaction of an UNKNOWN may be decided elsewhere, and
+a checker that says ROLLBACK for what it does not find yet would be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.errors import GantryError
+from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.transactions.table import OpenHalf
+from tests.holes.actors import Half, Producer
+from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
+from tests.holes.stage import INTERVAL_S, OurStage, Stage, require
+
+TRIES = 5
+ANSWER_MS = 1_500
+LATE_S = 0.05
+
+
+async def _is_answered(stage: Stage) -> Seen:
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES)
+    answers = [await _tells_unknown(producer, half) for half in halves]
+    return Seen(answers.count(False), TRIES, f"answered: {answers}")
+
+
+async def _tells_unknown(producer: Producer, half: Half) -> bool:
+    queue_offset, log_offset = half.place
+    header = EndTransaction(
+        producer_group=producer.group, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
+        commit_or_rollback=int(Resolution.UNKNOWN), from_transaction_check=False, msg_id=half.key,
+    )  # fmt: skip
+    client = producer._client
+    try:
+        await client.call(producer._address(), RequestCode.END_TRANSACTION, header, b"", timeout_ms=ANSWER_MS)
+    except GantryError:
+        return False
+    return True
+
+
+async def _is_asked_in_time(stage: Stage) -> Seen:
+    """The next check comes when the immunity ends: no earlier, no later."""
+    assert isinstance(stage, OurStage)
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = []
+    for _ in range(TRIES):
+        halves.append(await producer.half(topic))
+        await _tells_unknown(producer, halves[-1])
+        await stage.sleep(INTERVAL_S / 3)
+    require(stage.broker.desk.counts.unknowns == TRIES, "every UNKNOWN is noted")
+    await stage.until(lambda: all(producer.checks_of(half) for half in halves), "every half is checked")
+    after = [producer.checks_of(half)[0].at - half.sent_at - stage.timeout_s for half in halves]
+    wrong = sum(not -LATE_S < seconds < LATE_S for seconds in after)
+    return Seen(wrong, TRIES, f"{[round(seconds, 3) for seconds in after]} s after the immunity")
+
+
+def _no_answer(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(EndTransactionProcessor, "_note_unknown", lambda *_: None)
+
+
+def _at_the_next_tick(patch: pytest.MonkeyPatch) -> None:
+    """As a scan with an interval does it."""
+    usual = TransactionChecks._schedule
+
+    def schedule(checks: TransactionChecks, half: OpenHalf, due: float) -> None:
+        interval = checks._interval_s
+        usual(checks, half, (due // interval + 1) * interval)
+
+    patch.setattr(TransactionChecks, "_schedule", schedule)
+
+
+CASES = [
+    Case(
+        "the answer to an UNKNOWN", _is_answered, (Mutant("the answer", _no_answer),), both(Apache.ALWAYS),
+    ),
+    Case(
+        "the check after an UNKNOWN", _is_asked_in_time, (Mutant("the exact time", _at_the_next_tick),),
+        NotRepeated("checks of Apache's brokers come with the scan: 4.5 s after the send with a timeout of 4 s"),
+    ),
+]  # fmt: skip
+
+
+def test_hole_35_unknown_at_the_first_end(played: Callable[[], None]) -> None:
+    played()

@@ -1,0 +1,82 @@
+"""X1: a sender sets what only the broker may set.
+
+With TRANSACTION_CHECK_TIMES on it a half is discarded by Apache's brokers in the first round, before its timeout and
+before any check. Ours takes such properties off every message that comes in, so nothing a sender writes steers a
+transaction, and consumers never see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.broker.processors import send
+from gantrymq.message import properties
+from gantrymq.message.transaction import Resolution
+from tests.holes.actors import always
+from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.stage import INTERVAL_S, Stage
+
+TRIES = 5
+FORGED = {
+    properties.CHECK_TIMES: "99", properties.PREPARED_QUEUE_OFFSET: "0", properties.REAL_TOPIC: "elsewhere",
+    properties.REAL_QUEUE_ID: "7",
+}  # fmt: skip
+
+
+async def _discards(stage: Stage) -> Seen:
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES, **{properties.CHECK_TIMES: "99"})
+    await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
+    return Seen(sum(not producer.checks_of(half) for half in halves), TRIES, f"{len(producer.checks)} checks")
+
+
+async def _is_passed_on(stage: Stage) -> Seen:
+    """Everything forged, committed at once and by a check."""
+    topic, producer = await stage.topic(), await stage.producer()
+    at_once = await producer.halves(topic, TRIES, **FORGED)
+    for half in at_once:
+        await producer.commit(half)
+    producer.answer = always(Resolution.COMMIT)
+    await producer.halves(topic, TRIES, **FORGED)
+    await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
+    texts = [message.properties_text for message in await stage.delivered(topic)]
+    clean = sum(not any(properties.find(text, name) == value for name, value in FORGED.items()) for text in texts)
+    return Seen(2 * TRIES - clean, 2 * TRIES, f"{len(texts)} delivered, {clean} of them clean")
+
+
+def _leave_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(properties, "BROKER_ONLY", frozenset())
+    patch.setattr(send, "_NOT_THE_SENDERS", frozenset())
+
+
+def _believe_the_count(patch: pytest.MonkeyPatch) -> None:
+    """And the count that a half brings is the count that counts, as on Apache's brokers."""
+    from gantrymq.broker.transaction_desk import TransactionDesk
+
+    _leave_them(patch)
+    usual = TransactionDesk._add
+
+    def add(self: TransactionDesk, stored: object, *more: object) -> None:
+        usual(self, stored, *more)  # type: ignore[arg-type]
+        half = list(self.table)[-1]
+        half.unknown_answers = int(properties.find(stored.properties, properties.CHECK_TIMES) or 0)  # type: ignore[attr-defined]
+
+    patch.setattr(TransactionDesk, "_add", add)
+
+
+CASES = [
+    Case(
+        "a forged count of checks", _discards,
+        (Mutant("the broker's own count of checks", _believe_the_count),), both(Apache.ALWAYS),
+    ),
+    Case(
+        "forged properties", _is_passed_on,
+        (Mutant("the taking off of what only a broker sets", _leave_them),), both(Apache.ALWAYS),
+    ),
+]  # fmt: skip
+
+
+def test_hole_x1_forged_properties(played: Callable[[], None]) -> None:
+    played()

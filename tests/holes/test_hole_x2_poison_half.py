@@ -1,0 +1,66 @@
+"""X2: one half message stops all checks of a broker.
+
+Properties a few bytes below the limit of 32,767: an Apache broker takes the half, and cannot put it back to check it,
+because the copy has one property more. Its scan tries that for ever, and no half behind is checked. Ours refuses when
+it is sent whatever could not be parked or resumed later; and it writes nothing to check a half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.broker.processors import send
+from gantrymq.message.transaction import Resolution
+from gantrymq.transactions import half as half_records
+from tests.holes.actors import Half, Producer, Refused, always
+from tests.holes.case import Apache, Case, Mutant, On, Seen, both
+from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require
+
+LIMIT = 32_767
+STEP = 8
+"""Less than what a broker adds to a copy of a half."""
+BEHIND = 5
+
+
+async def _poisoned(stage: Stage) -> Seen:
+    topic, producer = await stage.topic(), await stage.producer()
+    poison = await _largest(producer, topic)
+    halves = await producer.halves(topic, BEHIND)
+    if isinstance(stage, OurStage):  # here it must come to the end of its checks, too
+        producer.answer = always(Resolution.UNKNOWN)
+    await stage.sleep(stage.timeout_s + (CHECK_MAX + 2) * INTERVAL_S)
+    wrong = sum(not producer.checks_of(half) for half in [poison, *halves])
+    if isinstance(stage, OurStage):
+        parked = {key_of(message) for message in await stage.parked()}
+        wrong = max(wrong, sum(half.key not in parked for half in [poison, *halves]))
+    return Seen(wrong, BEHIND + 1, f"{len(producer.checks)} checks")
+
+
+async def _largest(producer: Producer, topic: str) -> Half:
+    """The half with the longest properties that the broker takes."""
+    for size in range(LIMIT, 0, -STEP):
+        try:
+            return await producer.half(topic, filler="x" * size)
+        except Refused:
+            continue
+    require(False, "no half was taken")
+    raise AssertionError
+
+
+def _no_reserve(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(send, "HALF_HEADROOM_BYTES", 0)
+    patch.setattr(half_records, "_PROPERTIES_LIMIT", LIMIT)
+
+
+CASES = [
+    Case(
+        "a half with full properties", _poisoned, (Mutant("the bytes kept free", _no_reserve),), both(Apache.ALWAYS),
+        on=On.THROWN_AWAY,
+    ),
+]  # fmt: skip
+
+
+def test_hole_x2_poison_half(played: Callable[[], None]) -> None:
+    played()

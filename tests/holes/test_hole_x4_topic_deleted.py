@@ -1,0 +1,102 @@
+"""X4: the topic is deleted between half and commit.
+
+Apache's brokers answer SUCCESS, and the message lies where no consumer can read it. Ours refuses the commit with
+TOPIC_NOT_EXIST and keeps the half open: when the topic is there again, the next end, or the answer to the next check,
+delivers it. A topic that came back with fewer queues gets it in one of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.message.system_topics import AUTO_CREATE
+from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
+from gantrymq.transactions.resolve import Standing, Verdict
+from tests.holes.actors import always
+from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.mutants import other_verdict
+from tests.holes.stage import INTERVAL_S, Stage, require
+
+TRIES = 3
+MANY_QUEUES = 1 << 20
+
+
+async def _deleted(stage: Stage) -> Seen:
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES)
+    answer = await stage.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=topic))
+    require(answer.code == ResponseCode.SUCCESS, f"the topic was not deleted: {answer.remark}")
+    codes = [(await producer.commit(half)).code for half in halves]
+    lost = codes.count(ResponseCode.SUCCESS)
+    return Seen(lost, TRIES, f"answers {codes}")
+
+
+async def _made_again(stage: Stage) -> Seen:
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES)
+    await stage.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=topic))
+    for half in halves:
+        await producer.commit(half)
+    producer.answer = always(Resolution.COMMIT)
+    await _make(stage, topic, 1)
+    await stage.sleep(stage.timeout_s + 3 * INTERVAL_S)
+    keys = await stage.keys(topic)
+    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
+
+
+async def _with_fewer_queues(stage: Stage) -> Seen:
+    """The halves are for queue 3, and the topic has one queue when they are committed."""
+    topic, producer = stage.new_name("T"), await stage.producer()
+    await _make(stage, topic, 4)
+    halves = [await producer.half(topic, queue_id=3) for _ in range(TRIES)]
+    await _make(stage, topic, 1)
+    codes = [(await producer.commit(half)).code for half in halves]
+    await stage.comes_true(lambda: _all_there(stage, topic), INTERVAL_S)
+    keys = await stage.keys(topic)
+    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"answers {codes}, {len(keys)} readable")
+
+
+async def _all_there(stage: Stage, topic: str) -> bool:
+    return len(await stage.keys(topic)) >= TRIES
+
+
+async def _make(stage: Stage, topic: str, queues: int) -> None:
+    header = CreateTopic(
+        topic=topic, default_topic=AUTO_CREATE, read_queue_nums=queues, write_queue_nums=queues, perm=6,
+        topic_filter_type="SINGLE_TAG", order=False,
+    )  # fmt: skip
+    answer = await stage.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+    require(answer.code == ResponseCode.SUCCESS, f"the topic was not made: {answer.remark}")
+
+
+def _its_own_queue(patch: pytest.MonkeyPatch) -> None:
+    usual = TransactionEndings.commit
+    patch.setattr(
+        TransactionEndings, "commit", lambda self, half, _queues, *more: usual(self, half, MANY_QUEUES, *more)
+    )
+
+
+def _deliver_anyway(patch: pytest.MonkeyPatch) -> None:
+    other_verdict(Standing.OPEN, Resolution.COMMIT, Verdict.COMMIT, "").patch(patch)
+    _its_own_queue(patch)
+
+
+ANYWAY = Mutant("the refusal while the topic is gone", _deliver_anyway)
+ROLLED_BACK = other_verdict(Standing.OPEN, Resolution.COMMIT, Verdict.ROLL_BACK, "the half that stays open")
+CASES = [
+    Case("a commit to a deleted topic", _deleted, (ANYWAY,), both(Apache.ALWAYS)),
+    Case("the topic is made again", _made_again, (ROLLED_BACK,), both(Apache.NEVER)),
+    Case(
+        "the topic has fewer queues", _with_fewer_queues, (Mutant("the queue that exists", _its_own_queue),),
+        both(Apache.ALWAYS),
+    ),
+]  # fmt: skip
+
+
+def test_hole_x4_topic_deleted(played: Callable[[], None]) -> None:
+    played()
