@@ -141,6 +141,6 @@ def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, S
     return found
 
 
-def _round(case: Case) -> tuple[str, str]:
-    """Who plays at the same time: the undisturbed ones first."""
-    return (case.restarts, case.name if case.alone else "")
+def _round(case: Case) -> tuple[bool, str, str]:
+    """Who plays at the same time, in order."""
+    return (not case.first, case.restarts, case.name if case.alone else "")

@@ -28,7 +28,7 @@ class Apache(enum.Enum):
 
     ALWAYS = "occurs"
     """In every try."""
-    SOMETIMES = "occurs as a race"
+    SOMETIMES = "occurs now and then"
     """In at least one try."""
     NEVER = "does not occur"
 
@@ -79,6 +79,8 @@ class Case:
     """``kill`` or ``stop``: the scenario restarts the broker once, with all others that do so."""
     alone: bool = False
     """Nobody else uses the Apache broker meanwhile."""
+    first: bool = False
+    """And nobody has used it before."""
     ours: dict[str, Any] = field(default_factory=dict)
     """Settings of our broker that differ."""
 

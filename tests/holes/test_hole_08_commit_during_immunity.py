@@ -29,7 +29,8 @@ async def committed_while_immune(stage: Stage) -> Seen:
     for half in halves:
         answer = await producer.commit(half)
         require(answer.code == ResponseCode.SUCCESS, f"not committed: {answer.remark}")
-    await stage.sleep(IMMUNITY_S + 2 * INTERVAL_S)
+    await stage.comes_true(lambda: all(producer.checks_of(half) for half in halves), IMMUNITY_S + 10 * INTERVAL_S)
+    await stage.sleep(INTERVAL_S)
     keys = await stage.keys(topic)
     broken = sum(bool(producer.checks_of(half)) or keys.count(half.key) != 1 for half in halves)
     return Seen(broken, TRIES, f"{len(producer.checks)} checks, {len(keys)} delivered")

@@ -72,6 +72,7 @@ CASES = [
         (STORE_TIME,),
         both(Apache.ALWAYS),
         on=On.DEFAULT,
+        alone=True,
         ours={"transaction_time_out": 6000},
     ),
     Case("clock 80 hours behind", partial(_clock_is_wrong, -80 * HOUR_MS), (STORE_TIME,), both(Apache.ALWAYS)),

@@ -1,10 +1,12 @@
 """Hole 19: a half message with a delay.
 
-Apache's brokers accept it, answer its commit with SUCCESS, and lose it. Ours refuses it when it is sent.
+Apache's brokers accept it, answer its commit with SUCCESS, and lose it; 4.9.7 loses another half beside it. Ours
+refuses it when it is sent.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 
@@ -15,7 +17,7 @@ from gantrymq.transactions import half
 from tests.holes.actors import Refused
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.mutants import Patch
-from tests.holes.stage import Stage
+from tests.holes.stage import INTERVAL_S, Stage
 
 TRIES = 5
 DELAY_S = {DELAY: 1.0, TIMER_DELAY_SECONDS: 2.0}
@@ -42,6 +44,22 @@ async def _delayed(name: str, value: str, stage: Stage) -> Seen:
     return Seen(broken, TRIES, f"{len(taken)} taken, {len(keys)} delivered, {len(early)} of them early")
 
 
+async def others_beside_it(stage: Stage) -> Seen:
+    """Open halves of another group, while delayed ones are sent and committed: they must be checked all the same.
+
+    On 4.9.7 the answer to a delayed half names its place in the delay queue, and the commit settles the *half message*
+    of that number, whoever sent it: it is never checked, never delivered and never discarded.
+    """
+    topic, other, producer = await stage.topic(), await stage.producer(), await stage.producer()
+    halves = await other.halves(topic, 2 * TRIES)
+    for _ in range(TRIES):
+        with contextlib.suppress(Refused):
+            await producer.commit(await producer.half(topic, **{DELAY: "1"}))
+    await stage.comes_true(lambda: all(other.checks_of(half) for half in halves), 10 * INTERVAL_S)
+    broken = [half.place[0] for half in halves if not other.checks_of(half)]
+    return Seen(len(broken), len(halves), f"never checked: half queue offsets {broken}")
+
+
 def _take_it(patch: Patch) -> None:
     patch.setattr(SendProcessor, "_check_half", lambda *facts: None)
     patch.setattr(half, "_refuse_delay", lambda text: None)
@@ -49,7 +67,15 @@ def _take_it(patch: Patch) -> None:
 
 NO_REFUSAL = (Mutant("the refusal of delayed halves", _take_it),)
 CASES = [
-    Case("delay level", partial(_delayed, DELAY, "1"), NO_REFUSAL, both(Apache.ALWAYS)),
+    Case("delay level", partial(_delayed, DELAY, "1"), NO_REFUSAL, both(Apache.ALWAYS), alone=True),
+    Case(
+        "others beside a delayed half",
+        others_beside_it,
+        (),
+        {"4.9.7": Apache.SOMETIMES, "5.5.0": Apache.NEVER},
+        alone=True,
+        first=True,
+    ),
     Case(
         "timer",
         partial(_delayed, TIMER_DELAY_SECONDS, "2"),
