@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gantrymq.broker import transaction_endings
 from gantrymq.broker.decision_file import DecisionFile
 from gantrymq.broker.transaction_checks import TransactionChecks
 from gantrymq.broker.transaction_endings import TransactionEndings
@@ -17,7 +18,7 @@ from gantrymq.message.system_topics import OP
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions import rebuild, resolve
-from gantrymq.transactions.decisions import Decision
+from gantrymq.transactions.decisions import Cause, Decision
 from gantrymq.transactions.due_times import DueTimes
 from gantrymq.transactions.half import new_record_of
 from gantrymq.transactions.ports import HalfStore, ProducerSession
@@ -91,6 +92,7 @@ def _write_ops_later(patch: Patch) -> None:
             endings._store = store
 
     patch.setattr(TransactionEndings, "_end", end_now)
+    patch.setattr(transaction_endings, "prepared_commit", lambda *facts: None)  # so that every commit comes by _end
 
 
 def _complete_nothing(patch: Patch) -> None:
@@ -128,17 +130,17 @@ def _put_back(patch: Patch) -> None:
     """Each look at a half appends a copy, counts a round, and only the copy goes on; as Apache's scan does it."""
     ask = TransactionChecks._ask
 
-    def watch(checks: TransactionChecks, half: OpenHalf) -> None:
-        left_ms = half.stored_at + half.immunity_ms - checks._clock.wall_ms()
-        now = checks._clock.monotonic()
-        half.immune_until = now + max(left_ms, 0) / 1000
-        checks._schedule(half, min(half.immune_until, now + checks._interval_s))
+    def watch(checks: TransactionChecks, halves: Iterable[OpenHalf]) -> None:
+        wall_ms, now = checks._clock.wall_ms(), checks._clock.monotonic()
+        for half in halves:
+            half.immune_until = now + max(half.stored_at + half.immunity_ms - wall_ms, 0) / 1000
+            checks._schedule(half, min(half.immune_until, now + checks._interval_s))
 
     def look_at(checks: TransactionChecks, half: OpenHalf, now: float) -> None:
         if half.state is not State.OPEN:
             return
         if half.unknown_answers >= checks.config.check_max:
-            checks._endings.park(half, None, 3)  # type: ignore[arg-type]
+            checks._endings.park(half, None, Cause.UNKNOWN_ANSWERS)
             return
         stored = checks._store.read(half.log_offset)
         assert stored is not None
@@ -150,7 +152,7 @@ def _put_back(patch: Patch) -> None:
         )  # fmt: skip
         copy.immune_until = half.immune_until
         copy.unknown_answers = half.unknown_answers + 1
-        checks._table.add(copy, record)
+        checks._table.add(copy)
         half.due = -1.0
         session = checks._producers.pick(half.group) if now >= half.immune_until else None
         checks._schedule(copy, now + checks._interval_s)

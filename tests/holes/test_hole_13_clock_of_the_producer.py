@@ -7,11 +7,11 @@ every half has its own due time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from gantrymq.broker.transaction_checks import TransactionChecks
-from gantrymq.store.values import NewRecord
+from gantrymq.protocol.stored_message import decode_record
 from gantrymq.transactions.table import OpenHalf, TransactionTable
 from tests.holes.case import Apache, Case, Mutant, On, Seen, both
 from tests.holes.mutants import QUEUE_OF_CHECKS, Patch
@@ -50,15 +50,17 @@ async def young_half_in_front(stage: Stage) -> Seen:
 def _ages_from_birth(patch: Patch) -> None:
     add = TransactionTable.add
 
-    def add_born(table: TransactionTable, half: OpenHalf, record: NewRecord | None = None) -> None:
+    def add_born(table: TransactionTable, half: OpenHalf, record: bytes | None = None) -> None:
         if record is not None:
-            half.stored_at = record.born_timestamp
+            half.stored_at = decode_record(record).born_timestamp
         add(table, half, record)
 
-    def watch(checks: TransactionChecks, half: OpenHalf) -> None:
-        left_ms = half.stored_at + half.immunity_ms - checks._clock.wall_ms()
-        half.immune_until = checks._clock.monotonic() + left_ms / 1000
-        checks._schedule(half, max(half.immune_until, checks._clock.monotonic()))
+    def watch(checks: TransactionChecks, halves: Iterable[OpenHalf]) -> None:
+        now = checks._clock.monotonic()
+        for half in halves:
+            left_ms = half.stored_at + half.immunity_ms - checks._clock.wall_ms()
+            half.immune_until = now + left_ms / 1000
+            checks._schedule(half, max(half.immune_until, now))
 
     patch.setattr(TransactionTable, "add", add_born)
     patch.setattr(TransactionChecks, "watch", watch)

@@ -16,9 +16,9 @@ from tests.holes.case import Case, NotRepeated, Seen
 from tests.holes.mutants import NO_MEMORY
 from tests.holes.stage import INTERVAL_S, OurStage, require
 
-HALVES = 200
-AT_ONCE = 100
-LATE = 50
+HALVES = 100
+AT_ONCE = 40
+LATE = 30
 
 
 async def committed_during_the_burst(stage: OurStage) -> Seen:
