@@ -28,7 +28,7 @@ class Apache(enum.Enum):
 
     ALWAYS = "occurs"
     """In every try."""
-    SOMETIMES = "occurs now and then"
+    SOMETIMES = "occurs in some tries"
     """In at least one try."""
     NEVER = "does not occur"
 
