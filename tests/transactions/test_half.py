@@ -185,11 +185,11 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max
     body=st.binary(min_size=1, max_size=50), names=st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=4),
     tag=st.sampled_from(["", "TagA", "Straße"]), topic=st.sampled_from(["Orders", "o" * 127, "o" * 128]),
     flag=st.integers(-(2**31), 2**31 - 1), sys_flag=st.integers(0, 15), times=st.integers(0, 20), born_host=HOSTS,
-    store_host=HOSTS, by=HOSTS, number=st.integers(0, 2**40), note=TEXTS,
+    store_host=HOSTS, by=HOSTS, number=st.integers(0, 2**40),
 )  # fmt: skip
 def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
     body: bytes, names: dict[str, str], tag: str, topic: str, flag: int, sys_flag: int, times: int, born_host: bytes,
-    store_host: bytes, by: bytes, number: int, note: str,
+    store_host: bytes, by: bytes, number: int,
 ) -> None:  # fmt: skip
     text = properties.encode({**names, "TAGS": tag, "UNIQ_KEY": "U"})
     fields: dict[str, Any] = {"flag": flag, "sys_flag": sys_flag, "reconsume_times": times, "born_host": born_host}
@@ -197,9 +197,9 @@ def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
         record = half.half_record(sent(text, body=body, topic=topic, **fields), topic, 3, "U")
     except MessageIllegal:
         return
-    op = half.op_record(number, Decision.COMMITTED, 99, by, Cause.CHECK_ANSWER, note)
+    op = half.op_record(number, Decision.COMMITTED, 99, by, Cause.CHECK_ANSWER)
     data = encoded(record, 8, 4290, store_host)
-    prepared = half.prepared_commit(data, op, topic, 3, 4290, "U")
+    prepared = half.prepared_commit(data, topic, 3, 4290, number, "U", 99, by, Cause.CHECK_ANSWER)
     if topic == "o" * 128 or len(born_host + store_host + by) > 24:
         assert prepared is None
         return
@@ -224,8 +224,7 @@ def encoded(record: NewRecord, queue_offset: int, log_offset: int, store_host: b
 def test_only_a_half_that_ends_with_its_real_place_is_moved_as_it_is() -> None:
     record = half.half_record(sent(), "Orders", 3, "C0A8")
     record.properties += "TRANSACTION_CHECK_TIMES\x010\x02"
-    op = half.op_record(1, Decision.COMMITTED, 99, HOST)
-    assert half.prepared_commit(encoded(record, 8, 4290, HOST), op, "Orders", 3, 4290, "") is None
+    assert half.prepared_commit(encoded(record, 8, 4290, HOST), "Orders", 3, 4290, 8, "", 99, HOST, 0) is None
 
 
 def test_a_record_read_back_makes_the_same_final_message() -> None:

@@ -59,9 +59,11 @@ class TransactionEndings:
         queue_id = half.real_queue_id
         if queue_id >= queues:
             queue_id %= queues  # The topic has fewer queues than when it was sent: there nobody would read it (X4).
-        if half.record is not None and not half.copies:
-            op = op_record(half.queue_offset, Decision.COMMITTED, self._clock.wall_ms(), by or self._host, cause, note)
-            prepared = prepared_commit(half.record, op, half.real_topic, queue_id, half.log_offset, half.unique_key)
+        if half.record is not None and not half.copies and not note:
+            prepared = prepared_commit(
+                half.record, half.real_topic, queue_id, half.log_offset, half.queue_offset, half.unique_key,
+                self._clock.wall_ms(), by or self._host, cause,
+            )  # fmt: skip
             if prepared is not None:
                 invariant(half.state is State.OPEN, "only an open half is decided")
                 self._wait(half, Event.COMMIT, Decision.COMMITTED, *self._store.append_prepared(prepared), then)

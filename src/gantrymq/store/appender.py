@@ -105,7 +105,7 @@ class Appender:
 
     def append_plain(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str = "",
+        sys_flag: int, reconsume_times: int, key: str | None = None,
     ) -> Placement:  # fmt: skip
         """The same as ``append`` of one record of an ordinary message, without an object for it: 3 us less."""
         queue = self._queues.get((topic, queue_id))
@@ -227,7 +227,7 @@ class Appender:
         text = record.properties
         if tags is None:
             tags = tags_code_of(text)
-        self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, record.topic, ""))
+        self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, record.topic, None))
         return Placement(place, size, queue_offset, now, data)
 
     # ---- refusal

@@ -77,11 +77,15 @@ class ConsumeQueue:
             if queue_offset < self.max_offset:
                 return
             self._fill_to(queue_offset, log_offset)
-        self._tail += ENTRY.pack(log_offset, size, tags_code)
-        self.max_offset = queue_offset + 1
-        self.added_bytes += size
+        self.add_next(log_offset, size, tags_code)
         if self.next_offset < self.max_offset:
             self.next_offset = self.max_offset
+
+    def add_next(self, log_offset: int, size: int, tags_code: int) -> None:
+        """``add`` of the record that was appended next, whose queue offset is taken."""
+        self._tail += ENTRY.pack(log_offset, size, tags_code)
+        self.max_offset += 1
+        self.added_bytes += size
 
     def _fill_to(self, queue_offset: int, log_offset: int) -> None:
         if self.max_offset == 0 and not self._files.segments:  # a queue whose beginning was deleted

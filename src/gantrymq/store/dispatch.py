@@ -16,14 +16,15 @@ Arrival: TypeAlias = Callable[[str, int, int, int, str], None]
 """Called with (topic, queue id, queue offset, tags code, properties text)."""
 
 
-Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str, str]
+Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str, str | None]
 """A record that is appended and not visible yet; a plain tuple, as one is made for every message:
 
 log offset behind the record, queue (None when the record takes no place in one), queue offset, log offset, size,
-tags code, properties text, store timestamp (ms), topic, unique key ("": it is still to be found in the properties).
+tags code, properties text, store timestamp (ms), topic, unique key ("": it has
+none; None: it is still to be found in the properties).
 """
 
-Visible: TypeAlias = Callable[[Pending], None]
+Visible: TypeAlias = Callable[[list[Pending]], None]
 
 
 def tags_code_of(properties_text: str) -> int:
@@ -78,24 +79,25 @@ class Dispatch:
     def advance(self, position: int) -> None:
         """Make everything before ``position`` visible, then tell the listeners."""
         pending, changed, arrivals, arrivals_of = self._pending, self.changed, self.arrivals, self._arrivals_of
+        seen: list[Pending] = []
         while pending and pending[0][0] <= position:
             item = pending.popleft()
-            end, queue, queue_offset, log_offset, size, tags, text, stored, topic, _key = item
-            self.position = end
-            self.last_record = log_offset
-            self.last_store_timestamp = stored
-            if self._index is not None:
-                self._index(item)
+            seen.append(item)
+            self.position, queue, queue_offset, log_offset, size, tags, text, stored, topic, _key = item
             if queue is not None:
                 if queue_offset != queue.max_offset:
                     raise InvariantViolated("queue offsets become visible without a gap")
-                queue.add(queue_offset, log_offset, size, tags)
+                queue.add_next(log_offset, size, tags)
                 changed[queue] = None
                 for listen in arrivals:
                     listen(topic, queue.queue_id, queue_offset, tags, text)
                 if topic in arrivals_of:
                     for listen in arrivals_of[topic]:
                         listen(topic, queue.queue_id, queue_offset, tags, text)
+        if seen:
+            self.last_record, self.last_store_timestamp = log_offset, stored
+            if self._index is not None:
+                self._index(seen)
         if not pending:
             self.position = max(self.position, position)
 

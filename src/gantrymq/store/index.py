@@ -56,20 +56,26 @@ def _positive(value: int) -> int:
 
 def hash_all(batch: list[Keyed]) -> list[int]:
     """``key_hash`` of many keys. Those of one length, as unique keys are, are hashed all at once."""
+    if len({len(item[1]) for item in batch}) == 1:
+        return _hash_equals(batch)
     by_length: dict[int, list[int]] = {}
     for number, (_topic, key, _place, _stored) in enumerate(batch):
         by_length.setdefault(len(key), []).append(number)
     hashes = [0] * len(batch)
     for numbers in by_length.values():
-        keys = "".join([batch[number][1] for number in numbers])
-        if len(numbers) >= WORTH_A_BATCH and keys.isascii():
-            starts = [_prefix_hash(batch[number][0]) for number in numbers]
-            found = _hash_columns(starts, keys.encode())
-        else:
-            found = [java_hash(f"{batch[number][0]}#{batch[number][1]}") for number in numbers]
-        for number, value in zip(numbers, found, strict=True):
-            hashes[number] = _positive(value)
+        for number, value in zip(numbers, _hash_equals([batch[number] for number in numbers]), strict=True):
+            hashes[number] = value
     return hashes
+
+
+def _hash_equals(batch: list[Keyed]) -> list[int]:
+    """``hash_all`` of keys of one length."""
+    keys = "".join([item[1] for item in batch])
+    if len(batch) >= WORTH_A_BATCH and keys.isascii():
+        found = _hash_columns([_prefix_hash(item[0]) for item in batch], keys.encode())
+    else:
+        found = [java_hash(f"{item[0]}#{item[1]}") for item in batch]
+    return [abs(value) if value != _MIN_INT else 0 for value in found]
 
 
 @lru_cache(maxsize=1024)
@@ -102,9 +108,9 @@ _find_unique_key = properties.finder(properties.UNIQ_KEY)
 _find_words = properties.finder(properties.KEYS)
 
 
-def keys_of(properties_text: str, unique_key: str = "") -> list[str]:
+def keys_of(properties_text: str, unique_key: str | None = None) -> list[str]:
     """What a record can be found by: its unique key, then the words of KEYS. ``unique_key``: when it is known."""
-    unique = unique_key or _find_unique_key(properties_text)
+    unique = _find_unique_key(properties_text) if unique_key is None else unique_key
     keys = [unique] if unique else []
     if "KEYS\x01" in properties_text:
         words = _find_words(properties_text)
@@ -209,12 +215,12 @@ class Index:
 
     # ---- following the log
 
-    def note(self, item: Pending) -> None:
-        """A record became visible."""
+    def note(self, items: list[Pending]) -> None:
+        """Records became visible."""
         if len(self._pending) >= PENDING_LIMIT:
             self._pending.clear()
-        self._pending.append(item)
-        self._target = item[0]
+        self._pending.extend(items)
+        self._target = items[-1][0]
 
     @property
     def behind(self) -> bool:
@@ -271,10 +277,10 @@ class Index:
         for _end, queue, _offset, place, _size, _tags, text, stored, topic, unique_key in items:
             if queue is None:
                 continue
-            if unique_key and "KEYS\x01" not in text:
-                batch.append((topic, unique_key, place, stored))
-            else:
+            if unique_key is None or "KEYS\x01" in text:
                 batch += [(topic, key, place, stored) for key in keys_of(text, unique_key)]
+            elif unique_key:
+                batch.append((topic, unique_key, place, stored))
         self._index(batch)
         for _ in items:
             pending.popleft()
@@ -283,15 +289,18 @@ class Index:
 
     def _index(self, batch: list[Keyed]) -> None:
         """Raises DiskFull; what is done by then is not done again by the next try."""
-        hashes = hash_all(batch)
         again = self.files[-1].header.end_offset if self.files else -1
-        for (_topic, _key, place, stored), hashed in zip(batch, hashes, strict=True):
-            if place <= again and self._present(hashed, place):
-                continue
+        entries = [
+            (hashed, place, stored)
+            for (_topic, _key, place, stored), hashed in zip(batch, hash_all(batch), strict=True)
+            if place > again or not self._present(hashed, place)
+        ]
+        done = 0
+        while done < len(entries):
             file = self.files[-1] if self.files else None
             if file is None or file.is_full:
                 file = self._next_file()
-            file.put(hashed, place, stored)
+            done += file.put_all(entries[done:] if done else entries)
 
     def _present(self, hashed: int, place: int) -> bool:
         """Whether the record is already indexed under that hash: work was interrupted in its middle."""

@@ -94,24 +94,39 @@ class IndexFile:
 
     def put(self, key_hash: int, log_offset: int, store_time: int) -> None:
         """Add an entry; the file must not be full."""
-        header = self.header
-        slot = key_hash % self._slots
-        page = self._page(slot // PAGE_SLOTS)
-        number = header.count
-        previous = page[slot % PAGE_SLOTS]
-        if not 0 < previous < number:
-            previous = 0
-            header.used_slots += 1
-        if number == 1:
-            header.begin_time = store_time
-            header.begin_offset = log_offset
-        seconds = min(max(0, (store_time - header.begin_time) // 1000), _MAX_INT)
-        self._new += ENTRY.pack(key_hash, log_offset, seconds, previous)
-        page[slot % PAGE_SLOTS] = number
-        self._dirty.add(slot // PAGE_SLOTS)
-        header.count = number + 1
-        header.end_offset = log_offset
-        header.end_time = store_time
+        self.put_all([(key_hash, log_offset, store_time)])
+
+    def put_all(self, entries: list[tuple[int, int, int]]) -> int:
+        """Add entries (key hash, log offset, store time in ms) as long as there is room; how many were added.
+
+        This is done for every message, so what does not differ between them is looked up once.
+        """
+        header, slots, pages, dirty, new = self.header, self._slots, self._pages, self._dirty, self._new
+        first = number = header.count
+        if number == 1 and entries:
+            _, header.begin_offset, header.begin_time = entries[0]
+        begin_time = header.begin_time
+        for key_hash, log_offset, store_time in entries:
+            if number >= self._entries:
+                break
+            page_number, at = divmod(key_hash % slots, PAGE_SLOTS)
+            page = pages.get(page_number)
+            if page is None:
+                page = self._page(page_number)
+            previous = page[at]
+            if not 0 < previous < number:
+                previous = 0
+                header.used_slots += 1
+            seconds = (store_time - begin_time) // 1000
+            new += ENTRY.pack(
+                key_hash, log_offset, seconds if 0 <= seconds <= _MAX_INT else _limited(seconds), previous
+            )
+            page[at] = number
+            dirty.add(page_number)
+            # Step by step, as reading the next page may fail.
+            number = header.count = number + 1
+            header.end_offset, header.end_time = log_offset, store_time
+        return number - first
 
     def _page(self, number: int) -> array[int]:
         page = self._pages.get(number)
@@ -240,3 +255,8 @@ class IndexFile:
     def remove(self) -> None:
         self.close()
         self._disk.remove(self.path)
+
+
+def _limited(seconds: int) -> int:
+    """What fits into the field; a clock may have been set."""
+    return min(max(0, seconds), _MAX_INT)

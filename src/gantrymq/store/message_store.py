@@ -195,11 +195,11 @@ class MessageStore:
 
     def append_plain(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str = "",
+        sys_flag: int, reconsume_times: int, key: str | None = None,
     ) -> Placement:  # fmt: skip
         """``append`` for one record of an ordinary message, given by its fields: what a broker does all day.
 
-        ``key``: its unique key, where the caller has found it already.
+        ``key``: its unique key, where the caller has found it already (``""``: it has none).
         """
         return self._appender.append_plain(
             topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key

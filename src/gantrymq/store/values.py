@@ -46,11 +46,11 @@ class Placement:
         return self.log_offset + self.size
 
 
-Prepared: TypeAlias = tuple[str, int, int, Callable[[int, int, int, bytes], bytes], int, str, str]
+Prepared: TypeAlias = tuple[str, int, int, Callable[[int, int, int, bytes], bytes], int, str, str | None]
 """A record of which all is known but its place; a plain tuple, as one is made for every commit:
 
 topic, queue id, size, what makes the record of (queue offset, log offset, store timestamp in ms, store host), tags
-code, properties text, unique key ("": none, or not known).
+code, properties text, unique key ("": it has none; None: not known).
 """
 
 
