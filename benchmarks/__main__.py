@@ -3,7 +3,7 @@
 The machine decides absolute figures, so every row also says how it compares with the same client against a process
 that answers at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run. ``python -m benchmarks
 apache`` compares with Apache's broker instead, ``python -m benchmarks open-transactions`` shows how costs grow with
-the number of open transactions.
+the number of open transactions, ``python -m benchmarks recovery`` how long after its producer was killed a message comes.
 """
 
 from __future__ import annotations
@@ -240,6 +240,10 @@ def main() -> None:
         from benchmarks import open_transactions
 
         sys.exit(open_transactions.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["recovery"]:
+        from benchmarks import recovery
+
+        sys.exit(recovery.main(sys.argv[2:]))
     arguments = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     arguments.add_argument("--quick", action="store_true", help="a tenth of the messages; figures are rough")
     arguments.add_argument("--no-spark", action="store_true", help="leave the Spark source out")

@@ -1,0 +1,263 @@
+"""``python -m benchmarks recovery``: how long after a producer was killed its committed message is there.
+
+A producer (a process of its own, our client) holds half messages whose local transactions are committed, and gets a
+SIGKILL before it sends the ends. A sibling, another process of its group, is asked by the broker and answers COMMIT; a
+consumer with long polling notes when each message arrives. Both brokers run with their defaults (an immunity of 6 s;
+Apache's checks every 30 s), one after the other: Apache's 5.5.0 takes a core from whoever runs beside it. The deaths
+are spread over the 30 s, at random moments from the seed.
+
+``plain``: the sibling's checker is any checker. ``decisive``: it claims what it does not find, and our broker asks it
+when the connections of the dead are closed. Apache's does not know the mark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import apache, side_by_side
+from benchmarks.apache import NotPossible
+from benchmarks.processes import Running
+from benchmarks.recovery_roles import TOPIC
+from gantrymq.aio import Admin, MessageQueue, PullConsumer
+
+IMMUNITY_S = 6.0
+"""transactionTimeOut, of both brokers."""
+INTERVAL_S = 30.0
+"""transactionCheckInterval, of both brokers: deaths are spread over it, and a lost check costs one more."""
+GIVE_UP_S = IMMUNITY_S + 3 * INTERVAL_S
+QUEUES = 4
+GOALS_S = {"plain": IMMUNITY_S + 0.1, "decisive": 1.0}
+"""Ours: for p99, from the kill (plain: from the storing of the half, which is a little earlier)."""
+CASES = (("Apache 5.5.0", "plain"), ("GantryMQ", "plain"), ("GantryMQ", "decisive"))
+
+NARROWEST = 125
+"""Columns the table needs."""
+console = Console()
+if console.width < NARROWEST:
+    console.width = NARROWEST
+
+
+@dataclass(slots=True)
+class Case:
+    """What was seen of one broker with one kind of half. All instants: monotonic seconds."""
+
+    broker: str
+    kind: str
+    stored: dict[str, float] = field(default_factory=dict)
+    killed: dict[str, float] = field(default_factory=dict)
+    checked: dict[str, float] = field(default_factory=dict)
+    """When the sibling was asked first."""
+    delivered: dict[str, float] = field(default_factory=dict)
+    times_delivered: int = 0
+    load: list[float] = field(default_factory=list)
+    """Load average of the machine before and after."""
+
+    def from_kill(self) -> list[float]:
+        return [self.delivered[name] - self.killed[name] for name in self.killed if name in self.delivered]
+
+    def from_storing(self) -> list[float]:
+        return [self.delivered[name] - self.stored[name] for name in self.killed if name in self.delivered]
+
+    def too_early(self) -> int:
+        """Checks of halves whose sender was alive and within the immunity, or that had no decisive checkers."""
+        early = 0
+        for name, at in self.checked.items():
+            immune = at < self.stored[name] + IMMUNITY_S - 0.05  # the answer to the half was a little later
+            early += immune and (self.kind == "plain" or at < self.killed[name])
+        return early
+
+    def figures(self) -> dict[str, Any]:
+        found = {"broker": self.broker, "kind": self.kind, "halves": len(self.killed), "load": self.load}
+        found["lost"] = len(self.killed.keys() - self.delivered.keys())
+        found["doubled"] = self.times_delivered - len(self.delivered)
+        found["checks_too_early"] = self.too_early()
+        for name, times in (("from_kill_s", self.from_kill()), ("from_storing_s", self.from_storing())):
+            found[name] = {share: round(value, 3) for share, value in spread(times).items()}
+        found["samples_from_kill_s"] = [round(value, 3) for value in self.from_kill()]
+        return found
+
+
+def spread(times: Iterable[float]) -> dict[str, float]:
+    """Least, p50, p99 and most of the times; nothing of none."""
+    ordered = sorted(times)
+    if not ordered:
+        return {}
+    last = len(ordered) - 1
+    return {"min": ordered[0], "p50": ordered[last // 2], "p99": ordered[round(last * 0.99)], "max": ordered[last]}
+
+
+@contextlib.asynccontextmanager
+async def role(log: Path, *arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader]]:
+    """A process of ``recovery_roles`` and what it says; killed when the block ends."""
+    with log.open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.recovery_roles", *arguments, stdout=asyncio.subprocess.PIPE, stderr=errors
+        )
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def lines(output: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
+    """What a role says, to its end."""
+    while line := await output.readline():
+        yield json.loads(line)
+
+
+async def consume(case: Case, consumer: PullConsumer, queue: MessageQueue, told: Callable[[], None]) -> None:
+    offset = await consumer.max_offset(queue)
+    while True:
+        found = await consumer.pull(queue, offset, wait_ms=10_000)
+        now = time.monotonic()
+        for message in found.messages:
+            case.delivered.setdefault(message.body.decode(), now)
+            case.times_delivered += 1
+        offset = found.next_offset
+        told()
+
+
+async def kill_one(
+    case: Case, log: Path, name_server: str, group: str, halves: int, delays: tuple[float, float]
+) -> None:
+    """Start a producer after the first delay, and kill it the second one after its halves are stored."""
+    await asyncio.sleep(delays[0])
+    async with role(log, "victim", name_server, case.kind, group, str(halves)) as (process, output):
+        stored: dict[str, float] = {}
+        async for line in lines(output):
+            if "ready" in line:
+                break
+            if "stored" in line:
+                stored[line["stored"]] = line["at"]
+        if len(stored) < halves:
+            raise NotPossible(f"a producer did not store its halves; its output:\n{log.read_text()[-2000:]}")
+        await asyncio.sleep(delays[1])
+        case.stored.update(stored)
+        case.killed.update(dict.fromkeys(stored, time.monotonic()))
+        process.send_signal(signal.SIGKILL)
+
+
+async def measure(case: Case, running: Running, log: Path, kills: int, halves: int, rng: random.Random) -> None:
+    """Play one case."""
+    async with Admin(name_servers=running.name_server) as admin:
+        await admin.create_topic(TOPIC, QUEUES)
+    groups = [f"{case.kind}-{number}" for number in range(kills)]
+    case.load.append(round(os.getloadavg()[0], 1))
+    news = asyncio.Event()
+    async with (
+        PullConsumer(name_servers=running.name_server) as consumer,
+        role(log, "sibling", running.name_server, case.kind, *groups) as (_, output),
+    ):
+        said = lines(output)
+        await anext(said)
+
+        async def listen() -> None:
+            async for line in said:
+                case.checked.setdefault(line["checked"], line["at"])
+
+        queues = await consumer.queues(TOPIC)
+        tasks = [asyncio.create_task(consume(case, consumer, queue, news.set)) for queue in queues]
+        tasks.append(asyncio.create_task(listen()))
+        delays = [(INTERVAL_S * (number + rng.random()) / kills, rng.uniform(0.0, 0.2)) for number in range(kills)]
+        try:
+            await asyncio.gather(
+                *(kill_one(case, log, running.name_server, group, halves, delay)
+                  for group, delay in zip(groups, delays, strict=True))
+            )  # fmt: skip
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GIVE_UP_S):
+                    while case.delivered.keys() < case.killed.keys():
+                        news.clear()
+                        await news.wait()
+            await asyncio.sleep(0.5)  # a second delivery would be here by then
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    case.load.append(round(os.getloadavg()[0], 1))
+
+
+def play(case: Case, scratch: Path, kills: int, halves: int, seed: int) -> None:
+    directory = scratch / f"{case.broker.split()[0]}-{case.kind}"
+    running = (
+        side_by_side.gantry(directory, "sync")
+        if case.broker == "GantryMQ"
+        else apache.broker(apache.jars(), directory, "sync")
+    )
+    console.print(f"[bold]{case.broker}, {case.kind}[/]: {kills} kills of producers with {halves} halves each")
+    with running as broker:
+        uvloop.run(measure(case, broker, directory / "roles.log", kills, halves, random.Random(seed)))
+
+
+def show(cases: list[dict[str, Any]]) -> None:
+    table = Table(title="Seconds from SIGKILL of the producer to the delivery of its message")
+    for title in ("broker", "halves", "samples", "min", "p50", "p99", "max", "p99 from storing", "too early", "lost",
+                  "load", "goal"):  # fmt: skip
+        table.add_column(title, justify="left" if title in ("broker", "halves") else "right")
+    for case in cases:
+        killed, stored = case["from_kill_s"], case["from_storing_s"]
+        goal = ""
+        if case["broker"] == "GantryMQ":
+            limit = GOALS_S[case["kind"]]
+            reached = (stored if case["kind"] == "plain" else killed).get("p99", GIVE_UP_S) <= limit
+            goal = f"{limit:g} {'reached' if reached and not case['lost'] else 'MISSED'}"
+        times = [f"{killed.get(share, float('nan')):.2f}" for share in ("min", "p50", "p99", "max")]
+        table.add_row(
+            case["broker"], case["kind"], str(case["halves"]), *times, f"{stored.get('p99', float('nan')):.2f}",
+            str(case["checks_too_early"]), str(case["lost"]), "-".join(map(str, case["load"])), goal,
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"The goal for plain halves is the immunity ({IMMUNITY_S:g} s after the storing) and 0.1 s, for decisive ones "
+        "1 s after the kill, p99 each. Too early: checks while the sender was alive and within the immunity."
+    )
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="bench recovery", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=("ours", "apache", "plain", "decisive"), help="a part of the cases")
+    parser.add_argument("--kills", type=int, default=15, help="producers that are killed, for each case")
+    parser.add_argument("--halves", type=int, default=10, help="half messages that each of them holds")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments of the deaths")
+    parser.add_argument("--json", type=Path, help="write everything measured to this file, after every case")
+    parser.add_argument("--dir", type=Path, help="where stores are made (and removed); default: a temporary directory")
+    chosen = parser.parse_args(arguments)
+    names = {"ours": "GantryMQ", "apache": "Apache 5.5.0"}
+    wanted = [Case(*case) for case in CASES if chosen.only is None or names.get(chosen.only, chosen.only) in case]
+    report: list[dict[str, Any]] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=chosen.dir) as scratch:
+            for case in wanted:
+                play(case, Path(scratch), chosen.kills, chosen.halves, chosen.seed)
+                report.append({"seed": chosen.seed, "kills": chosen.kills, **case.figures()})
+                if chosen.json:
+                    chosen.json.write_text(json.dumps(report, indent=2))
+    except NotPossible as error:
+        console.print(f"bench recovery: {error}", markup=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("stopped; this is what was measured until then")
+    show(report)
+    return 0
