@@ -3,7 +3,7 @@
 The machine decides absolute figures, so every row also says how it compares with the same client against a process
 that answers at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run. ``python -m benchmarks
 apache`` compares with Apache's broker instead, ``python -m benchmarks open-transactions`` shows how costs grow with
-the number of open transactions, ``python -m benchmarks recovery`` how long after its producer was killed a message comes.
+the number of open transactions, ``python -m benchmarks recovery`` what a killed producer costs.
 """
 
 from __future__ import annotations

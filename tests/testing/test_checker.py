@@ -16,8 +16,12 @@ Story = list[Event]
 IMMUNITY_MS = 4000
 
 
-def begin() -> Event:
-    return {"at": 0, "event": "begin", "tx": "t", "immunity_ms": IMMUNITY_MS}
+def begin(*, decisive: bool = False) -> Event:
+    return {"at": 0, "event": "begin", "tx": "t", "immunity_ms": IMMUNITY_MS, "sender": "p", "decisive": decisive}
+
+
+def gone(process: str = "p") -> Event:
+    return {"event": "gone", "process": process}
 
 
 def half(name: str = "t") -> Event:
@@ -67,6 +71,9 @@ GOOD = {
     "a flipped half message": [half(), row("committed"), flip("half"), QUIET],
     "a flipped op message": [half(), end("ROLLBACK"), flip("op"), end("COMMIT"), row("committed"), got(), QUIET],
     "garbled": [half(), end("COMMIT"), end("ROLLBACK"), got(0), got(1), flip("half", covered=False), QUIET],
+    "asked early when the sender was gone": [begin(decisive=True), gone(), check_answer("ROLLBACK", at=5)],
+    "asked early when the sender was cut off": [begin(decisive=True), {"event": "fault", "what": "parted"},
+                                                check_answer("ROLLBACK", at=5)],
     "asked early by a clock put wrong": [begin(), {"event": "fault", "what": "clock jump"},
                                          check_answer("ROLLBACK", at=5)],
 }  # fmt: skip
@@ -91,6 +98,20 @@ def test_good_histories_pass(history: Story) -> None:
 @pytest.mark.parametrize(("rule", "history"), BAD.items(), ids=BAD.keys())
 def test_each_violation_is_caught(rule: str, history: Story) -> None:
     assert rule in {violation.rule for violation in check(history)}
+
+
+ASKED_ABOUT_A_LIVING_SENDER = {
+    "checkers are not decisive": [begin(), gone()],
+    "another one died": [begin(decisive=True), gone("other")],
+    "its connections broke": [begin(decisive=True), {"event": "fault", "what": "connections broken"}],
+    "the broker died": [begin(decisive=True), {"event": "fault", "what": "process killed"}],
+}
+
+
+@pytest.mark.parametrize("history", ASKED_ABOUT_A_LIVING_SENDER.values(), ids=ASKED_ABOUT_A_LIVING_SENDER.keys())
+def test_nobody_is_asked_about_a_living_sender_within_the_immunity(history: list[Event]) -> None:
+    too_early = [*history, check_answer("ROLLBACK", at=5), gone()]
+    assert [violation.rule for violation in check(too_early)] == ["immunity"]
 
 
 def test_every_rule_has_a_history_that_breaks_it() -> None:

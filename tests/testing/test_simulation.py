@@ -15,7 +15,8 @@ from gantrymq.testing.shrink import shrink
 from gantrymq.testing.simulation import Plan, run
 
 HAPPENED = {
-    "check answered by two producers", "clock stepped", "connection parted", "end sent again over a second connection",
+    "check ahead of time", "check answered by two producers", "clock stepped", "connection broken", "connection parted",
+    "end sent again over a second connection",
     "end sent one-way", "frame late", "frame lost", "frame overtook another connection's", "frame reset",
     "lying answer", "power cut", "power cut in an operation", "process killed", "service died between row and end",
     "sync failed", "write failed", "write refused by a full disk",
@@ -30,7 +31,7 @@ def gantry(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_seeds_keep_every_promise() -> None:
     """More with ``gantry simulate --seeds 0..100000 --jobs 2``."""
-    done = gantry("--seeds", "1000..1040", "--jobs", "2", "--json")
+    done = gantry("--seeds", "2000..2040", "--jobs", "2", "--json")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["seeds"] == 40 and figures["failed"] == []
@@ -63,6 +64,13 @@ def test_a_broker_that_believes_torn_entries_is_found(monkeypatch: pytest.Monkey
     assert broken is not None
     shorter = shrink(broken, run, tries=3)
     assert not shorter.good and shorter.plan.fault_count <= plan.fault_count
+
+
+def test_a_broker_that_takes_every_closed_connection_for_a_death_is_found() -> None:
+    plan = Plan(orders=24, faults=("connections broken",), fault_count=24)
+    broken = next((result for n in range(60) if not (result := run(n, plan, decisive_check_grace=0)).good), None)
+    assert broken is not None and {violation.rule for violation in broken.violations} == {"immunity"}
+    assert run(broken.seed, plan).good
 
 
 @pytest.mark.parametrize(("arguments", "says"), [

@@ -49,8 +49,13 @@ class Story:
     lied: bool = False
     began_at: int | None = None
     immunity_ms: int = 0
-    checked_at: int | None = None
-    """Of the first check that its service got."""
+    asked_early: bool = False
+    """Its service was asked within the immunity, without an excuse."""
+    decisive: bool = False
+    """Its checkers are: it may be asked about early when its sender is gone."""
+    sender: str = ""
+    left: bool = False
+    """Its sender is gone, or may have been cut off."""
     early: bool = False
     """Delivered before anybody had asked for COMMIT."""
     flipped: set[str] = field(default_factory=set)
@@ -64,18 +69,14 @@ class Story:
         self.events.append(event)
         LESSONS[event["event"]](self, event)
 
-    @property
-    def asked_early(self) -> bool:
-        if self.began_at is None or self.checked_at is None:
-            return False
-        return self.checked_at < self.began_at + self.immunity_ms
-
     def excused(self, rule: str) -> bool:
         return self.garbled or any(rule in EXCUSED.get(record, ()) for record in self.flipped)
 
     def _begin(self, event: Event) -> None:
         self.began_at = event.get("at")
         self.immunity_ms = event.get("immunity_ms", 0)
+        self.decisive = bool(event.get("decisive"))
+        self.sender = event.get("sender", "")
 
     def _half(self, event: Event) -> None:
         self.half_confirmed |= bool(event["confirmed"])
@@ -94,8 +95,8 @@ class Story:
             self.confirmed.add(event["decision"])
 
     def _check(self, event: Event) -> None:
-        if self.checked_at is None:
-            self.checked_at = event.get("at")
+        if self.began_at is not None and not (self.decisive and self.left):
+            self.asked_early |= event.get("at", self.began_at) < self.began_at + self.immunity_ms
         self.asked_for.add(event["answer"])
         self.lied |= bool(event.get("lie"))
 
@@ -164,16 +165,23 @@ EXCUSED = {
 """Which promises a record that was there and is no more excuses. Without its op message a half that was rolled back is
 open again, and is asked about."""
 CLOCK_FAULTS = frozenset({"clock jump"})
+NETWORK_FAULTS = frozenset({"parted", "rough network"})
+"""Nobody can tell a sender that was cut off by them from one that died."""
 
 
 def stories(events: Iterable[Event]) -> dict[str, Story]:
     """The history sorted by transaction."""
     told: dict[str, Story] = {}
+    cut_off = False
     for event in events:
+        cut_off |= event["event"] == "fault" and event.get("what") in NETWORK_FAULTS
+        if cut_off or event["event"] == "gone":
+            for story in told.values():
+                story.left |= cut_off or story.sender == event["process"]
         if "tx" in event and event["event"] in LESSONS:
             name = str(event["tx"])
             if name not in told:
-                told[name] = Story(name)
+                told[name] = Story(name, left=cut_off)
             told[name].learn(event)
     return told
 

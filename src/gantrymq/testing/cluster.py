@@ -26,6 +26,9 @@ EPOCH_MS = 1_800_000_000_000
 NAME_SERVER = "10.0.0.1"
 NAME_SERVERS = f"{NAME_SERVER}:9876"
 BROKER_PORT = 10911
+DECISIVE = 0.6
+"""How likely it is that a service says its checker is decisive. It is in any case; one that does not say so must not be
+asked early, and must not answer when another one has vouched for it."""
 SMALL_FILES: dict[str, Any] = {
     "mapped_file_size_commit_log": 16384, "mapped_file_size_consume_queue": 2000, "max_index_num": 200,
     "max_hash_slot_num": 50, "disk_space_warning_level_ratio": 100,
@@ -114,11 +117,13 @@ class Cluster:
 
     async def start_service(self) -> Shop:
         self._processes += 1
-        node, _, doors = self.process(f"service-{self._processes}", f"10.0.1.{self._processes % 250 + 1}")
+        address = f"10.0.1.{self._processes % 250 + 1}"
+        node, _, doors = self.process(f"service-{self._processes}", address)
         rng = random.Random(self.rng.randrange(1 << 62))
         service = Shop(
             node, doors, NAME_SERVERS, self.database, rng, self.chances, self.die, self.injected,
             siblings=self.services, one_way=self._processes % 3 == 2,
+            address=address, decisive=rng.random() < DECISIVE,
         )  # fmt: skip
         await node.start(service.start())
         self.services.append(service)
@@ -133,6 +138,7 @@ class Cluster:
 
     def kill(self, node: Node) -> None:
         """SIGKILL: the process ends, its kernel closes what it had open."""
+        self.history.add("gone", process=node.name)
         node.kill()
         self.network.lose_process(node)
 
@@ -140,6 +146,7 @@ class Cluster:
         """A process ends by itself; now and then its whole machine does, and nobody is told."""
         if self.rng.random() < 0.3:
             self.injected["host vanished between row and end"] += 1
+            self.history.add("gone", process=node.name)
             node.kill()
         else:
             self.injected["service died between row and end"] += 1

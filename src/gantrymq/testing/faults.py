@@ -65,6 +65,13 @@ async def parted(cluster: Cluster, rng: random.Random) -> None:
     cluster.network.heal()
 
 
+async def connections_broken(cluster: Cluster, rng: random.Random) -> None:
+    """A service loses its connections and nothing else; it is alive, and back in no time."""
+    service = rng.choice(cluster.services)
+    if service.node.alive:
+        cluster.network.break_connections(service.address)
+
+
 async def rough_network(cluster: Cluster, rng: random.Random) -> None:
     """Frames are lost, doubled and late for some seconds."""
     cluster.network.faults = replace(ROUGH, latency_s=rng.choice((0.0005, 0.02, 0.3)))
@@ -140,6 +147,7 @@ FAULTS: dict[str, Callable[[Cluster, random.Random], Awaitable[None]]] = {
     "process killed": process_killed,
     "service killed": service_killed,
     "parted": parted,
+    "connections broken": connections_broken,
     "rough network": rough_network,
     "clock jump": clock_jump,
     "full disk": full_disk,

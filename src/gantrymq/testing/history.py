@@ -3,7 +3,9 @@
 One JSON object a line, with ``at`` (milliseconds since the start) and ``event``:
 
 =============  =========================================================================================
-``begin``      ``tx``; ``immunity_ms``: nobody may ask about it earlier than so long after this moment (optional)
+``begin``      ``tx``; ``immunity_ms``: nobody may ask about it earlier than so long after this moment, unless it is
+               ``decisive`` and the process ``sender`` is gone (all optional)
+``gone``       ``process``: it died
 ``half``       ``tx``; ``confirmed``: its half message was acknowledged to the producer
 ``row``        ``tx``; ``state`` ``committed`` or ``rolled back``: the local transaction ended for good
 ``end``        ``tx``, ``decision`` COMMIT, ROLLBACK or UNKNOWN; ``confirmed``: the broker acknowledged it

@@ -70,6 +70,12 @@ class SimNetwork:
                 self.injected["connection parted"] += 1
                 self.loop.call_later(self.rng.uniform(0, RESET_WITHIN_S), end.reset, "parted")
 
+    def break_connections(self, host: str) -> None:
+        """All connections of a host end, as when a proxy is started again; new ones can be made at once."""
+        for end in [end for end in self._ends if end.host == host]:
+            self.injected["connection broken"] += 1
+            end.reset("broken")
+
     def heal(self) -> None:
         """All lines work again."""
         self._parted.clear()

@@ -16,6 +16,7 @@ from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
+from gantrymq.message import properties
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
@@ -91,14 +92,17 @@ class Shop:
         die: Callable[[Node], None],
         injected: Counter[str],
         *,
+        address: str = "",
         siblings: Sequence[Shop] = (),
         one_way: bool = False,
+        decisive: bool = False,
     ) -> None:
         """``die``: ends this process, when an order says so. ``siblings``: all processes of the service.
 
-        ``one_way``: end transactions as Apache's clients do.
+        ``one_way``: end transactions as Apache's clients do. ``decisive``: say that the checker is.
         """
         self.node = node
+        self.address = address
         self._die = die
         self._database = database
         self._history = database.history
@@ -107,6 +111,7 @@ class Shop:
         self._injected = injected
         self._siblings = siblings
         self._one_way = one_way
+        self.decisive = decisive
         self.producer = (OneWayProducer if one_way else TransactionProducer)(
             GROUP, name_servers=name_servers, listener=self, doors=doors, topics=[TOPIC], send_timeout_ms=3000,
             inline_listener=True, default_topic_queue_nums=QUEUES,
@@ -133,7 +138,7 @@ class Shop:
         if kind == "plain":
             await self._notice(name)
             return
-        self._history.add("begin", tx=name, immunity_ms=IMMUNITY_MS)
+        self._history.add("begin", tx=name, immunity_ms=IMMUNITY_MS, sender=self.node.name, decisive=self.decisive)
         try:
             result = await self.producer.send_in_transaction(Message(TOPIC, name.encode(), keys=[name]), kind)
         except GantryError:
@@ -178,6 +183,7 @@ class Shop:
     async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         """Decisive: what has no row gets a rolled-back mark, so that a late commit must fail."""
         name = message.body.decode()
+        self._injected["check ahead of time"] += properties.EARLY_CHECK in message.properties
         if self._rng.random() < self._chances.unknown:
             self._history.add("check", tx=name, answer=UNKNOWN.name)
             return UNKNOWN
