@@ -48,6 +48,24 @@ def test_json_lines_become_events_and_the_rest_goes_to_the_log(tmp_path: Path, w
     assert "hello" not in log
 
 
+class SlowlyRead(Child):
+    """On a busy machine the reader comes late."""
+
+    def _read(self, log_fd: int) -> None:
+        time.sleep(0.3)
+        super()._read(log_fd)
+
+
+def test_whoever_sees_the_end_has_the_last_words(tmp_path: Path, watchdog: Watchdog) -> None:
+    child = SlowlyRead("brief", [sys.executable, "-c", 'print(\'{"event": "last"}\')'], tmp_path / "log", watchdog)
+    deadline = time.monotonic() + 30
+    while child.exit_status is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert child.events() == [{"event": "last"}]
+    child.end(0)
+
+
 def test_it_takes_lines_until_it_is_gone(tmp_path: Path, watchdog: Watchdog) -> None:
     code = "import json; print(json.dumps({'event': input()}))"
     process = child(code, tmp_path, watchdog)

@@ -56,6 +56,10 @@ class Watchdog:
         self._process.wait()
 
 
+LAST_WORDS_SECONDS = 5
+"""For reading what a process said before it ended; longer only when a child of it still holds its output."""
+
+
 class Child:
     """One process of the demo. What it prints on standard output as JSON lines become events."""
 
@@ -101,8 +105,11 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs; negative: killed by that signal."""
-        return self._process.poll()
+        """None while it runs; negative: killed by that signal. Once it ended, ``events`` has its last words, too."""
+        status = self._process.poll()
+        if status is not None:
+            self._reader.join(LAST_WORDS_SECONDS)
+        return status
 
     def events(self) -> list[dict[str, Any]]:
         """What it said since the last call."""
