@@ -101,14 +101,14 @@ def _in_processes(plan: Plan, work: list[range], jobs: int) -> Iterator[Figures]
     if jobs == 1:
         yield from map(partial(try_cuts, plan), work)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs, _begin) as pool:  # leaving it ends the processes
+    # Ctrl-C goes to all processes of a terminal: the others are born deaf to it, and this one ends them.
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pool = multiprocessing.get_context("spawn").Pool(jobs, silence)
+    finally:
+        signal.signal(signal.SIGINT, heard)
+    with pool:
         yield from pool.imap_unordered(partial(try_cuts, plan), work)
-
-
-def _begin() -> None:
-    """Ctrl-C goes to all processes of a terminal; the first one ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    silence()
 
 
 def _try_one(console: Console, plan: Plan, text: str) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,8 +29,12 @@ ENDS = replace(PLAINS, chapters=("topics ends",))
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> None:
+def _quiet() -> Iterator[None]:
+    product = logging.getLogger("gantrymq")
+    level = product.level
     silence()
+    yield
+    product.setLevel(level)
 
 
 def first_breach(plan: Plan, rule: str) -> str:

@@ -104,10 +104,10 @@ class JournalDisk(SimDisk):
         if self._cut is not None:
             self._cut(self.freeze())
             self._made += 1
+            self._done = "an operation that changes nothing"
 
     def freeze(self) -> Cut:
         """Everything as it is now."""
-        self._done = "nothing" if not self._made else "nothing that changes a file"
         directories = {
             path: self._keep_directory(path, directory)
             for path, directory in [*self._removed.items(), *self._directories.items()]
