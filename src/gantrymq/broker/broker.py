@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gantrymq.broker.client_calls import ClientCalls
 from gantrymq.broker.config import BrokerConfig
@@ -65,6 +65,9 @@ from gantrymq.runtime.rng import Rng
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.config import TransactionConfig
+
+if TYPE_CHECKING:
+    from gantrymq.broker.http.server import HttpServer
 
 log = logging.getLogger("gantrymq.broker")
 
@@ -168,6 +171,8 @@ class Broker:
         self._opened: MessageStore | None = None
         self.address = ""
         """``ip:port`` that clients are told; empty until started."""
+        self.http: HttpServer | None = None
+        """The HTTP endpoint, where there is one."""
 
     async def start(self) -> str:
         """Serve, and return the address. Raises Unreachable (port in use), StoreLocked, StoreFormatUnknown,
@@ -186,6 +191,8 @@ class Broker:
         self._started = True
         self._begin()
         await self._listen_fast()
+        if self._config.http_port:
+            await self._listen_http()
         await self.registration.start()
         log.info("broker %s serves %s from %s", self._config.broker_name, self.address, self._store_config.root)
         return self.address
@@ -201,6 +208,13 @@ class Broker:
             await self._server.start(self._config.bind_address, port)
         except Unreachable as error:
             log.warning("clients with vipChannelEnabled cannot send to this broker: no fast port %d: %s", port, error)
+
+    async def _listen_http(self) -> None:
+        from gantrymq.broker.http.endpoint import open_endpoint  # loaded only where it is wanted
+
+        self.http = await open_endpoint(
+            self._config, self._network, self._clock, self.address, self.store, self.desk, self.stories
+        )
 
     def _open(self) -> None:
         config, clock, disk = self._config, self._clock, self._disk
@@ -343,6 +357,8 @@ class Broker:
         self._pull.held.close()
         await self.popping.stop_answering()
         await self._explain.close()
+        if self.http is not None:
+            await self.http.close()
         # First nothing new, then the answers that wait for the disk, then the connections.
         for code in self._handlers:
             self._handlers[code] = _stopping

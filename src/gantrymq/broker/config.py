@@ -37,6 +37,10 @@ class BrokerConfig:
     broker_ip1: str = "127.0.0.1"
     """Address given to clients, and part of every offset message id. ``gantry broker`` detects it when it is not
     set, as Apache does."""
+    http_port: int = 0
+    """Port of the HTTP endpoint; 0: there is none. Our own key."""
+    http_bind_address: str = "127.0.0.1"
+    """Address the HTTP endpoint listens on; whoever reaches it may read ids, groups and addresses. Our own key."""
     broker_role: str = "ASYNC_MASTER"
     broker_permission: int = 6
     """4 read, 2 write."""
@@ -163,8 +167,9 @@ class BrokerConfig:
             )
         if self.broker_ip1 in ("0.0.0.0", "::"):
             raise ConfigError(f"brokerIP1 is {self.broker_ip1}; write an address that clients can connect to")
-        if not 0 <= self.listen_port <= 65535:
-            raise ConfigError(f"listenPort is {self.listen_port}; it must be between 0 and 65535")
+        for name in ("listen_port", "http_port"):
+            if not 0 <= getattr(self, name) <= 65535:
+                raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; it must be between 0 and 65535")
         for name in ("transaction_time_out", "transaction_check_interval", "transaction_check_max",
                      "default_topic_queue_nums", "max_message_size", "file_reserved_time",
                      "flush_consumer_offset_interval", "flush_delay_offset_interval", "revive_queue_num",

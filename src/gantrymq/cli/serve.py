@@ -52,6 +52,11 @@ Flush = Annotated[
 BrokerPort = Annotated[
     int | None, typer.Option(help=f"Port of the broker; 0: any free one. Default: {DEFAULT_LISTEN_PORT}.")
 ]
+HttpPort = Annotated[
+    int | None,
+    typer.Option(help="Port of the HTTP endpoint: transactions and health as JSON, read only, for this machine "
+                      "(httpPort, httpBindAddress). Default: 0, none."),
+]  # fmt: skip
 BrokerName = Annotated[str | None, typer.Option(help="Name of the broker (brokerName).")]
 LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 
@@ -69,6 +74,7 @@ def server(
         str | None, typer.Option(help="Address that clients connect to. Default: 127.0.0.1, this machine only.")
     ] = None,
     flush: Flush = None,
+    http_port: HttpPort = None,
     broker_name: BrokerName = None,
     brokers: Annotated[
         int | None,
@@ -85,8 +91,9 @@ def server(
 
     def program() -> Started:
         settings = _settings(
-            config, store, listen_port, flush, broker_name, default_store=Path("gantry-store"), base=BrokerConfig()
-        )
+            config, store, listen_port, flush, broker_name, http_port, default_store=Path("gantry-store"),
+            base=BrokerConfig(),
+        )  # fmt: skip
         address = host or settings.broker_ip1
         local = address == LOOPBACK
         listen = LOOPBACK if local and settings.bind_address == ANY_ADDRESS else settings.bind_address
@@ -97,7 +104,7 @@ def server(
             _check_single(Path(settings.store_path_root_dir))
             return _server(settings, names, config)
         root = Path(settings.store_path_root_dir)
-        wanted = supervise.plans(brokers, root, settings.listen_port, broker_name)
+        wanted = supervise.plans(brokers, root, settings.listen_port, broker_name, settings.http_port)
         for path in supervise.left_out(brokers, root):
             _say(f"warning: nobody serves the messages in {path}; start with more --brokers to reach them")
         options = ["--host", address, "--bind", listen, "--log-level", log_level]
@@ -140,6 +147,7 @@ def broker(
         str | None, typer.Option(help="Address to listen on (bindAddress). Default: all of this machine.")
     ] = None,
     flush: Flush = None,
+    http_port: HttpPort = None,
     broker_name: BrokerName = None,
     log_level: LogLevel = "info",
 ) -> None:
@@ -148,7 +156,7 @@ def broker(
     def program() -> Started:
         base = BrokerConfig(broker_ip1=_own_address(), namesrv_addr=os.environ.get("NAMESRV_ADDR", ""))
         settings = _settings(
-            config, store, listen_port, flush, broker_name, default_store=Path.home() / "store", base=base
+            config, store, listen_port, flush, broker_name, http_port, default_store=Path.home() / "store", base=base
         )
         settings = dataclasses.replace(
             settings,
@@ -172,6 +180,7 @@ def _settings(
     listen_port: int | None,
     flush: str | None,
     broker_name: str | None,
+    http_port: int | None,
     *,
     default_store: Path,
     base: BrokerConfig,
@@ -195,6 +204,8 @@ def _settings(
         given["flush_disk_type"] = f"{flush.upper()}_FLUSH"
     if broker_name is not None:
         given["broker_name"] = broker_name
+    if http_port is not None:
+        given["http_port"] = http_port
     return dataclasses.replace(settings, **given)
 
 
@@ -272,6 +283,10 @@ async def _broker(config: BrokerConfig, file: Path | None) -> AsyncIterator[str]
     try:
         address = await running.start()
         where = f"broker {config.broker_name} {address}, store {config.store_path_root_dir} ({config.flush_disk_type})"
+        if running.http is not None:
+            where += f", HTTP {running.http.address}"
+        elif config.http_port:
+            where += f", no HTTP (port {config.http_port} is in use)"
         if missing := running.registration.unregistered:
             where += f", waits for name server {', '.join(missing)} (clients find it as soon as one is there)"
         yield where

@@ -51,9 +51,11 @@ class Plan:
     store: Path
     port: int
     """0: any free one."""
+    http_port: int = 0
+    """0: no HTTP endpoint."""
 
 
-def plans(count: int, store: Path, first_port: int, name: str | None) -> list[Plan]:
+def plans(count: int, store: Path, first_port: int, name: str | None, http_port: int = 0) -> list[Plan]:
     """The brokers ``<name>-0`` ... in ``<store>/broker-0`` ... Raises ConfigError when that cannot be."""
     if not 1 <= count <= BROKERS_MAX:
         raise ConfigError(f"--brokers is {count}; write a number from 1 to {BROKERS_MAX}")
@@ -67,7 +69,12 @@ def plans(count: int, store: Path, first_port: int, name: str | None) -> list[Pl
         )
     known = name or "broker"
     return [
-        Plan(f"{known}-{number}", store / f"broker-{number}", first_port + number * PORT_STEP if first_port else 0)
+        Plan(
+            f"{known}-{number}",
+            store / f"broker-{number}",
+            first_port + number * PORT_STEP if first_port else 0,
+            http_port + number if http_port else 0,
+        )
         for number in range(count)
     ]
 
@@ -208,6 +215,7 @@ async def running(children: Sequence[Child]) -> AsyncIterator[None]:
 def command_of(plan: Plan, name_server: str, options: Sequence[str]) -> list[str]:
     """How a broker process is started."""
     given = ["--store", str(plan.store), "--listen-port", str(plan.port), "--broker-name", plan.name]
+    given += ["--http-port", str(plan.http_port)] if plan.http_port else []
     return [
         sys.executable, "-m", "gantrymq.cli.main", "broker", *given, "--namesrv-addr", name_server, *options
     ]  # fmt: skip

@@ -1,0 +1,103 @@
+"""What can be asked over HTTP: the table of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from gantrymq import __version__
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.http.messages import Answer, Refused, Request, answer
+from gantrymq.broker.transaction_desk import TransactionDesk
+from gantrymq.broker.transaction_stories import TransactionStories
+from gantrymq.store.message_store import MessageStore
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 1_000
+STATES: Final = ("open", "parked")
+ROUTES: Final = {
+    "/health": "whether the broker takes messages",
+    "/transactions": "undecided transactions; state=open or parked, group=, limit=",
+    "/transactions/{id}": "what happened to a transaction, event by event",
+}
+"""Also what ``/`` answers."""
+
+
+class Routes:
+    """Finds who answers a request. Raises Refused for what nobody does."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        address: str,
+        store: MessageStore,
+        desk: TransactionDesk,
+        stories: TransactionStories,
+    ) -> None:
+        self._config = config
+        self._address = address
+        self._store = store
+        self._desk = desk
+        self._stories = stories
+        self._plain: Mapping[tuple[str, ...], Callable[[Request], Awaitable[Answer]]] = {
+            (): self._contents,
+            ("health",): self._health,
+            ("transactions",): self._transactions,
+        }
+
+    async def handle(self, request: Request) -> Answer:
+        """The answer."""
+        plain = self._plain.get(request.path)
+        if plain is not None:
+            return await plain(request)
+        if len(request.path) == 2 and request.path[0] == "transactions":
+            return await self._transaction(request)
+        known = ", ".join(ROUTES)
+        raise Refused(HTTPStatus.NOT_FOUND, f"there is nothing at /{'/'.join(request.path)}; there are: {known}")
+
+    async def _contents(self, request: Request) -> Answer:
+        _only(request)
+        return answer({"broker": self._config.broker_name, "version": __version__, "routes": ROUTES})
+
+    async def _health(self, request: Request) -> Answer:
+        _only(request)
+        refusal = self._store.refusal
+        value: dict[str, Any] = {
+            "status": "ok" if refusal is None else "refuses writes",
+            "reason": None if refusal is None else str(refusal),
+            "broker": self._config.broker_name,
+            "address": self._address,
+            "version": __version__,
+            "open_transactions": len(self._desk.table),
+        }
+        return answer(value, HTTPStatus.OK if refusal is None else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _transactions(self, request: Request) -> Answer:
+        _only(request, "state", "group", "limit")
+        state, text = request.query.get("state"), request.query.get("limit", str(LIMIT_DEFAULT))
+        if state is not None and state not in STATES:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"state is {state!r}; write open or parked")
+        if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= LIMIT_MAX:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"limit is {text!r}; write a number from 1 to {LIMIT_MAX}")
+        limit = int(text)
+        rows = await self._stories.undecided(state=state, group=request.query.get("group"), limit=limit + 1)
+        return answer({"transactions": rows[:limit], "more": len(rows) > limit})
+
+    async def _transaction(self, request: Request) -> Answer:
+        _only(request)
+        told = await self._stories.explain(request.path[1])
+        if not told:
+            raise Refused(
+                HTTPStatus.NOT_FOUND,
+                f"this broker has no transaction {request.path[1]!r}: it is older than the log, another broker has it, "
+                "or the id is another one",
+            )
+        return answer(told)
+
+
+def _only(request: Request, *names: str) -> None:
+    unknown = sorted(request.query.keys() - set(names))
+    if unknown:
+        known = ", ".join(names) or "none"
+        raise Refused(HTTPStatus.BAD_REQUEST, f"unknown parameters: {', '.join(unknown)}; there are: {known}")
