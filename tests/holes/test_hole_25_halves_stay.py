@@ -1,0 +1,50 @@
+"""Hole 25: while their broker is away, halves of Apache 5.x escape to another one, which may skip or settle them twice.
+
+We have no escape, so there is nothing to close. What holds instead: a half stays on the broker that took it. While that
+is away it waits, and afterwards it is asked about, and has one outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gantrymq.message.transaction import Resolution
+from gantrymq.transactions import rebuild
+from tests.holes.actors import always
+from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.stage import INTERVAL_S, OurStage, Stage
+
+TRIES = 3
+AWAY_S = 60.0
+
+
+async def _broker_away(stage: Stage) -> Seen:
+    assert isinstance(stage, OurStage)
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, TRIES)
+    stage.kill()
+    await stage.sleep(AWAY_S)
+    await stage.start()
+    producer = await stage.producer(producer.group)
+    producer.answer = always(Resolution.COMMIT)
+    await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
+    keys = await stage.keys(topic)
+    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
+
+
+def _forget(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rebuild, "_chains", lambda *_: [])
+
+
+CASES = [
+    Case(
+        "a broker that is away", _broker_away, (Mutant("the open halves of the store", _forget),),
+        NotRepeated("needs brokers that act for each other; not tried"),
+    ),
+]  # fmt: skip
+
+
+def test_hole_25_halves_stay(played: Callable[[], None]) -> None:
+    played()
