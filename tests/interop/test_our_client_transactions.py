@@ -13,6 +13,7 @@ import pytest
 
 import gantrymq
 from gantrymq import ConsumeFromWhere, LocalTransactionState, Message, MessageView
+from gantrymq.message import properties
 from tests.interop.apache import ApacheCluster
 from tests.interop.our_client import PATIENT, SOON, Inbox, Server, make_topic, until
 
@@ -26,7 +27,8 @@ COMMIT, ROLLBACK, UNKNOWN = (
 class Decisions:
     """A listener that does as the body says: ``<executed> [<checked>]``, e.g. ``UNKNOWN COMMIT``."""
 
-    def __init__(self) -> None:
+    def __init__(self, decisive: bool = False) -> None:
+        self.decisive = decisive
         self.checked: list[str] = []
         self._lock = threading.Lock()
 
@@ -73,13 +75,15 @@ import os, sys
 import gantrymq
 
 class Dies:
+    decisive = sys.argv[4] == "True"
+
     def execute_local_transaction(self, message, arg):
         os._exit(7)
 
     def check_local_transaction(self, message):
         return gantrymq.LocalTransactionState.UNKNOWN
 
-name_servers, group, topic = sys.argv[1:]
+name_servers, group, topic = sys.argv[1:4]
 producer = gantrymq.TransactionProducer(group, name_servers=name_servers, listener=Dies(), send_timeout_ms=20_000)
 producer.start()
 producer.send_in_transaction(gantrymq.Message(topic, "UNKNOWN COMMIT"))
@@ -87,20 +91,24 @@ producer.send_in_transaction(gantrymq.Message(topic, "UNKNOWN COMMIT"))
 
 
 @pytest.mark.feature("transaction: producer killed, sibling checked")
-def test_a_sibling_answers_for_a_producer_that_died_in_its_local_transaction(server: Server) -> None:
-    topic = make_topic(server, "OurOrphan", message_type="TRANSACTION")
-    inbox, listener = Inbox(), Decisions()
+@pytest.mark.parametrize("decisive", [False, True])
+def test_a_sibling_answers_for_a_producer_that_died_in_its_local_transaction(server: Server, decisive: bool) -> None:
+    """Apache's brokers take no notice of the mark that says that the checker is decisive, and leave it where it is."""
+    topic = make_topic(server, "OurOrphanDecisive" if decisive else "OurOrphan", message_type="TRANSACTION")
+    inbox, listener = Inbox(), Decisions(decisive)
     sibling = gantrymq.TransactionProducer(
         f"P{topic}", name_servers=server.name_servers, listener=listener, topics=topic, **PATIENT
     )
     with consumer_of(server, topic, inbox), sibling:
         died = subprocess.run(
-            [sys.executable, "-c", DIES_IN_ITS_TRANSACTION, server.name_servers, f"P{topic}", topic],
+            [sys.executable, "-c", DIES_IN_ITS_TRANSACTION, server.name_servers, f"P{topic}", topic, str(decisive)],
             env=dict(os.environ), check=False, timeout=120,
         )  # fmt: skip
         assert died.returncode == 7
         inbox.wait(["UNKNOWN COMMIT"])
     assert set(listener.checked) == {"UNKNOWN COMMIT"} and inbox.bodies == ["UNKNOWN COMMIT"]
+    mark = inbox.views[0].properties.get(properties.IMMUNE_WHILE_CONNECTED)
+    assert mark == (f"P{topic}" if decisive else None)
 
 
 @pytest.mark.feature("message trace")
