@@ -238,8 +238,8 @@ def transactions(tool: Tool) -> None:
     assert "no broker has a transaction" in tool.fails("transactions", "show", "F" * 32)
 
 
-def parked(tool: Tool) -> None:
-    """Nobody decided one in time; it is resumed, and decided by a person."""
+def parked(tool: Tool) -> str:
+    """Nobody decided one in time; it is resumed, and decided by a person; its id."""
     topic, group = "CliParked", "CliParkers"
     tool.json("topic", "create", topic, "--queues", "1", "--type", "TRANSACTION")
     with undecided_producer(tool.name_servers, group, topic) as producer:
@@ -258,6 +258,7 @@ def parked(tool: Tool) -> None:
     (line,) = eventually(lambda: tool.lines("message", "print", topic))
     assert line["message_id"] == one
     assert not tool.json("transactions", "list", "--group", group)
+    return one
 
 
 def _state(tool: Tool, transaction: str) -> str:

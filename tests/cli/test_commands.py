@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq import LocalTransactionState
+from gantrymq.cli import transactions
 from tests.cli import stories
 from tests.cli.test_serve import address, program
 from tests.cli.tool import Tool
@@ -63,7 +65,35 @@ def test_transactions(tool: Tool) -> None:
 
 
 def test_parked_transactions(tool: Tool) -> None:
-    stories.parked(tool)
+    one = stories.parked(tool)
+    (told,) = tool.json("transactions", "explain", one)
+    events = told["events"]
+    names = [event["event"] for event in events]
+    assert names[:3] == ["stored", "ended_unknown", "immunity_ended"] and names[-1] == "committed"
+    assert names.count("check_answered") == 3, names
+    parked, resumed = names.index("parked"), names.index("resumed")
+    assert parked < resumed and "transactionCheckMax" in events[parked]["cause"]
+    assert events[resumed]["cause"].startswith("an operator resumed it: ") and "mended" in events[resumed]["cause"]
+    assert "an operator decided: " in events[-1]["cause"] and "paid" in events[-1]["cause"]
+    # The tool that decided was of the group for a moment, and was asked nothing: it could not have answered.
+    assert "check_sent" not in names[resumed:]
+    assert all(event["at"] and event["cause"] for event in events)
+    text = tool.text("transactions", "explain", one)
+    for event in events:
+        assert event["what"] in text and event["cause"] in text
+    assert "Why: It was committed" in text
+
+
+def test_many_events_are_shown_in_part_unless_all_are_wanted(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = "CliMany"
+    tool.json("topic", "create", topic, "--type", "TRANSACTION")
+    with stories.undecided_producer(tool.name_servers, "CliMany", topic) as producer:
+        (one,) = stories.leave_open(producer, topic, 1, LocalTransactionState.ROLLBACK)
+    monkeypatch.setattr(transactions, "FIRST_SHOWN", 1)
+    monkeypatch.setattr(transactions, "LAST_SHOWN", 0)
+    assert "1 more (--all)" in tool.text("transactions", "explain", one)
+    assert "rolled back: no consumer" in tool.text("transactions", "explain", one, "--all")
+    assert "no broker has a transaction" in tool.fails("transactions", "explain", "F" * 32)
 
 
 def test_a_decision_that_cannot_be_recorded_is_not_made(tool: Tool, tmp_path: Path) -> None:

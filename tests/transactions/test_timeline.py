@@ -159,6 +159,11 @@ def test_a_check_says_why_it_was_sent() -> None:
     assert lines(story(), event(Kind.CHECKED, 6_000, 0, 1))[-1].cause == CHECKED[0]
 
 
+def test_a_check_after_a_time_without_producers_says_that_one_came() -> None:
+    told = lines(story(), event(Kind.NOBODY_ONLINE, 6_000, peer=""), event(Kind.CHECKED, 9_000, 0, 1))
+    assert told[-1].cause == CHECKED[5].format(group="PG")
+
+
 def test_an_answer_that_nobody_asked_for_is_marked() -> None:
     assert "not counted" in lines(story(), event(Kind.ANSWERED_UNKNOWN))[-1].cause
     assert "not counted" not in lines(story(), event(Kind.ANSWERED_UNKNOWN, detail=1))[-1].cause

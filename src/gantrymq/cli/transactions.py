@@ -179,7 +179,7 @@ def _draw_explanation(told: dict[str, Any], every: bool) -> None:
     first = events[0]["at_ms"] if events else 0
     rows = [
         {"time": show.clock_time(event["at_ms"]), "after": show.since(event["at_ms"] - first), **event}
-        for event in (events if not hidden else events[:FIRST_SHOWN] + events[-LAST_SHOWN:])
+        for event in (events if not hidden else events[:FIRST_SHOWN] + events[len(events) - LAST_SHOWN :])
     ]
     if hidden:
         rows.insert(FIRST_SHOWN, {"time": "...", "what": f"... {hidden} more (--all) ..."})

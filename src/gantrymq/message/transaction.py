@@ -9,6 +9,10 @@ OPERATOR_REMARK: Final = "operator: "
 """How the remark of END_TRANSACTION and of RESUME_CHECK_HALF_MESSAGE begins when a person decides, not a producer; who
 and why follow. Our broker logs it; Apache's do not look at it."""
 
+OPERATOR_CLIENT: Final = "#operator"
+"""How the client id of a tool ends that joins a producer group only to decide in the name of a person. It has no
+checker, so our broker asks it nothing."""
+
 
 class Resolution(enum.IntEnum):
     """How a transaction ends; the numbers travel in END_TRANSACTION.

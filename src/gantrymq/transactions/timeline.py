@@ -46,13 +46,14 @@ STARTED: Final[dict[int, Words]] = {
 }
 """By detail of the event."""
 
-FIRST, EARLY, AFTER_UNKNOWN, AFTER_SILENCE, AFTER_START = range(5)
+FIRST, EARLY, AFTER_UNKNOWN, AFTER_SILENCE, AFTER_START, AFTER_NOBODY = range(6)
 CHECKED: Final[dict[int, str]] = {
     FIRST: "undecided at the end of its immunity",
     EARLY: "the connection of its producer closed, and its checker may be asked at once",
     AFTER_UNKNOWN: "still undecided: the answer to the check before was UNKNOWN",
     AFTER_SILENCE: "still undecided: the check before was not answered",
     AFTER_START: "still undecided, and the broker was started again",
+    AFTER_NOBODY: "still undecided, and now a producer of {group} was there to be asked",
 }
 """Why a check was sent."""
 
@@ -243,7 +244,7 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
         for half in story.halves
         if half.queue_offset in story.ops
     }
-    asked, answered, restarted, of = False, False, False, -1
+    asked, answered, restarted, lonely, of = False, False, False, False, -1
     for event in events:
         why = ""
         if event.kind is Kind.CHECKED and event.key != of:
@@ -254,8 +255,10 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
             yield Told(event.time_ms, name, what, cause)
             continue
         if event.kind is Kind.CHECKED:
-            why = CHECKED[_why_checked(event, asked, answered, restarted)]
-            asked, answered, restarted = True, False, False
+            why = CHECKED[_why_checked(event, asked, answered, restarted, lonely)].format(group=story.group)
+            asked, answered, restarted, lonely = True, False, False, False
+        elif event.kind is Kind.NOBODY_ONLINE:
+            lonely = True
         elif event.kind is Kind.ANSWERED_UNKNOWN:
             answered = True
             why = "its checker cannot tell (yet) how it ended"
@@ -266,9 +269,11 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
             yield _said(event, story, DECIDED[decisions.get(event.key, Decision.NONE)], why)
 
 
-def _why_checked(event: Event, asked: bool, answered: bool, restarted: bool) -> int:
+def _why_checked(event: Event, asked: bool, answered: bool, restarted: bool, lonely: bool) -> int:
     if event.detail:
         return EARLY
+    if lonely:
+        return AFTER_NOBODY
     if restarted and asked:
         return AFTER_START
     if not asked:

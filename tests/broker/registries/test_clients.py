@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
 from gantrymq.broker.registries.queue_locks import LOCK_SECONDS, QueueLocks
 from gantrymq.message.queues import MessageQueue
@@ -40,6 +42,17 @@ def test_producers_are_picked_in_turn_and_only_those_that_can_be_reached() -> No
     assert groups.pick("G") is None
     assert groups.pick("H") is None
     assert len(groups.members("G")) == 3
+
+
+def test_the_tool_of_an_operator_is_of_the_group_and_is_asked_nothing() -> None:
+    groups = ProducerGroups()
+    came: list[str] = []
+    groups.joined.append(came.append)
+    tool = replace(member(1), client_id="host@1#operator")
+    groups.register("G", tool)
+    assert groups.is_member("G", tool.session) and groups.pick("G") is None and not came
+    groups.register("G", member(2))
+    assert groups.pick("G") is not tool.session and came == ["G"]
 
 
 def test_producers_leave_in_order_by_hanging_up_and_by_silence() -> None:

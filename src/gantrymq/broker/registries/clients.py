@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection, is_tag_type
+from gantrymq.message.transaction import OPERATOR_CLIENT
 from gantrymq.protocol.bodies.heartbeat import (
     ALL,
     ConsumeFromWhere,
@@ -56,7 +57,7 @@ class ProducerGroups:
         members[member.session.id] = member
         self._clients[member.client_id] = member.session
         self._client_ids.setdefault(member.session.id, set()).add(member.client_id)
-        if new:
+        if new and not member.client_id.endswith(OPERATOR_CLIENT):
             for hear in self.came:
                 hear(member.client_id, member.session)
             for listener in self.joined:
@@ -110,12 +111,16 @@ class ProducerGroups:
     def pick(self, group: str) -> Session | None:
         """The session of a live member, a different one each time; None when nobody is there.
 
-        Members that do not read what was sent to them are passed over.
+        Members that do not read what was sent to them are passed over, and tools of operators, which know nothing.
         """
         members = self._groups.get(group)
         if not members:
             return None
-        usable = [member.session for member in members.values() if member.session.alive and member.session.writable]
+        usable = [
+            member.session
+            for member in members.values()
+            if member.session.alive and member.session.writable and not member.client_id.endswith(OPERATOR_CLIENT)
+        ]
         if not usable:
             return None
         turn = self._turns.get(group, 0)

@@ -20,7 +20,7 @@ from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
-from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
+from gantrymq.message.transaction import OPERATOR_CLIENT, OPERATOR_REMARK, Resolution
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from gantrymq.protocol.bodies.progress import ConsumeQueueEntries
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -172,17 +172,17 @@ class Transactions:
         )  # fmt: skip
 
     async def _join(self, place: Place) -> None:
-        """Be a producer of the group for a moment. The broker may ask us about others of its transactions meanwhile;
-        such questions stay unanswered, which counts for nothing, and are asked again after the check interval.
-        """
+        """Be a producer of the group for a moment: one that is not asked, because it knows nothing."""
         await self._asking.endpoint.channel(place.address, self._asking.endpoint.config.call_timeout_ms)
         beat = HeartbeatData(
-            client_id=self._asking.endpoint.client_id, producer_data_set=[ProducerData(group_name=place.story.group)]
+            client_id=self._asking.endpoint.client_id + OPERATOR_CLIENT,
+            producer_data_set=[ProducerData(group_name=place.story.group)],
         )
         await self._asking.ask(place.address, RequestCode.HEART_BEAT, None, beat.encode(), what="heartbeat")
 
     async def _leave(self, place: Place) -> None:
-        header = UnregisterClient(client_id=self._asking.endpoint.client_id, producer_group=place.story.group)
+        client_id = self._asking.endpoint.client_id + OPERATOR_CLIENT
+        header = UnregisterClient(client_id=client_id, producer_group=place.story.group)
         await self._asking.endpoint.call_oneway(place.address, RequestCode.UNREGISTER_CLIENT, header)
 
     # Reading one broker.
