@@ -103,7 +103,10 @@ CASES = [
     Case(
         "a check while the local transaction runs", _while_it_runs,
         (Mutant("the memory of what runs here", _ask_anyway),),
-        NotRepeated("is in the client; on Apache's brokers hole 1 makes more of it"), ours=OURS,
+        NotRepeated(
+            "is in the client: official Java clients 4.9.8 and 5.5.0 check one after the other, "
+            "`tests/interop/test_java_checks.py`"
+        ), ours=OURS,
     ),
 ]  # fmt: skip
 
