@@ -18,7 +18,7 @@ from gantrymq.errors import StoreError
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk, File
 from gantrymq.transactions import events
-from gantrymq.transactions.events import BROKER, Event, Kind, encode, key_of
+from gantrymq.transactions.events import BROKER, Event, Kind, key_of, pack
 from gantrymq.transactions.table import OpenHalf
 
 log = logging.getLogger("gantrymq.transactions")
@@ -28,11 +28,13 @@ WRITE_SECONDS: Final = 1.0
 """How long an event waits in memory."""
 FILE_MAX_BYTES: Final = 16 * 1024 * 1024
 """Of one file; each journal has two. Room for a million checks."""
-WAITING_MAX_BYTES: Final = 1024 * 1024
+WAITING_MAX_BYTES: Final = 4 * 1024 * 1024
 """Of events that wait in memory, per journal; more come only when the disk does not take them."""
 _TAIL_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 """Read and looked through at once."""
+
+_CHECKED, _ANSWERED, _NOBODY = int(Kind.CHECKED), int(Kind.ANSWERED_UNKNOWN), int(Kind.NOBODY_ONLINE)
 
 CLEAN_START, KILLED_START, FIRST_START = 1, 2, 0
 """Details of Kind.STARTED."""
@@ -164,7 +166,7 @@ class TransactionHistory:
             last = None
         detail = FIRST_START if last is None else CLEAN_START if last.kind is Kind.STOPPED else KILLED_START
         # Into both, so that each says since when it has been kept.
-        event = encode(Event(Kind.STARTED, self._clock.wall_ms(), BROKER, detail))
+        event = pack(Kind.STARTED, self._clock.wall_ms(), BROKER, detail)
         self._others.add(event)
         if self._checks.is_new:
             self._checks.add(event)
@@ -175,7 +177,7 @@ class TransactionHistory:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._others.add(encode(Event(Kind.STOPPED, self._clock.wall_ms(), BROKER)))
+        self._others.add(pack(Kind.STOPPED, self._clock.wall_ms(), BROKER))
         self._write()
         self._checks.close()
         self._others.close()
@@ -183,29 +185,28 @@ class TransactionHistory:
     # What happened.
 
     def checked(self, half: OpenHalf, peer: str, detail: int = 0) -> None:
-        """A check was sent to ``peer``."""
+        """A check was sent to ``peer``. ``detail``: 1 for an early one."""
         key = key_of(half.queue_offset, half.log_offset)
-        self._add(self._checks, Event(Kind.CHECKED, self._clock.wall_ms(), key, detail, half.times_asked, peer))
+        self._add(self._checks, pack(_CHECKED, self._clock.wall_ms(), key, detail, half.times_asked, peer))
 
     def answered_unknown(self, half: OpenHalf, peer: str, counts: bool) -> None:
         """The answer to a check was UNKNOWN."""
         key = key_of(half.queue_offset, half.log_offset)
-        self._add(self._checks, Event(Kind.ANSWERED_UNKNOWN, self._clock.wall_ms(), key, int(counts), 0, peer))
+        self._add(self._checks, pack(_ANSWERED, self._clock.wall_ms(), key, int(counts), 0, peer))
 
     def nobody_online(self, half: OpenHalf) -> None:
         """It is due, and there is nobody to ask; once for as long as that lasts."""
         key = key_of(half.queue_offset, half.log_offset)
-        self._add(self._checks, Event(Kind.NOBODY_ONLINE, self._clock.wall_ms(), key))
+        self._add(self._checks, pack(_NOBODY, self._clock.wall_ms(), key))
 
     def note(
         self, kind: Kind, place: tuple[int, int], detail: int = 0, number: int = 0, peer: str = "", text: str = ""
     ) -> None:
         """Anything else. ``place``: queue offset and log offset of the half."""
-        event = Event(kind, self._clock.wall_ms(), key_of(*place), detail, number, peer, text)
-        self._add(self._others, event)
+        self._add(self._others, pack(kind, self._clock.wall_ms(), key_of(*place), detail, number, peer, text))
 
-    def _add(self, journal: Journal, event: Event) -> None:
-        journal.add(encode(event))
+    def _add(self, journal: Journal, data: bytes) -> None:
+        journal.add(data)
         if self._timer is None:
             self._timer = self._clock.call_later(WRITE_SECONDS, self._write_waiting)
 

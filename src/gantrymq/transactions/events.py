@@ -25,6 +25,7 @@ import enum
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -108,15 +109,24 @@ def key_of(queue_offset: int, log_offset: int) -> int:
 
 
 def encode(event: Event) -> bytes:
-    """An event's bytes. A peer that is no numeric address is left out; a long text is cut."""
-    peer = _pack_peer(event.peer) if event.peer else b""
-    text = event.text.encode()[:TEXT_MAX_BYTES].decode(errors="ignore").encode() if event.text else b""
-    size = MIN_BYTES + len(peer) + len(text)
+    """An event's bytes; see ``pack``."""
+    return pack(event.kind, event.time_ms, event.key, event.detail, event.number, event.peer, event.text)
+
+
+def pack(kind: int, time_ms: int, key: int, detail: int = 0, number: int = 0, peer: str = "", text: str = "") -> bytes:
+    """An event's bytes, without the object: checks are many. A peer that is no numeric address is left out; a long text
+    is cut.
+    """
+    packed = _pack_peer(peer) if peer else b""
+    if text:
+        packed_text = text.encode(errors="replace")[:TEXT_MAX_BYTES].decode(errors="ignore").encode()
+    else:
+        packed_text = b""
     head = _HEAD.pack(
-        size, event.kind, event.detail & 0xFF, len(peer), event.key, event.time_ms >> 32 & 0xFFFF,
-        event.time_ms & 0xFFFFFFFF, min(event.number, _NUMBER_MAX),
+        MIN_BYTES + len(packed) + len(packed_text), kind, detail & 0xFF, len(packed), key, time_ms >> 32 & 0xFFFF,
+        time_ms & 0xFFFFFFFF, number if number <= _NUMBER_MAX else _NUMBER_MAX,
     )  # fmt: skip
-    data = head + peer + text
+    data = head + packed + packed_text
     return data + _CRC.pack(crc32(data))
 
 
@@ -166,6 +176,7 @@ def end_of_last(data: bytes) -> tuple[int, Event | None]:
     return end, last
 
 
+@lru_cache(maxsize=4096)
 def _pack_peer(peer: str) -> bytes:
     try:
         packed = pack_host(peer)

@@ -38,6 +38,8 @@ _REFUSALS: Final = {
     Verdict.STRANGER: ResponseCode.SYSTEM_ERROR,
     Verdict.TOPIC_GONE: ResponseCode.TOPIC_NOT_EXIST,
 }
+_BY_PRODUCER: Final = Cause.PRODUCER
+"""Looking up a member of an Enum costs a tenth of a microsecond."""
 _REASONS: Final = {
     Verdict.WRONG_GROUP: Refusal.WRONG_GROUP,
     Verdict.STRANGER: Refusal.STRANGER,
@@ -133,7 +135,7 @@ class EndTransactionProcessor:
             def then(_half: OpenHalf, error: StoreError | None) -> None:
                 session.send(_answer(command, error))
 
-        cause, note = Cause.PRODUCER, ""
+        cause, note = _BY_PRODUCER, ""
         if header.from_transaction_check:
             cause, note = _who_answered(command)
         try:
