@@ -41,6 +41,7 @@ ROUND = 512
 COMMIT = 8
 FORMS = {"binary": SerializeType.ROCKETMQ, "json": SerializeType.JSON}
 TOPIC = "T"
+HEARTBEAT = b'{"clientID":"127.0.0.1@bench","producerDataSet":[{"groupName":"PG"}],"consumerDataSet":[]}'
 PROPERTIES = "KEYS\x01k{0}\x02UNIQ_KEY\x017F0000016D98E784C4C96794C4{0:06d}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 HALF_PROPERTIES = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
 
@@ -179,6 +180,7 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk())
         await broker.start()
         peer = Peer(network, FORMS[chosen.form], chosen.size, profile)
+        await peer.ask(encode_request(RequestCode.HEART_BEAT, 1, body=HEARTBEAT), 1)
         await peer.plain(4)
         rounds: list[float] = []
         # A question brings the index up to date, so that every round has its share of indexing.

@@ -28,11 +28,12 @@ class SharedWait(Generic[T]):
 
     def add(self, end: int, item: T) -> None:
         """``item`` belongs to a record that was appended just now and ends at log offset ``end``."""
-        if self._items is not None and self._written == self._store.written:
+        written = self._store.written
+        if self._items is not None and self._written == written:
             self._items.append(item)
             return
         self._items = items = [item]
-        self._written = self._store.written
+        self._written = written
         self._store.when_durable(end, partial(self._tell, items))
 
     def _tell(self, items: list[T], error: StoreError | None) -> None:

@@ -260,9 +260,10 @@ class TransactionDesk:
             for tell in waiting or ():
                 tell(half, error)
 
-    def end_transaction(self, session: ProducerSession, command: Command) -> bytes | None:
-        """Handler of request 37."""
-        return self._ends.handle(session, command)
+    @property
+    def end_transaction(self) -> Callable[[ProducerSession, Command], bytes | None]:
+        """Handler of request 37, once ``rebuild`` was called."""
+        return self._ends.handle
 
     def producer_joined(self, group: str) -> None:
         """Call when a producer registered for ``group``: what waited for one is checked at once."""

@@ -62,11 +62,11 @@ class TransactionEndings:
         if half.record is not None and not half.copies and not note:
             prepared = prepared_commit(
                 half.record, half.real_topic, queue_id, half.log_offset, half.queue_offset, half.unique_key,
-                self._clock.wall_ms(), by or self._host, cause,
+                by or self._host, cause,
             )  # fmt: skip
             if prepared is not None:
                 invariant(half.state is State.OPEN, "only an open half is decided")
-                self._wait(half, Event.COMMIT, Decision.COMMITTED, *self._store.append_prepared(prepared), then)
+                self._wait(half, Event.COMMIT, Decision.COMMITTED, *self._store.append_pair(*prepared), then)
                 return
         final = final_record(self._record_of(half), half.real_topic, queue_id, half.log_offset)
         self._end(half, Event.COMMIT, Decision.COMMITTED, final, then, by, cause, note)
@@ -113,7 +113,12 @@ class TransactionEndings:
             if error is None:
                 half.take(Event.DURABLE)
                 self._table.end(half, decision)
-                self._count(decision)
+                if decision is Decision.COMMITTED:
+                    self._counts.commits += 1
+                elif decision is Decision.ROLLED_BACK:
+                    self._counts.rollbacks += 1
+                else:
+                    self._counts.parked += 1
             else:
                 self._failed(half, decision, error)
             if waiting is not None:
@@ -128,14 +133,6 @@ class TransactionEndings:
             "the decision %s of half message %d could not be stored, it stays open: %s",
             decision.name, half.queue_offset, error,
         )  # fmt: skip
-
-    def _count(self, decision: Decision) -> None:
-        if decision is Decision.COMMITTED:
-            self._counts.commits += 1
-        elif decision is Decision.ROLLED_BACK:
-            self._counts.rollbacks += 1
-        else:
-            self._counts.parked += 1
 
     def _record_of(self, half: OpenHalf) -> NewRecord:
         """The half itself, from memory or from the log. Raises CorruptRecord when the log lost it."""

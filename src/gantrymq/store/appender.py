@@ -13,7 +13,7 @@ from gantrymq.store.checkpoint import MarkFile
 from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.consume_queue import ConsumeQueue
-from gantrymq.store.dispatch import Dispatch, Pending, tags_code_of
+from gantrymq.store.dispatch import Dispatch, tags_code_of
 from gantrymq.store.flush import Done, Flusher, Waiters
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.records import NO_QUEUE_ENTRY
@@ -135,31 +135,31 @@ class Appender:
         self._appended()
         return Placement(place, size, queue_offset, now, data)
 
-    def append_prepared(self, records: Sequence[Prepared]) -> tuple[int, int, int]:
-        """See ``MessageStore.append_prepared``. With the records of a commit it costs half of ``append``."""
+    def append_pair(self, first: Prepared, second: Prepared) -> tuple[int, int, int]:
+        """See ``MessageStore.append_pair``. It costs a third of ``append``."""
+        topic, queue_id, size, encode, tags, text, key = first
+        topic2, queue_id2, size2, encode2, tags2, text2, key2 = second
+        queue = self._queues.get((topic, queue_id)) or self._queues.make(topic, queue_id)
+        queue2 = self._queues.get((topic2, queue_id2)) or self._queues.make(topic2, queue_id2)
+        if queue is queue2:
+            raise InvariantViolated("the records of a pair go into different queues")
         now = self._begin()
-        commit_log, host, find = self._log, self._store_host, self._queues.get
-        queues = [find((record[0], record[1])) or self._queues.make(record[0], record[1]) for record in records]
-        total = sum([record[2] for record in records])
-        start = place = commit_log.place(total)
-        parts: list[bytes] = []
-        following: list[Pending] = []
-        queue_offset = 0
-        try:
-            for queue, (topic, _id, size, encode, tags, text, key) in zip(queues, records, strict=True):
-                queue_offset = queue.next_offset
-                parts.append(encode(queue_offset, place, now, host))
-                following.append((place + size, queue, queue_offset, place, size, tags, text, now, topic, key))
-                queue.next_offset = queue_offset + 1
-                place += size
-            commit_log.add(b"".join(parts))
-        except BaseException:
-            for queue, item in reversed(list(zip(queues, following, strict=False))):
-                queue.next_offset = item[2]
-            raise
-        self._dispatch.add_all(following)
+        commit_log, host = self._log, self._store_host
+        place = commit_log.place(size + size2)
+        middle = place + size
+        end = middle + size2
+        offset, offset2 = queue.next_offset, queue2.next_offset
+        data = encode(offset, place, now, host) + encode2(offset2, middle, now, host)
+        if len(data) != size + size2:
+            raise InvariantViolated("prepared records have the sizes they say")
+        commit_log.add(data)
+        queue.next_offset = offset + 1
+        queue2.next_offset = offset2 + 1
+        follow = self._dispatch.add
+        follow((middle, queue, offset, place, size, tags, text, now, topic, key))
+        follow((end, queue2, offset2, middle, size2, tags2, text2, now, topic2, key2))
         self._appended()
-        return start, place, queue_offset
+        return place, end, offset2
 
     def _append_one(self, record: NewRecord, now: int) -> Placement:
         queue = self._queues.get((record.topic, record.queue_id)) or self._queues.make(record.topic, record.queue_id)

@@ -205,12 +205,12 @@ class MessageStore:
             topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key
         )
 
-    def append_prepared(self, records: Sequence[Prepared]) -> tuple[int, int, int]:
-        """``append`` of records that are encoded already but for their places; they have places in their queues.
+    def append_pair(self, first: Prepared, second: Prepared) -> tuple[int, int, int]:
+        """``append`` of two records that are encoded already but for their places, in different queues.
 
-        The log offsets of the first one and behind the last one, and the queue offset of the last one.
+        The log offsets of the first one and behind the second one, and the queue offset of the second one.
         """
-        return self._appender.append_prepared(records)
+        return self._appender.append_pair(first, second)
 
     def when_durable(self, end: int, done: Done) -> None:
         """Call ``done(None)`` once everything before log offset ``end`` is stored: synced (SYNC_FLUSH) or written.

@@ -128,13 +128,14 @@ def final_properties(text: str) -> str:
 
 
 def prepared_commit(
-    half: bytes, real_topic: str, real_queue_id: int, log_offset: int, queue_offset: int, unique_key: str, now_ms: int,
+    half: bytes, real_topic: str, real_queue_id: int, log_offset: int, queue_offset: int, unique_key: str,
     ended_by: bytes, cause: int,
 ) -> tuple[Prepared, Prepared] | None:  # fmt: skip
     """``final_record`` of a half given as it is stored, and its ``op_record``, ready to append; None when it is not of
     the usual kind: IPv4 hosts, a topic of at most 127 bytes, and nothing behind the real place in its properties.
 
-    10 us less than by way of values. ``log_offset`` and ``queue_offset``: where the half lies.
+    10 us less than by way of values. ``log_offset`` and ``queue_offset``: where the half lies. The op is born when it
+    is stored.
     """
     parts = parts_of(half)
     topic, place = _place_bytes(real_topic, real_queue_id)
@@ -151,7 +152,7 @@ def prepared_commit(
     number = b"%d" % queue_offset
     op: Prepared = (
         OP, HALF_QUEUE_ID, _OP_SIZE + len(number),
-        partial(_encode_op, number, Decision.COMMITTED | cause, now_ms, ended_by),
+        partial(_encode_op, number, Decision.COMMITTED | cause, ended_by),
         OP_TAGS_CODE, _OP_PROPERTIES, "",
     )  # fmt: skip
     return final, op
@@ -164,10 +165,10 @@ def _place_bytes(real_topic: str, real_queue_id: int) -> tuple[bytes, bytes]:
 
 
 def _encode_op(
-    number: bytes, flag: int, born: int, host: bytes, queue_offset: int, log_offset: int, now: int, store_host: bytes
+    number: bytes, flag: int, ended_by: bytes, queue_offset: int, log_offset: int, now: int, store_host: bytes
 ) -> bytes:
     return encode_record(
-        _OP, number, _OP_TEXT, HALF_QUEUE_ID, queue_offset, log_offset, born, host, now, store_host, flag
+        _OP, number, _OP_TEXT, HALF_QUEUE_ID, queue_offset, log_offset, now, ended_by, now, store_host, flag
     )  # fmt: skip
 
 
