@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.errors import DiskFull, MessageIllegal, StoreError, StoreUnavailable
+from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable
+from gantrymq.protocol.stored_message import encode_record, record_size
 from gantrymq.store.appender import APPENDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.values import NewRecord
+from gantrymq.store.values import NewRecord, Prepared
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle
@@ -308,3 +309,51 @@ def test_a_record_given_by_its_fields_is_stored_like_any_other(text: str, host: 
 
 async def collect(story: Coroutine[object, object, tuple[object, ...]], results: list[tuple[object, ...]]) -> None:
     results.append(await story)
+
+
+def prepared(topic: str, body: bytes, size: int | None = None) -> Prepared:
+    def encode(queue_offset: int, log_offset: int, now: int, host: bytes) -> bytes:
+        return encode_record(topic.encode(), body, b"", 0, queue_offset, log_offset, 5, bytes(8), now, host)
+
+    return topic, 0, size or record_size(len(topic), len(body), 0), encode, 0, "", ""
+
+
+def test_a_pair_lies_side_by_side_in_one_write_and_one_file() -> None:
+    async def story(*, pair: bool) -> tuple[object, ...]:
+        store = opened(SimDisk())
+        await durable(store, store.append([record()]))
+        ends = []
+        for number in range(200):  # over the end of a file
+            body = bytes(number)
+            if pair:
+                start, end, offset = store.append_pair(prepared("one", body), prepared("two", b"end"))
+            else:
+                placed = store.append(
+                    [NewRecord("one", 0, body, "", 5, bytes(8)), NewRecord("two", 0, b"end", "", 5, bytes(8))]
+                )
+                start, end, offset = placed[0].log_offset, placed[1].end, placed[1].queue_offset
+            ends.append((start, end, offset))
+        done: list[StoreError | None] = []
+        store.when_durable(end, done.append)
+        await settle()
+        assert done == [None]
+        return ends, [(found.log_offset, found.body) for found in store.scan(0)], store.queue_range("two", 0)
+
+    results: list[tuple[object, ...]] = []
+    for pair in (True, False):
+        run(collect(story(pair=pair), results))
+    assert results[0] == results[1]
+
+
+def test_a_pair_that_does_not_keep_its_promises_is_not_appended() -> None:
+    async def story() -> None:
+        store = opened(SimDisk())
+        await durable(store, store.append([record()]))
+        appended = store.appended
+        with pytest.raises(InvariantViolated, match="sizes"):
+            store.append_pair(prepared("one", b"x", 300), prepared("two", b"y"))
+        with pytest.raises(InvariantViolated, match="different queues"):
+            store.append_pair(prepared("one", b"x"), prepared("one", b"y"))
+        assert (store.appended, store.next_offset("one", 0)) == (appended, 0)
+
+    run(story())
