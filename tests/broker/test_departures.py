@@ -337,3 +337,15 @@ def test_the_mark_stays_on_the_message(lab: Lab) -> None:
     (delivered,) = lab.delivered()
     assert properties.find(delivered.properties_text, properties.IMMUNE_WHILE_CONNECTED) == GROUP
     assert properties.EARLY_CHECK not in delivered.properties_text
+
+
+def test_the_quick_way_of_a_usual_half_knows_its_sender_too(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    text = properties.encode({"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": "K"})
+    lab.desk.put_usual(
+        TOPIC, 1, b"paid", text, lab.clock.wall, pack_host(sender.peer), 0, 0, 0, GROUP, "K", True, lambda *_: None
+    )
+    lab.clock.run()
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(sibling) == [True]

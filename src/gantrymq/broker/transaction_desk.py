@@ -183,7 +183,7 @@ class TransactionDesk:
 
     def put_usual(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, group: str, unique_key: str, done: Waiting,
+        sys_flag: int, reconsume_times: int, group: str, unique_key: str, decisive: bool, done: Waiting,
     ) -> None:  # fmt: skip
         """``put_half`` of a message without anything unusual in its properties (``processors.usual_half``), and
         without an object for it. ``topic``, ``queue_id``: the real ones; ``text`` ends with a separator."""
@@ -195,7 +195,9 @@ class TransactionDesk:
             HALF, HALF_QUEUE_ID, body, with_real_place(text, topic, queue_id, unique_key), born_timestamp, born_host,
             flag, sys_flag, reconsume_times, unique_key,
         )  # fmt: skip
-        self._open(place, group, unique_key, topic, queue_id, None, done)
+        half = self._open(place, group, unique_key, topic, queue_id, None, done)
+        if decisive:
+            self._departures.sent(half, born_host)
 
     def _join(self, half: OpenHalf, text: str, born_host: bytes, done: Waiting) -> None:
         self.counts.joined += 1

@@ -18,7 +18,7 @@ USUAL = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01K{}\x02KEYS\x01a b\x02c
 NAMES = st.sampled_from(
     ["TRAN_MSG", "PGROUP", "UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "REAL_TOPIC", "REAL_QID", "CLUSTER",
      "MSG_REGION", "TIMER_OUT_MS", "TIMER_DELAY_SEC", "__transactionId__", "CHECK_IMMUNITY_TIME_IN_SECONDS", "a",
-     "MYKEYS", ""]
+     "MYKEYS", "GANTRY_CHECK_IMMUNITY_WHILE_CONNECTED", ""]
 )  # fmt: skip
 VALUES = st.sampled_from(["true", "PG", "K1", "a b", "0", "3", "", "x\x01y", "DELAY", "ß\n"])
 TEXTS = st.lists(st.tuples(NAMES, VALUES), max_size=6).map(
@@ -35,7 +35,7 @@ def test_what_is_usual_needs_no_care(learned: str, text: str, same: bool) -> Non
     found = halves.read(text)
     if found is None:
         return
-    group, key = found
+    group, key, decisive = found
     assert properties.without(text, _NOT_THE_SENDERS) is text
     assert (properties.find(text, "PGROUP"), unique_key_of(text), properties.find(text, "UNIQ_KEY")) == (
         group,
@@ -45,7 +45,7 @@ def test_what_is_usual_needs_no_care(learned: str, text: str, same: bool) -> Non
     assert properties.find(text, "TRAN_MSG") == "true"
     assert not any(is_set(text, name) for name in _DELAYS)
     assert properties.find(text, properties.CHECK_IMMUNITY_SECONDS) is None
-    assert not has_decisive_checkers(text, group)
+    assert has_decisive_checkers(text, group) is decisive
     record = NewRecord("Orders", 3, b"paid", text, 0, b"")
     assert half_record(record, "Orders", 3, key).properties == with_real_place(text, "Orders", 3, key)
 
@@ -54,7 +54,7 @@ def test_texts_with_the_same_names_are_known() -> None:
     halves = UsualHalves()
     assert halves.read(USUAL.format(1)) is None
     halves.learn(USUAL.format(1))
-    assert halves.read(USUAL.format("ö2")) == ("PG", "Kö2")
+    assert halves.read(USUAL.format("ö2")) == ("PG", "Kö2", False)
     assert halves.read(USUAL.format("x" * 8_000)) is None  # its size has to be looked at
 
 
@@ -71,6 +71,18 @@ def test_of_what_is_unusual_no_pattern_is_made(change: tuple[str, str]) -> None:
     text = USUAL.format(1)
     assert pattern_of(text) is not None
     assert pattern_of(text.replace(*change)) is None
+
+
+def test_a_mark_of_decisive_checkers_is_usual_when_it_names_the_group() -> None:
+    mark = f"{properties.IMMUNE_WHILE_CONNECTED}\x01{{}}\x02"
+    halves = UsualHalves()
+    halves.learn(USUAL.format(1) + mark.format("PG"))
+    assert halves.read(USUAL.format(2) + mark.format("PG")) == ("PG", "K2", True)
+    other = (USUAL.format(2) + mark.format("PG")).replace("\x01PG\x02", "\x01PH\x02")
+    assert halves.read(other) == ("PH", "K2", True)
+    assert halves.read(USUAL.format(2) + mark.format("PH")) is None
+    assert pattern_of(USUAL.format(1) + mark.format("PH")) is None
+    assert pattern_of(mark.format("PG") + USUAL.format(1)) is None
 
 
 def test_the_number_of_patterns_is_limited() -> None:

@@ -237,7 +237,7 @@ class SendProcessor:
 
     def _send_usual_half(
         self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str,
-        group: str, key: str,
+        group: str, key: str, decisive: bool,
     ) -> None:  # fmt: skip
         """``_send_with_care`` of a half whose properties need none."""
         if self._config.reject_transaction_message or target.message_type not in _HALF_TYPES:
@@ -246,7 +246,8 @@ class SendProcessor:
             self._halves.put_usual(
                 header.topic, queue_id, command.body, text + self._stamp, header.born_timestamp,
                 pack_host(session.peer), header.flag, header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0,
-                group, key, partial(self._half_stored, session, command, queue_id, key, self._admission.made_topic),
+                group, key, decisive,
+                partial(self._half_stored, session, command, queue_id, key, self._admission.made_topic),
             )  # fmt: skip
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error

@@ -21,28 +21,32 @@ _UNUSUAL: Final = (
     properties.BROKER_ONLY
     | properties.DELAYS
     | {properties.REGION, properties.TRACE_ON, properties.CLUSTER}
-    | {properties.CHECK_IMMUNITY_SECONDS, properties.IMMUNE_WHILE_CONNECTED}
+    | {properties.CHECK_IMMUNITY_SECONDS}
 )
 _NEEDED: Final = {properties.TRANSACTION_PREPARED, properties.PRODUCER_GROUP, properties.UNIQ_KEY}
 _VALUES: Final = {
     properties.TRANSACTION_PREPARED: "true",
     properties.PRODUCER_GROUP: f"(?P<{properties.PRODUCER_GROUP}>[^\x01\x02]+)",
     properties.UNIQ_KEY: f"(?P<{properties.UNIQ_KEY}>[^\x01\x02]+)",
+    properties.IMMUNE_WHILE_CONNECTED: f"(?P={properties.PRODUCER_GROUP})",
 }
+"""A mark of decisive checkers is usual when it is behind the group and the same."""
 
 
 class UsualHalves:
     """Knows the usual texts of one broker."""
 
     def __init__(self) -> None:
-        self._patterns: list[re.Pattern[str]] = []
+        self._patterns: list[tuple[re.Pattern[str], bool]] = []
+        """With whether the mark of decisive checkers is in it."""
 
-    def read(self, text: str) -> tuple[str, str] | None:
-        """Producer group and unique key; None when the text, which ends with a separator, is not known to be usual."""
-        for pattern in self._patterns:
+    def read(self, text: str) -> tuple[str, str, bool] | None:
+        """Producer group, unique key, and whether the group's checkers are decisive; None when the text, which ends
+        with a separator, is not known to be usual."""
+        for pattern, decisive in self._patterns:
             found = pattern.fullmatch(text)
             if found is not None and len(text) <= FITS_ANYWAY:
-                return found[properties.PRODUCER_GROUP], found[properties.UNIQ_KEY]
+                return found[properties.PRODUCER_GROUP], found[properties.UNIQ_KEY], decisive
         return None
 
     def learn(self, text: str) -> None:
@@ -50,7 +54,7 @@ class UsualHalves:
         if len(self._patterns) < PATTERNS_LIMIT:
             pattern = pattern_of(text)
             if pattern is not None:
-                self._patterns.append(pattern)
+                self._patterns.append((pattern, f"{properties.IMMUNE_WHILE_CONNECTED}\x01" in text))
 
 
 def pattern_of(text: str) -> re.Pattern[str] | None:
@@ -60,6 +64,9 @@ def pattern_of(text: str) -> re.Pattern[str] | None:
         return None
     names = [name for name, _ in items]
     if len(set(names)) < len(names) or not set(names) >= _NEEDED or _UNUSUAL & set(names):
+        return None
+    mark = properties.IMMUNE_WHILE_CONNECTED
+    if mark in names and names.index(mark) < names.index(properties.PRODUCER_GROUP):
         return None
     found = re.compile("".join([f"{re.escape(name)}\x01{_VALUES.get(name, _ANY)}\x02" for name in names]))
     return found if found.fullmatch(text) else None
