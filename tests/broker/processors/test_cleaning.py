@@ -75,7 +75,7 @@ def test_a_parked_half_is_resumed_once(tmp_path: Path) -> None:
         assert store.queue_range(HALF, 0) == (0, 2)
         again = await c.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, parked)
         assert again.code == ResponseCode.SYSTEM_ERROR
-        desk._endings.commit(resumed)
+        desk._endings.commit(resumed, 4)
         await until(lambda: store.queue_range("T", 0) == (0, 1))
         again = await c.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, parked)
         assert again.code == ResponseCode.SYSTEM_ERROR, "it would be delivered twice"
