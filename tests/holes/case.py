@@ -58,6 +58,7 @@ class On(enum.Enum):
 
     QUICK = "transactionTimeOut 1 s, ops written at once"
     DEFAULT = "transactionTimeOut 6 s, op settings as delivered"
+    DAMAGED = "as QUICK; a record of its log is destroyed"
     THROWN_AWAY = "as QUICK; the broker is of no use to others afterwards"
 
 

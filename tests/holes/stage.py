@@ -42,6 +42,10 @@ CHECK_MAX: Final = 5
 GIVES_UP_S: Final = 60.0
 """A scenario waits for nothing longer than this."""
 EPOCH_MS: Final = 1_800_000_000_000
+BODY_LENGTH_AT: Final = 84
+"""In a record: the length of its body."""
+WRONG_LENGTH: Final = b"\x7f\xff\xff\xff"
+"""The record cannot be read with it, and a Java broker runs out of memory when it tries."""
 BROKER: Final = "10.0.0.2"
 
 
@@ -82,6 +86,10 @@ class Stage(ABC):
     @abstractmethod
     async def restart(self, *, orderly: bool = False) -> None:
         """End the broker, by SIGKILL or ``orderly`` by SIGTERM, and start it again on its files."""
+
+    @abstractmethod
+    def damage(self, log_offset: int) -> None:
+        """Destroy the length of a record's body in the log, under the running broker."""
 
     async def offsets_written(self) -> None:
         """Wait until the broker has just written its consumer offsets, where that matters."""
@@ -258,6 +266,11 @@ class OurStage(Stage):
             self._broker_node.kill()
             self.network.lose_process(self._broker_node)
             self._broker_node = None
+
+    def damage(self, log_offset: int) -> None:
+        log = "/store/commitlog"
+        name = max(name for name in self.disk.list(log) if int(name) <= log_offset)
+        self.disk.open(f"{log}/{name}").write(WRONG_LENGTH, log_offset - int(name) + BODY_LENGTH_AT)
 
     async def restart(self, *, orderly: bool = False) -> None:
         if orderly and self._broker_node is not None:

@@ -55,6 +55,7 @@ CASES = [
         last_check_answered,
         (Mutant("waiting for the answer to the last check", _count_when_asked), PUT_BACK),
         both(Apache.SOMETIMES),
+        alone=True,  # a young half of somebody else ends the round before it comes to the copies
     )
 ]
 
