@@ -79,6 +79,21 @@ def test_g43_hole15_a_retried_half_joins_the_first_one(lab: Lab) -> None:
     assert lab.desk.counts.joined == 1
 
 
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_hole15_another_message_under_the_key_of_an_open_one_is_refused(lab: Lab, in_memory: bool) -> None:
+    """Joined it would be lost, and its commit would deliver the other one."""
+    half = lab.half(key="K", body=b"first")
+    assert half.stored is not None
+    if not in_memory:
+        half.stored.record = None
+    with pytest.raises(MessageIllegal, match="still open"):
+        lab.half(key="K", body=b"other")
+    with pytest.raises(MessageIllegal, match="still open"):
+        lab.desk.put_half(lab.message("K", b"first"), GROUP, "K", "Elsewhere", 1, half.done)
+    assert lab.half(key="K", body=b"first").place == half.place
+    assert len(lab.desk.table) == len(lab.halves()) == 1
+
+
 def test_hole15_a_retry_joins_a_half_that_is_not_durable_yet(lab: Lab) -> None:
     lab.disk.hold()
     first = lab.half(key="K")

@@ -131,6 +131,29 @@ def test_unknown_is_told_one_way_and_the_reason_is_in_the_result(answer: Any) ->
     run(test)
 
 
+def test_a_message_object_sent_again_is_another_transaction_while_the_first_one_is_open() -> None:
+    """Under the same id it would be taken for a retry, and be lost."""
+
+    async def test() -> None:
+        listener = Listener(execute=UNKNOWN)
+        async with (
+            cluster() as peers,
+            TransactionProducer("tpg", name_servers=peers.address, listener=listener) as producer,
+        ):
+            message = Message("T", b"first")
+            first = await producer.send_in_transaction(message)
+            message.body = b"second"
+            listener.execute = COMMIT
+            second = await producer.send_in_transaction(message)
+            assert first.transaction_id != second.transaction_id == message.unique_key
+            third = await producer.send_in_transaction(message)
+            assert third.transaction_id == second.transaction_id, "which is over, and its id free"
+            keys = [properties.decode(header.properties or "")["UNIQ_KEY"] for header, _ in peers.broker.halves]
+            assert keys == [first.transaction_id, second.transaction_id, third.transaction_id]
+
+    run(test)
+
+
 def test_a_half_stored_less_safely_is_rolled_back_without_asking_the_listener() -> None:
     async def test() -> None:
         listener = Listener()

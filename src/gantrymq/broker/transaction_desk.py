@@ -18,7 +18,7 @@ from gantrymq.broker.transaction_checks import TransactionChecks
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings, end_after
 from gantrymq.broker.transaction_history import DIRECTORY, TransactionHistory
-from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
@@ -26,6 +26,7 @@ from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import host_text
+from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.values import NewRecord, Placement
@@ -176,7 +177,7 @@ class TransactionDesk:
         """
         half = self.table.to_join(group, unique_key)
         if half is not None:
-            self._join(half, record.properties, record.born_host, done)
+            self._join(half, real_topic, record.body, record.properties, record.born_host, done)
             return
         stored = half_record(record, real_topic, real_queue_id, unique_key)
         self._add(stored, group, unique_key, real_topic, real_queue_id, done)
@@ -189,7 +190,7 @@ class TransactionDesk:
         without an object for it. ``topic``, ``queue_id``: the real ones; ``text`` ends with a separator."""
         half = self.table.to_join(group, unique_key)
         if half is not None:
-            self._join(half, text, born_host, done)
+            self._join(half, topic, body, text, born_host, done)
             return
         place = self._store.append_plain(
             HALF, HALF_QUEUE_ID, body, with_real_place(text, topic, queue_id, unique_key), born_timestamp, born_host,
@@ -199,7 +200,16 @@ class TransactionDesk:
         if decisive:
             self._departures.sent(half, born_host)
 
-    def _join(self, half: OpenHalf, text: str, born_host: bytes, done: Waiting) -> None:
+    def _join(
+        self, half: OpenHalf, topic: str, body: bytes, text: str, born_host: bytes, done: Waiting
+    ) -> None:  # fmt: skip
+        """Answer a retry. Raises MessageIllegal for another message under the key of an open one: joined it would be
+        lost, and its commit would deliver the other."""
+        if topic != half.real_topic or not self._has_body(half, body):
+            raise MessageIllegal(
+                f"a transaction of {half.group} with the UNIQ_KEY {half.unique_key} is still open, with another topic "
+                "or body; send every message as an object of its own"
+            )
         self.counts.joined += 1
         self.history.note(Kind.JOINED, half.place, peer=host_text(born_host))
         if has_decisive_checkers(text, half.group):
@@ -233,6 +243,11 @@ class TransactionDesk:
         half = self._open(place, group, unique_key, real_topic, real_queue_id, immunity, done)
         if decisive:
             self._departures.sent(half, stored.born_host)
+
+    def _has_body(self, half: OpenHalf, body: bytes) -> bool:
+        """Whether it is the body of a half; what cannot be read yet is not doubted."""
+        stored = decode_record(half.record) if half.record is not None else self._store.read(half.log_offset)
+        return stored is None or stored.body == body
 
     def _open(
         self, place: Placement, group: str, unique_key: str, real_topic: str, real_queue_id: int, immunity: str | None,

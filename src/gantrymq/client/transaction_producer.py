@@ -135,6 +135,9 @@ class TransactionProducer(Producer):
         if is_delayed(message.properties):
             raise MessageIllegal("a message in a transaction cannot be delayed; remove delay_level, or send it plainly")
         message = self._in_namespace(message)
+        if self._memory.is_undecided(message.properties.get(properties.UNIQ_KEY, "")):
+            # Under its id it would be taken for a retry of the transaction that is still open.
+            del message.properties[properties.UNIQ_KEY]
         values = {
             **message.properties,
             properties.TRANSACTION_PREPARED: "true",
