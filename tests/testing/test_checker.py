@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gantrymq.testing.checker import EXCUSED, RULES, check
@@ -205,12 +205,14 @@ def mixed(stories: list[Story], seed: int) -> list[Event]:
 SEEDS = st.integers(0, 1 << 32)
 
 
+@settings(deadline=None)
 @given(SEEDS, st.integers(1, 12))
 def test_good_histories_of_many_transactions_pass(seed: int, count: int) -> None:
     assert check(decode(encode(mixed(play(seed, count), seed)))) == []
 
 
 @pytest.mark.parametrize("rule", BREAK)
+@settings(deadline=None)
 @given(SEEDS, st.integers(1, 8), st.data())
 def test_a_planted_violation_is_caught_and_nobody_else_is_blamed(
     rule: str, seed: int, count: int, data: st.DataObject
