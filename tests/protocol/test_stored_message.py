@@ -263,3 +263,28 @@ def test_the_properties_are_found_without_decoding(topic: bytes, hosts: tuple[in
     )  # fmt: skip
     assert stored_message.properties_text(record) == decode_record(record).properties_text == "n\x01näh\x02"
     assert stored_message.properties_text(memoryview(record)) == "n\x01näh\x02"
+
+
+@pytest.mark.parametrize("topic", [b"T", b"o" * 127])
+@pytest.mark.parametrize("body", [b"", b"a body"])
+def test_a_record_made_with_a_ready_tail_or_of_another_one_has_the_same_bytes(topic: bytes, body: bytes) -> None:
+    host, text = bytes(range(8)), "TAGS\x01ä\x02".encode()
+    tail = stored_message.tail_of(topic, text)
+    wanted = encode_record(topic, body, text, 3, 4, 5, 6, host, 7, host[::-1], 8)
+    assert stored_message.encode_with_tail(body, tail, 3, 4, 5, 6, host, 7, host[::-1], 8) == wanted
+    moved = encode_record(b"other", body, b"K\x01V\x02", 13, 14, 15, 6, host, 17, host[::-1], 8, 8, 0, 99)
+    parts = stored_message.parts_of(wanted)
+    assert parts is not None and wanted[parts[1] :] == text
+    assert (
+        stored_message.encode_moved(wanted, parts[0], b"other", b"K\x01V\x02", 13, 8, 99, 14, 15, 17, host[::-1])
+        == moved
+    )
+    assert stored_message.born_host_of(wanted) == host
+
+
+def test_what_is_not_of_the_usual_kind_is_not_taken_apart() -> None:
+    v6 = bytes(range(20))
+    record = encode_record(b"T", b"b", b"", 3, 4, 5, 6, v6, 7, bytes(8))
+    assert stored_message.parts_of(record) is None
+    assert stored_message.born_host_of(record) == v6
+    assert stored_message.parts_of(encode_record(b"o" * 128, b"b", b"", 3, 4, 5, 6, bytes(8), 7, bytes(8))) is None

@@ -199,7 +199,8 @@ def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
         return
     op = half.op_record(number, Decision.COMMITTED, 7777, by, Cause.CHECK_ANSWER)
     data = encoded(record, 8, 4290, store_host)
-    prepared = half.prepared_commit(data, topic, 3, 4290, number, "U", by, Cause.CHECK_ANSWER)
+    tags_code = tags_code_of(text) if flag % 2 else None
+    prepared = half.prepared_commit(data, topic, 3, 4290, number, "U", tags_code, by, Cause.CHECK_ANSWER)
     if topic == "o" * 128 or len(born_host + store_host + by) > 24:
         assert prepared is None
         return
@@ -224,7 +225,7 @@ def encoded(record: NewRecord, queue_offset: int, log_offset: int, store_host: b
 def test_only_a_half_that_ends_with_its_real_place_is_moved_as_it_is() -> None:
     record = half.half_record(sent(), "Orders", 3, "C0A8")
     record.properties += "TRANSACTION_CHECK_TIMES\x010\x02"
-    assert half.prepared_commit(encoded(record, 8, 4290, HOST), "Orders", 3, 4290, 8, "", HOST, 0) is None
+    assert half.prepared_commit(encoded(record, 8, 4290, HOST), "Orders", 3, 4290, 8, "", None, HOST, 0) is None
 
 
 def test_a_record_read_back_makes_the_same_final_message() -> None:

@@ -29,6 +29,7 @@ from gantrymq.protocol.hosts import host_text
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
+from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.check_policy import has_decisive_checkers, immunity_ms
 from gantrymq.transactions.config import TransactionConfig
@@ -192,11 +193,13 @@ class TransactionDesk:
         if half is not None:
             self._join(half, topic, body, text, born_host, done)
             return
+        tags_code = tags_code_of(text)
         place = self._store.append_plain(
             HALF, HALF_QUEUE_ID, body, with_real_place(text, topic, queue_id, unique_key), born_timestamp, born_host,
-            flag, sys_flag, reconsume_times, unique_key,
+            flag, sys_flag, reconsume_times, unique_key, tags_code,
         )  # fmt: skip
         half = self._open(place, group, unique_key, topic, queue_id, None, done)
+        half.tags_code = tags_code
         if decisive:
             self._departures.sent(half, born_host)
 

@@ -62,7 +62,7 @@ class TransactionEndings:
         if half.record is not None and not half.copies and not note:
             prepared = prepared_commit(
                 half.record, half.real_topic, queue_id, half.log_offset, half.queue_offset, half.unique_key,
-                by or self._host, cause,
+                half.tags_code, by or self._host, cause,
             )  # fmt: skip
             if prepared is not None:
                 invariant(half.state is State.OPEN, "only an open half is decided")

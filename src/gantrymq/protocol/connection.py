@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
 from gantrymq.errors import LocalProtocolError
-from gantrymq.protocol.command import Command, SerializeType, decode_command
+from gantrymq.protocol.command import Command, decode_command
 from gantrymq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
 from gantrymq.protocol.quick_end import END_TRANSACTION, QuickEnds
 from gantrymq.protocol.quick_send import SEND_V2, QuickSends
@@ -24,12 +24,12 @@ Waiter = TypeVar("Waiter")
 class Connection(Generic[Waiter]):
     """State of one connection. ``Waiter`` is whatever the owner wants back when the answer comes."""
 
-    __slots__ = ("_ends", "_next_opaque", "_pending", "_sends", "_splitter")
+    __slots__ = ("_next_opaque", "_pending", "_quick", "_splitter")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._splitter = FrameSplitter(max_frame_bytes)
-        self._sends = QuickSends()
-        self._ends = QuickEnds()
+        self._quick = {SEND_V2: QuickSends().decode, END_TRANSACTION: QuickEnds().decode}
+        """Of binary headers, by how they begin."""
         self._next_opaque = 0
         self._pending: dict[int, tuple[float, Waiter]] = {}
 
@@ -40,11 +40,11 @@ class Connection(Generic[Waiter]):
 
     def receive(self, data: bytes) -> Iterator[Command]:
         """The commands that ``data`` completes. Raises RemoteProtocolError; then the connection must be closed."""
+        quick = self._quick
         for serialization, header, body in self._splitter.feed(data):
-            if serialization == SerializeType.ROCKETMQ and header.startswith(SEND_V2):
-                yield self._sends.decode(header, body)
-            elif serialization == SerializeType.ROCKETMQ and header.startswith(END_TRANSACTION):
-                yield self._ends.decode(header, body)
+            decode = quick.get(header[:2]) if serialization == 1 else None
+            if decode is not None:
+                yield decode(header, body)
             else:
                 yield decode_command(serialization, header, body)
 

@@ -159,6 +159,23 @@ def _encode_uncommon(
     return b"".join(parts)
 
 
+def tail_of(topic: bytes, properties_text: bytes) -> bytes:
+    """What a record of the usual kind (see ``parts_of``) has behind its body."""
+    return b"".join((_ONE_BYTE[len(topic)], topic, _SHORT.pack(len(properties_text)), properties_text))
+
+
+def encode_with_tail(
+    body: bytes, tail: bytes, queue_id: int, queue_offset: int, log_offset: int, born_timestamp: int, born_host: bytes,
+    store_timestamp: int, store_host: bytes, flag: int,
+) -> bytes:  # fmt: skip
+    """``encode_record`` of one of many records of the usual kind with the same topic and properties: a third less."""
+    head = _HEAD.pack(
+        88 + len(body) + len(tail), 0xDAA320A7, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, log_offset, 0,
+        born_timestamp, born_host, store_timestamp, store_host, 0, 0, len(body),
+    )  # fmt: skip
+    return head + body + tail
+
+
 def born_host_of(record: bytes) -> bytes:
     """The packed born host of a record, given alone and whole."""
     is_v6 = record[AT_SYS_FLAG + 3] & flags.BORN_HOST_V6

@@ -105,7 +105,7 @@ class Appender:
 
     def append_plain(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str | None = None,
+        sys_flag: int, reconsume_times: int, key: str | None = None, tags_code: int | None = None,
     ) -> Placement:  # fmt: skip
         """The same as ``append`` of one record of an ordinary message, without an object for it: 3 us less."""
         queue = self._queues.get((topic, queue_id))
@@ -130,7 +130,7 @@ class Appender:
             )  # fmt: skip
         queue.next_offset = queue_offset + 1
         commit_log.add(data)
-        tags = tags_code_of(text) if "TAGS\x01" in text else 0
+        tags = tags_code_of(text) if tags_code is None else tags_code
         self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, topic, key))
         self._appended()
         return Placement(place, size, queue_offset, now, data)

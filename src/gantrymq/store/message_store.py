@@ -195,15 +195,17 @@ class MessageStore:
 
     def append_plain(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str | None = None,
+        sys_flag: int, reconsume_times: int, key: str | None = None, tags_code: int | None = None,
     ) -> Placement:  # fmt: skip
         """``append`` for one record of an ordinary message, given by its fields: what a broker does all day.
 
-        ``key``: its unique key, where the caller has found it already (``""``: it has none).
+        ``key``: its unique key, where the caller has found it already (``""``: it has none). ``tags_code``: what the
+        queue entry holds, likewise.
         """
         return self._appender.append_plain(
-            topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key
-        )
+            topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key,
+            tags_code,
+        )  # fmt: skip
 
     def append_pair(self, first: Prepared, second: Prepared) -> tuple[int, int, int]:
         """``append`` of two records that are encoded already but for their places, in different queues.

@@ -29,8 +29,10 @@ from gantrymq.protocol.stored_message import (
     TOPIC_V1_MAX_BYTES,
     encode_moved,
     encode_record,
+    encode_with_tail,
     pack_host,
     parts_of,
+    tail_of,
 )
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord, Prepared
@@ -129,7 +131,7 @@ def final_properties(text: str) -> str:
 
 def prepared_commit(
     half: bytes, real_topic: str, real_queue_id: int, log_offset: int, queue_offset: int, unique_key: str,
-    ended_by: bytes, cause: int,
+    tags_code: int | None, ended_by: bytes, cause: int,
 ) -> tuple[Prepared, Prepared] | None:  # fmt: skip
     """``final_record`` of a half given as it is stored, and its ``op_record``, ready to append; None when it is not of
     the usual kind: IPv4 hosts, a topic of at most 127 bytes, and nothing behind the real place in its properties.
@@ -147,7 +149,7 @@ def prepared_commit(
     final: Prepared = (
         real_topic, real_queue_id, FIXED_SIZE + body_end - AT_BODY + len(topic) + len(packed),
         partial(encode_moved, half, body_end, topic, packed, real_queue_id, flags.COMMITTED, log_offset),
-        tags_code_of(text) if "TAGS\x01" in text else 0, text, unique_key,
+        tags_code_of(text) if tags_code is None else tags_code, text, unique_key,
     )  # fmt: skip
     number = b"%d" % queue_offset
     op: Prepared = (
@@ -167,14 +169,13 @@ def _place_bytes(real_topic: str, real_queue_id: int) -> tuple[bytes, bytes]:
 def _encode_op(
     number: bytes, flag: int, ended_by: bytes, queue_offset: int, log_offset: int, now: int, store_host: bytes
 ) -> bytes:
-    return encode_record(
-        _OP, number, _OP_TEXT, HALF_QUEUE_ID, queue_offset, log_offset, now, ended_by, now, store_host, flag
+    return encode_with_tail(
+        number, _OP_TAIL, HALF_QUEUE_ID, queue_offset, log_offset, now, ended_by, now, store_host, flag
     )  # fmt: skip
 
 
-_OP_TEXT: Final = _OP_PROPERTIES.encode()
-_OP_SIZE: Final = FIXED_SIZE + len(OP) + len(_OP_TEXT)
-_OP: Final = OP.encode()
+_OP_TAIL: Final = tail_of(OP.encode(), _OP_PROPERTIES.encode())
+_OP_SIZE: Final = FIXED_SIZE - 3 + len(_OP_TAIL)
 
 
 def op_record(

@@ -75,6 +75,8 @@ class OpenHalf(Struct, gc=False, eq=False):
     """Log offset of the first record of the decision under way."""
     first_op_queue_offset: int = -1
     """Queue offset of its op message."""
+    tags_code: int | None = None
+    """Of the final message; None: it is still to be found in the properties."""
 
     @property
     def place(self) -> tuple[int, int]:
