@@ -38,6 +38,7 @@ def crash_points(
     sampled: Annotated[int, typer.Option(min=0, help="Else try so many by chance, beside the regular ones.")] = 8,
     seed: Annotated[int, typer.Option(help="Of that chance.")] = 0,
     again_every: Annotated[int, typer.Option(min=0, help="In one of so many, cut the next start; 0: no.")] = 1000,
+    kill_every: Annotated[int, typer.Option(min=0, help="Behind one of so many log writes, only kill; 0: no.")] = 5,
     point: Annotated[str | None, typer.Option(help="Try only this crash, OPERATION:OUTCOME or with two more.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
@@ -54,47 +55,53 @@ def crash_points(
     silence()
     effort = Effort(all_up_to=all_up_to, sampled=sampled, seed=seed)
     plan = Plan(
-        chapters=SHORT if short else WHOLE, sector_bytes=sector, effort=effort, again_every=again_every
+        chapters=SHORT if short else WHOLE, sector_bytes=sector, effort=effort, again_every=again_every,
+        kill_every=kill_every,
     )  # fmt: skip
     console = Console(stderr=True)
     if point is not None:
         raise typer.Exit(_try_one(console, replace(plan, flush=FLUSHES[flush][0]), point))
-    all_figures = {}
-    try:
-        for kind in FLUSHES[flush]:
-            all_figures[kind] = _try_all(console, replace(plan, flush=kind), jobs, as_json)
-    except KeyboardInterrupt:
-        console.print("stopped")
-        raise typer.Exit(INTERRUPTED) from None
+    all_figures: dict[str, dict[str, Any]] = {}
+    for kind in FLUSHES[flush]:
+        figures = all_figures[kind] = _try_all(console, replace(plan, flush=kind), jobs)
+        if not as_json:
+            typer.echo(_in_words(kind, figures))
+        if figures["interrupted"]:
+            break
     if as_json:
         typer.echo(json.dumps(all_figures))
-    raise typer.Exit(1 if any(figures["failed"] for figures in all_figures.values()) else 0)
+    if any(figures["failed"] for figures in all_figures.values()):
+        raise typer.Exit(1)
+    raise typer.Exit(INTERRUPTED if any(figures["interrupted"] for figures in all_figures.values()) else 0)
 
 
-def _try_all(console: Console, plan: Plan, jobs: int, quiet: bool) -> dict[str, Any]:
+def _try_all(console: Console, plan: Plan, jobs: int) -> dict[str, Any]:
+    """The figures; of what was tried by then when Ctrl-C ends it."""
     started = SystemClock().monotonic()
-    found = Figures()
-    cuts = len(enumeration(plan).played.cuts)
-    work = list(pieces(cuts))
-    for figures in track(_in_processes(plan, work, jobs), plan.flush, len(work), console=console):
-        for failure in figures.failures[: max(0, SHOWN - len(found.failures))]:
-            _tell(console, plan, failure)
-        found.add(figures)
-    seconds = SystemClock().monotonic() - started
-    numbers = {
+    found, interrupted = Figures(), False
+    try:
+        work = list(pieces(len(enumeration(plan).played.cuts)))
+        for figures in track(_in_processes(plan, work, jobs), plan.flush, len(work), console=console):
+            for failure in figures.failures[: max(0, SHOWN - len(found.failures))]:
+                _tell(console, plan, failure)
+            found.add(figures)
+    except KeyboardInterrupt:
+        interrupted = True
+    return {
         "operations": found.operations, "complete": found.complete, "points": found.points,
         "outcomes": dict(sorted(found.kinds.items())), "opened": found.opened, "starts_cut": found.starts_cut,
         "operations_of_starts": found.again_operations, "points_in_starts": found.again,
-        "failed": len(found.failures),
-        "violations": sum(len(failure.breaches) for failure in found.failures), "seconds": round(seconds, 1),
+        "failed": len(found.failures), "violations": sum(len(failure.breaches) for failure in found.failures),
+        "seconds": round(SystemClock().monotonic() - started, 1), "interrupted": interrupted,
     }  # fmt: skip
-    if not quiet:
-        typer.echo(
-            f"{plan.flush}: {found.operations} disk operations, {found.points} crash points "
-            f"({found.again} of them in {found.starts_cut} starts behind a crash), {found.complete} operations with "
-            f"every outcome, {found.opened} different disks started, {numbers['failed']} failed; {seconds:.0f} s"
-        )
-    return numbers
+
+
+def _in_words(flush: str, figures: dict[str, Any]) -> str:
+    return (
+        "{flush}: {operations} disk operations, {points} crash points ({points_in_starts} of them in {starts_cut} "
+        "starts behind a crash), {complete} operations with every outcome, {opened} different disks started, "
+        "{failed} failed; {seconds:.0f} s{end}"
+    ).format(flush=flush, end="; interrupted" if figures["interrupted"] else "", **figures)
 
 
 def _in_processes(plan: Plan, work: list[range], jobs: int) -> Iterator[Figures]:
@@ -112,11 +119,12 @@ def _in_processes(plan: Plan, work: list[range], jobs: int) -> Iterator[Figures]
 
 
 def _try_one(console: Console, plan: Plan, text: str) -> int:
-    parts = text.split(":")
-    if len(parts) not in (2, 4) or not all(part.isdigit() for part in parts):
-        raise typer.BadParameter(f"--point is {text!r}; write OPERATION:OUTCOME or OPERATION:OUTCOME:OPERATION:OUTCOME")
-    numbers = [int(part) for part in parts]
-    point = Point(numbers[0], numbers[1], (numbers[2], numbers[3]) if len(numbers) > 2 else None)
+    try:
+        point = Point.parse(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"--point is {text!r}; write OPERATION:OUTCOME or OPERATION:OUTCOME:OPERATION:OUTCOME"
+        ) from None
     try:
         failure = enumeration(plan).point(point)
     except LookupError:

@@ -24,7 +24,7 @@ from gantrymq.transactions import rebuild
 
 PLAIN = Effort(all_up_to=4, kinds=(IN_ORDER, TORN), sampled=0)
 MISSING = Effort(all_up_to=4, kinds=(ONE_MISSING,), sampled=0)
-PLAINS = Plan(chapters=("topics plain",), effort=PLAIN, again_every=0)
+PLAINS = Plan(chapters=("topics plain",), effort=PLAIN, again_every=0, kill_every=0)
 ENDS = replace(PLAINS, chapters=("topics ends",))
 
 
@@ -50,15 +50,17 @@ def first_breach(plan: Plan, rule: str) -> str:
 
 
 def test_crashes_of_a_short_story_keep_every_promise() -> None:
-    """Every fifth operation, and second cuts behind one of them; all with ``gantry crash-points``."""
+    """Every ninth operation, and second cuts behind one of them; all with ``gantry crash-points``."""
     enumeration = Enumeration(replace(ENDS, chapters=("topics plain ends",)))
     found = Figures()
-    for number in range(0, len(enumeration.played.cuts), 5):
+    for number in range(0, len(enumeration.played.cuts), 9):
         found.add(enumeration.cut(number))
     assert [(str(failure.point), *map(str, failure.breaches)) for failure in found.failures] == []
-    assert found.points > 500
-    for operation in range(5, 30, 5):
-        assert enumeration.point(Point(len(enumeration.played.cuts) // 2, 1, (operation, 0))) is None
+    assert found.points > 300
+    middle = len(enumeration.played.cuts) // 2
+    for operation in (5, 25):
+        assert enumeration.point(Point(middle, 1, (operation, 0))) is None
+        assert enumeration.point(Point.parse(f"{middle}:kill:{operation}:0")) is None
     assert found.opened < found.points, "disks that come again are not started again"
 
 
@@ -69,7 +71,7 @@ def test_the_story_holds_what_it_should() -> None:
     done = " ".join(cut.done for cut in played.cuts)
     assert len(played.log) >= 4 and played.seen[-1].start > 0
     for part in ("gantry/decisions", "gantry/mark", "consumerOffset.json", "topics.json", "delayOffset.json",
-                 "subscriptionGroup.json", "checkpoint", "/index/", "consumequeue/Orders/0/00000000000000000200",
+                 "subscriptionGroup.json", "checkpoint", "/index/", "consumequeue/Orders/0/00000000000000000520",
                  "names in /store/commitlog"):  # fmt: skip
         assert part in done, part
     told = {half.told for half in expected_at(played.facts, len(played.cuts)).halves.values()}

@@ -20,6 +20,9 @@ Entries: TypeAlias = "Mapping[str, int | None]"
 """Name to the number of a file; None is a directory."""
 
 _ZEROS = bytes(GRAIN)
+SYNCED = -(1 << 30)
+"""The number of the operation that made what is surely on the disk; what a process before this one did has negative
+numbers, too."""
 SYNC_S = 0.002
 """A background sync takes so long; others write meanwhile, and that is not synced."""
 
@@ -34,7 +37,7 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptDirectory:
-    """A directory: its names as they were synced (operation -1), and after every later change."""
+    """A directory: its names as they were synced, and after every later change."""
 
     versions: tuple[tuple[int, Entries], ...]
 
@@ -82,9 +85,15 @@ class _Known:
 
 class JournalDisk(SimDisk):
     """``cut`` is called before every operation with what it would leave. A sync in the background takes its time, and
-    makes durable what was written when it began."""
+    makes durable what was written when it began.
 
-    def __init__(self, cut: Callable[[Cut], None] | None = None, image: Image | None = None) -> None:
+    It begins empty, or as a power cut left a disk (``image``), or as a process that was killed left it (``killed``):
+    all it wrote is there, and what it did not sync is not on the disk yet.
+    """
+
+    def __init__(
+        self, cut: Callable[[Cut], None] | None = None, image: Image | None = None, killed: Cut | None = None
+    ) -> None:
         super().__init__()
         self._cut = cut
         self._made = 0
@@ -98,6 +107,39 @@ class JournalDisk(SimDisk):
                 path: _directory({name: None if blob is None else _content(blob) for name, blob in entries.items()})
                 for path, entries in image.directories.items()
             }
+        if killed is not None:
+            self._go_on(killed)
+
+    def _go_on(self, killed: Cut) -> None:
+        contents = {}
+        for number, file in killed.files.items():
+            content = contents[number] = _Content(
+                bytearray(), bytearray(file.durable), [each for _, each in file.changes]
+            )
+            now = _Content(bytearray(), bytearray(file.durable), list(content.unsynced))
+            now.settle()
+            content.data = now.durable
+            content.allocated = set(grains_of(bytes(content.data)))
+            self._remember(content, content.unsynced, [made - killed.number for made, _ in file.changes])
+        for path, kept in killed.directories.items():
+            states = [
+                {name: None if number is None else contents[number] for name, number in entries.items()}
+                for _, entries in kept.versions
+            ]
+            directory = self._removed[path] = _Directory(dict(states[-1]), states[0], states[1:])
+            self._remember(directory, directory.unsynced, [made - killed.number for made, _ in kept.versions[1:]])
+        self._directories = {}
+        self._reach("/")
+
+    def _remember(self, thing: _Content | _Directory, unsynced: Sequence[object], operations: list[int]) -> None:
+        self._known[id(thing)] = (thing, _Known(unsynced, operations))
+
+    def _reach(self, path: str) -> None:
+        """Everything below a directory that is there; the others may come back."""
+        directory = self._directories[path] = self._removed.pop(path)
+        for name, entry in directory.entries.items():
+            if entry is None:
+                self._reach(os.path.join(path, name))
 
     def happens(self) -> None:
         super().happens()
@@ -198,7 +240,7 @@ class JournalDisk(SimDisk):
     def _keep_directory(self, path: str, directory: _Directory) -> KeptDirectory:
         known = self._look(directory, path)
         if not isinstance(known.kept, KeptDirectory):
-            states = zip([-1, *known.operations], [directory.durable, *directory.unsynced], strict=True)
+            states = zip([SYNCED, *known.operations], [directory.durable, *directory.unsynced], strict=True)
             known.kept = KeptDirectory(tuple(
                 (operation, {name: None if entry is None else self._number(entry) for name, entry in entries.items()})
                 for operation, entries in states

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from itertools import product
 from typing import TypeAlias
 
-from gantrymq.testing.crash.journal import Blob, Cut, Entries, Image, KeptFile, grains_of
+from gantrymq.testing.crash.journal import SYNCED, Blob, Cut, Entries, Image, KeptFile, grains_of
 
 Choice: TypeAlias = tuple[int, ...]
 
@@ -48,7 +48,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Something that may be there in one of several versions. ``operations``: that made them; -1 for what is synced."""
+    """Something that may be there in one of several versions. ``operations``: that made them."""
 
     owner: str
     sector: int
@@ -66,7 +66,7 @@ class FileVersions:
     def __init__(self, kept: KeptFile, sector_bytes: int) -> None:
         self._durable = kept.durable
         self._sector = sector_bytes
-        self.sizes: list[tuple[int, int]] = [(-1, len(kept.durable))]
+        self.sizes: list[tuple[int, int]] = [(SYNCED, len(kept.durable))]
         self.sectors: dict[int, list[tuple[int, bytes]]] = {}
         data = bytearray(kept.durable)
         for operation, change in kept.changes:
@@ -85,7 +85,7 @@ class FileVersions:
         self._made: dict[Choice, Blob] = {}
 
     def _note(self, sector: int, operation: int, data: bytearray) -> None:
-        versions = self.sectors.setdefault(sector, [(-1, self._cell(self._durable, sector))])
+        versions = self.sectors.setdefault(sector, [(SYNCED, self._cell(self._durable, sector))])
         cell = self._cell(data, sector)
         if cell != versions[-1][1]:
             versions.append((operation, cell))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from gantrymq.testing.crash.journal import Cut, Image, JournalDisk
 from gantrymq.testing.crash.ledger import Expected, Fact, expected_at
 from gantrymq.testing.crash.outcomes import IN_ORDER, TORN, Choice, Effort, Space, Versions
 from gantrymq.testing.crash.rules import Breach, judge
-from gantrymq.testing.crash.story import WHOLE, Played, play
+from gantrymq.testing.crash.station import Station
+from gantrymq.testing.crash.story import LOG, WHOLE, Played, Seen, play
 from gantrymq.testing.crash.view import View, reopen
 
 SYNC_FLUSH = "SYNC_FLUSH"
@@ -21,6 +22,10 @@ VIEWS_KEPT = 3000
 USUAL = Effort()
 AGAIN = Effort(all_up_to=16, kinds=(IN_ORDER, TORN), sampled=4)
 """Of a start that is cut off, too."""
+
+
+KILL, KILLED = "kill", -1
+"""In the place of an outcome: not the power was cut, only the process was killed; the power is cut in the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class Plan:
     again_every: int = 1000
     """In one of so many outcomes the power is cut once more, before each operation of the start behind it and of what
     clients do then; 0: never."""
+    kill_every: int = 5
+    """Behind one of so many writes to the log the process is killed, and the power is cut in the next one; 0: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,17 @@ class Point:
     again: tuple[int, int] | None = None
 
     def __str__(self) -> str:
-        return ":".join(map(str, (self.operation, self.outcome, *(self.again or ()))))
+        outcome = KILL if self.outcome == KILLED else self.outcome
+        return ":".join(map(str, (self.operation, outcome, *(self.again or ()))))
+
+    @classmethod
+    def parse(cls, text: str) -> Point:
+        """Raises ValueError when it is none."""
+        first, *rest = text.split(":")
+        if len(rest) not in (1, 3) or rest == [KILL]:
+            raise ValueError(f"{text!r} has not two or four parts")
+        outcome = KILLED if rest[0] == KILL else int(rest[0])
+        return cls(int(first), outcome, (int(rest[1]), int(rest[2])) if len(rest) > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +129,13 @@ class Enumeration:
         figures.kinds.update(choices.values())
         for outcome, (choice, kind) in enumerate(choices.items()):
             image = space.image(choice)
-            breaches = self._judge(image, expected, number)
+            breaches = self._judge(image, expected, self.played.seen[number])
             if breaches:
                 figures.failures.append(Failure(Point(number, outcome), f"{cut.done}; {kind}", breaches))
             elif self._is_cut_again(number, outcome):
-                self._again(image, Point(number, outcome), expected, figures)
+                self._again(self._disk(space, choice), Point(number, outcome), expected, figures)
+        if number in self._killed:
+            self._again(self._disk(space, None), Point(number, KILLED), expected, figures)
         figures.opened = self._opened - opened
         return figures
 
@@ -124,34 +143,54 @@ class Enumeration:
         """One crash alone; None when all holds. Raises LookupError when there is no such crash."""
         number = point.operation
         space = Space(self.played.cuts[number], self._versions)
-        choice, kind = list(space.choices(self.plan.effort).items())[point.outcome]
-        image = space.image(choice)
+        expected = expected_at(self.played.facts, number)
+        choice, kind = list(space.choices(self.plan.effort).items())[max(point.outcome, 0)]
         if point.again is None:
-            breaches = self._judge(image, expected_at(self.played.facts, number), number)
+            breaches = self._judge(space.image(choice), expected, self.played.seen[number])
             return Failure(point, f"{space.cut.done}; {kind}", breaches) if breaches else None
         figures = Figures()
-        self._again(image, point, expected_at(self.played.facts, number), figures, point.again)
+        disk = self._disk(space, None if point.outcome == KILLED else choice)
+        self._again(disk, point, expected, figures, point.again)
         if not figures.again:
             raise IndexError(f"there is no second crash {point}")
         return figures.failures[0] if figures.failures else None
+
+    @cached_property
+    def _killed(self) -> frozenset[int]:
+        writes = [cut.number for cut in self.played.cuts if cut.done.startswith("write") and LOG in cut.done]
+        return frozenset(writes[:: self.plan.kill_every] if self.plan.kill_every else ())
 
     def _is_cut_again(self, number: int, outcome: int) -> bool:
         every = self.plan.again_every
         return every > 0 and (number * 7919 + outcome * 104729) % every == 0
 
+    def _disk(self, space: Space, choice: Choice | None) -> Callable[[Callable[[Cut], None]], JournalDisk]:
+        """Makes the disk of an outcome; None: as a killed process left it."""
+        if choice is None:
+            return partial(JournalDisk, killed=space.cut)
+        return partial(JournalDisk, image=space.image(choice))
+
     def _again(
-        self, image: Image, point: Point, expected: Expected, figures: Figures, only: tuple[int, int] | None = None
-    ) -> None:
-        """Cut the power before every operation of the start on ``image``, and of what clients do behind it."""
+        self, make: Callable[[Callable[[Cut], None]], JournalDisk], point: Point, expected: Expected, figures: Figures,
+        only: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Cut the power before every operation of the next start, and of what clients do behind it."""
         cuts: list[Cut] = []
-        disk = JournalDisk(cuts.append, image)
+        seen: list[Seen] = []
         facts: list[Fact] = []
+        stations: list[Station] = []
+        before = self.played.seen[point.operation]
+
+        def cut_here(cut: Cut) -> None:
+            cuts.append(cut)
+            seen.append(before.later(stations[0]))
 
         def note(kind: str, name: str = "", place: tuple[object, ...] = (), value: str = "") -> None:
             facts.append(Fact(disk.operations, kind, name, place, value))
 
-        first = reopen(disk, self.played, note)
-        cuts.append(disk.freeze())
+        disk = make(cut_here)
+        first = reopen(disk, self.played, note, stations.append)
+        cut_here(disk.freeze())
         figures.starts_cut += 1
         versions = Versions(self.plan.sector_bytes)
         for cut in cuts if only is None else cuts[only[0] : only[0] + 1]:
@@ -162,15 +201,14 @@ class Enumeration:
                 if only is not None and outcome != only[1]:
                     continue
                 figures.again += 1
-                breaches = self._judge(space.image(choice), known, point.operation, first.end)
+                breaches = self._judge(space.image(choice), known, seen[cut.number], first.end)
                 if breaches:
                     again = Point(point.operation, point.outcome, (cut.number, outcome))
                     figures.failures.append(Failure(again, f"{cut.done}, behind a first crash; {kind}", breaches))
 
-    def _judge(self, image: Image, expected: Expected, number: int, written: int = 1 << 62) -> tuple[Breach, ...]:
-        view = self._view(image)
+    def _judge(self, image: Image, expected: Expected, seen: Seen, written: int = 1 << 62) -> tuple[Breach, ...]:
         sync = self.plan.flush == SYNC_FLUSH
-        return tuple(judge(view, expected, self.played.seen[number], sync=sync, written=written))
+        return tuple(judge(self._view(image), expected, seen, sync=sync, written=written))
 
     def _view(self, image: Image) -> View:
         view = self._views.get(image.key)

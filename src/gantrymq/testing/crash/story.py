@@ -32,6 +32,11 @@ class Seen:
     """Consumers may have got everything before it."""
     flushed: int = 0
 
+    def later(self, station: Station) -> Seen:
+        """The same of a broker now; this one when it has not opened its store."""
+        store = getattr(station.broker, "store", None)
+        return self if store is None else Seen(store.min_log_offset, store.max_log_offset, store.flushed)
+
 
 @dataclass(frozen=True, slots=True)
 class Played:
@@ -92,11 +97,7 @@ class Storyteller:
 
     def _cut(self, cut: Cut) -> None:
         self.cuts.append(cut)
-        store = getattr(self.station.broker, "store", None)
-        before = self.seen[-1] if self.seen else Seen()
-        self.seen.append(
-            Seen(store.min_log_offset, store.max_log_offset, store.flushed) if store is not None else before
-        )
+        self.seen.append((self.seen[-1] if self.seen else Seen()).later(self.station))
 
     def copy_log(self) -> None:
         """To be called before files of the log are removed, too."""
@@ -215,9 +216,9 @@ class Storyteller:
 
     async def roll(self) -> None:
         """So much that the log, the queues and the index begin new files."""
-        for wave in range(6):
+        for wave in range(9):
             await asyncio.gather(*(
-                self.caller.send(f"roll-{wave}-{number}", TOPIC, number % 2, 100 + 130 * number)
+                self.caller.send(f"roll-{wave}-{number}", TOPIC, number % 2, 30 + 50 * number)
                 for number in range(4)
             ))  # fmt: skip
             await asyncio.sleep(0.4)

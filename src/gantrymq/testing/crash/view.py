@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gantrymq.errors import GantryError
@@ -93,10 +93,15 @@ class View:
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
 
-def reopen(disk: SimDisk, played: Played, note: Note = lambda *_fact: None) -> View:
-    """Start a broker on a disk and look. ``note``: is told what clients asked and were answered behind the start."""
+def reopen(
+    disk: SimDisk, played: Played, note: Note = lambda *_fact: None, begun: Callable[[Station], None] | None = None
+) -> View:
+    """Start a broker on a disk and look. ``note``: is told what clients asked and were answered behind the start;
+    ``begun``: gets the broker before it starts."""
     view = View()
     station = Station(disk, played.flush, played.took_ms + LATE_MS)
+    if begun is not None:
+        begun(station)
     try:
         station.run(_look(station, played, view, note))
     except (GantryError, OSError, PowerCut, RuntimeError, ArithmeticError, AssertionError, LookupError, ValueError,
