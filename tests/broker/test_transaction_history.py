@@ -96,6 +96,17 @@ def test_checks_and_their_answers_are_kept_with_whom_and_when(lab: Lab) -> None:
     assert (op.born_host, Cause.of_op(op.flag)) == (producer.peer, Cause.CHECK_ANSWER)
 
 
+def test_who_is_gone_before_the_answer_is_named(lab: Lab) -> None:
+    first = lab.online()
+    half = lab.half(first)
+    lab.clock.advance(7)
+    lab.offline(first)
+    second = lab.online()
+    lab.clock.advance(2)
+    told = [(event.kind, event.peer) for event in of(lab, half) if event.kind is not Kind.NOBODY_ONLINE]
+    assert told == [(Kind.CHECKED, first.peer), (Kind.LEFT, first.peer), (Kind.CHECKED, second.peer)]
+
+
 def test_a_half_that_nobody_can_be_asked_about_says_so_once(lab: Lab) -> None:
     half = lab.half()
     lab.clock.advance(300)

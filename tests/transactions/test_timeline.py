@@ -164,6 +164,12 @@ def test_a_check_after_a_time_without_producers_says_that_one_came() -> None:
     assert told[-1].cause == CHECKED[5].format(group="PG")
 
 
+def test_a_check_whose_receiver_died_is_sent_to_another() -> None:
+    told = lines(story(), event(Kind.CHECKED, 6_000, 0, 1), event(Kind.LEFT, 7_000), event(Kind.CHECKED, 7_001, 0, 2))
+    assert names(told)[-3:] == ["check_sent", "asked_one_left", "check_sent"]
+    assert told[-1].cause == CHECKED[6]
+
+
 def test_an_answer_that_nobody_asked_for_is_marked() -> None:
     assert "not counted" in lines(story(), event(Kind.ANSWERED_UNKNOWN))[-1].cause
     assert "not counted" not in lines(story(), event(Kind.ANSWERED_UNKNOWN, detail=1))[-1].cause
@@ -194,6 +200,8 @@ def test_checks_in_short() -> None:
     assert checks_in_short([], now, interval) == ""
     events = [event(Kind.CHECKED, 10_000), event(Kind.ANSWERED_UNKNOWN, 11_000, 1), event(Kind.CHECKED, 40_000)]
     assert checks_in_short(events, now, interval) == "Checks: 2 sent, 1 answered with UNKNOWN, 1 not answered."
+    gone = [event(Kind.CHECKED, 99_000), event(Kind.LEFT, 99_500)]
+    assert checks_in_short(gone, now, interval) == "Checks: 1 sent, 1 not answered."
     assert checks_in_short([event(Kind.CHECKED, 99_000)], now, interval) == "Checks: 1 sent, 1 waits for its answer."
 
 

@@ -132,6 +132,7 @@ class TransactionChecks:
             if half is None:
                 del self._asked[queue_offset]
                 continue
+            self._history.left(half, session.peer)
             self.answered(half)
             if half.times_asked <= ASKED_AGAIN_AT_ONCE and half.state is State.OPEN:
                 self._schedule(half, self._clock.monotonic())

@@ -34,7 +34,8 @@ _TAIL_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 """Read and looked through at once."""
 
-_CHECKED, _ANSWERED, _NOBODY = int(Kind.CHECKED), int(Kind.ANSWERED_UNKNOWN), int(Kind.NOBODY_ONLINE)
+_CHECKED, _ANSWERED = int(Kind.CHECKED), int(Kind.ANSWERED_UNKNOWN)
+_NOBODY, _LEFT = int(Kind.NOBODY_ONLINE), int(Kind.LEFT)
 
 CLEAN_START, KILLED_START, FIRST_START = 1, 2, 0
 """Details of Kind.STARTED."""
@@ -193,6 +194,11 @@ class TransactionHistory:
         """The answer to a check was UNKNOWN."""
         key = key_of(half.queue_offset, half.log_offset)
         self._add(self._checks, pack(_ANSWERED, self._clock.wall_ms(), key, int(counts), 0, peer))
+
+    def left(self, half: OpenHalf, peer: str) -> None:
+        """Whoever was asked is gone, and has not answered."""
+        key = key_of(half.queue_offset, half.log_offset)
+        self._add(self._checks, pack(_LEFT, self._clock.wall_ms(), key, 0, 0, peer))
 
     def nobody_online(self, half: OpenHalf) -> None:
         """It is due, and there is nobody to ask; once for as long as that lasts."""

@@ -32,7 +32,7 @@ OPS_AT_ONCE: Final = 512
 OPS_SEARCHED_MAX: Final = 200_000
 """Op messages looked through for the one of a transaction; nearly always it is among the first."""
 STILL_OPEN: Final = frozenset(
-    {Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.SAID_UNKNOWN, Kind.NOBODY_ONLINE, Kind.JOINED, Kind.FAILED}
+    {Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.SAID_UNKNOWN, Kind.NOBODY_ONLINE, Kind.LEFT, Kind.JOINED, Kind.FAILED}
 )
 """What happens to undecided ones only."""
 HALVES_AT_ONCE: Final = 2_000

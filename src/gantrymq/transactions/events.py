@@ -60,6 +60,8 @@ class Kind(enum.IntEnum):
     """Its send was retried."""
     RESUMED = 12
     """An operator opened it again. Text: who and why."""
+    LEFT = 13
+    """The connection of whoever had been asked closed before the answer came."""
 
 
 class Refusal(enum.IntEnum):

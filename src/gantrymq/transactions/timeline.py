@@ -46,13 +46,14 @@ STARTED: Final[dict[int, Words]] = {
 }
 """By detail of the event."""
 
-FIRST, EARLY, AFTER_UNKNOWN, AFTER_SILENCE, AFTER_START, AFTER_NOBODY = range(6)
+FIRST, EARLY, AFTER_UNKNOWN, AFTER_SILENCE, AFTER_START, AFTER_NOBODY, AFTER_LEFT = range(7)
 CHECKED: Final[dict[int, str]] = {
     FIRST: "undecided at the end of its immunity",
     EARLY: "the connection of its producer closed, and its checker may be asked at once",
     AFTER_UNKNOWN: "still undecided: the answer to the check before was UNKNOWN",
     AFTER_SILENCE: "still undecided: the check before was not answered",
     AFTER_START: "still undecided, and the broker was started again",
+    AFTER_LEFT: "still undecided, and whoever was asked before is gone",
     AFTER_NOBODY: "still undecided, and now a producer of {group} was there to be asked",
 }
 """Why a check was sent."""
@@ -79,6 +80,11 @@ SENTENCES: Final[dict[Kind, Words]] = {
         "it was to be checked, and there was nobody to ask",
         "no producer of {group} was connected to this broker",
     ),
+    Kind.LEFT: (
+        "asked_one_left",
+        "{peer} was gone before it answered",
+        "its connection closed: it was stopped or killed, or the network failed",
+    ),
     Kind.REPEATED: (
         "end_repeated",
         "{peer} ended it with {wanted} again; nothing changed",
@@ -103,6 +109,7 @@ SENTENCES: Final[dict[Kind, Words]] = {
 }
 """The other kinds are told from records: RESUMED says why of one of those."""
 
+OF_CHECKS: Final = frozenset({Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.NOBODY_ONLINE, Kind.LEFT})
 _WANTED: Final = {int(resolution): resolution.name for resolution in Resolution} | {
     int(Decision.COMMITTED): "COMMIT", int(Decision.ROLLED_BACK): "ROLLBACK", int(Decision.PARKED): "to park it",
 }  # fmt: skip
@@ -155,6 +162,8 @@ def checks_in_short(events: Iterable[Event], now_ms: int, interval_ms: int) -> s
             sent, pending = sent + 1, event
         elif event.kind is Kind.ANSWERED_UNKNOWN and event.detail:
             unknown, pending = unknown + 1, None
+        elif event.kind is Kind.LEFT:
+            pending = None
     waits = pending is not None and now_ms - pending.time_ms < interval_ms
     silent = sent - unknown - waits
     if not sent:
@@ -244,23 +253,24 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
         for half in story.halves
         if half.queue_offset in story.ops
     }
-    asked, answered, restarted, lonely, of = False, False, False, False, -1
+    restarted, of = False, -1
+    before: Kind | None = None  # what became of the check before
     for event in events:
         why = ""
-        if event.kind is Kind.CHECKED and event.key != of:
-            asked, of = False, event.key  # another half: an operator resumed it
+        if event.kind in OF_CHECKS and event.key != of:
+            before, of = None, event.key  # another half: an operator resumed it
         if event.kind is Kind.STARTED:
             restarted = True
             name, what, cause = STARTED.get(event.detail, STARTED[2])
             yield Told(event.time_ms, name, what, cause)
             continue
         if event.kind is Kind.CHECKED:
-            why = CHECKED[_why_checked(event, asked, answered, restarted, lonely)].format(group=story.group)
-            asked, answered, restarted, lonely = True, False, False, False
-        elif event.kind is Kind.NOBODY_ONLINE:
-            lonely = True
+            why = CHECKED[_why_checked(event, before, restarted)].format(group=story.group)
+            before, restarted = Kind.CHECKED, False
+        elif event.kind in (Kind.NOBODY_ONLINE, Kind.LEFT):
+            before = event.kind
         elif event.kind is Kind.ANSWERED_UNKNOWN:
-            answered = True
+            before = event.kind
             why = "its checker cannot tell (yet) how it ended"
             why += "" if event.detail else "; not counted, as no check was waiting for an answer"
         elif event.kind is Kind.REFUSED:
@@ -269,16 +279,18 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
             yield _said(event, story, DECIDED[decisions.get(event.key, Decision.NONE)], why)
 
 
-def _why_checked(event: Event, asked: bool, answered: bool, restarted: bool, lonely: bool) -> int:
+def _why_checked(event: Event, before: Kind | None, restarted: bool) -> int:
+    """``before``: what came of the check before, None when there was none."""
     if event.detail:
         return EARLY
-    if lonely:
-        return AFTER_NOBODY
-    if restarted and asked:
+    if restarted and before in (Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.LEFT):
         return AFTER_START
-    if not asked:
-        return FIRST
-    return AFTER_UNKNOWN if answered else AFTER_SILENCE
+    return {
+        None: FIRST,
+        Kind.NOBODY_ONLINE: AFTER_NOBODY,
+        Kind.LEFT: AFTER_LEFT,
+        Kind.ANSWERED_UNKNOWN: AFTER_UNKNOWN,
+    }.get(before, AFTER_SILENCE)
 
 
 def _said(event: Event, story: Story, decided: str, why: str) -> Told:
