@@ -271,7 +271,7 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
             before = event.kind
         elif event.kind is Kind.ANSWERED_UNKNOWN:
             before = event.kind
-            why = "its checker cannot tell (yet) how it ended"
+            why = "its checker cannot tell (yet), or it failed"
             why += "" if event.detail else "; not counted, as no check was waiting for an answer"
         elif event.kind is Kind.REFUSED:
             why = REFUSED.get(event.number, REFUSED[Refusal.OTHER]).format(group=story.group, topic=story.topic)
