@@ -10,7 +10,6 @@ from gantrymq.message.system_topics import HALF, OP
 from gantrymq.runtime.disk import Disk, File, read_whole, write_durably
 from gantrymq.transactions.decisions import Coverage, DecisionLog
 from gantrymq.transactions.ports import HalfStore
-from gantrymq.transactions.states import ENDING, State
 from gantrymq.transactions.table import TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
@@ -38,6 +37,10 @@ class DecisionFile:
             log.warning("%s cannot be used (%s): reading all op messages instead", self._path, error)
             self._disk.remove(self._path)
             return None
+
+    def discard(self) -> None:
+        """It does not fit the store; one day it could seem to."""
+        self._disk.remove(self._path)
 
     def save(self, table: TransactionTable) -> None:
         """Write now, durably."""
@@ -73,16 +76,11 @@ class DecisionFile:
             log.warning("%s was not written, the next start takes longer: %s", self._path, error)
 
     def _coverage(self, table: TransactionTable) -> Coverage:
-        """What the decisions in memory cover: everything except what waits for the disk, and what lies behind it."""
+        """What the decisions in memory cover: all that is visible. A record becomes visible together with the call that
+        takes note of its decision; what waits for the disk lies behind that."""
         half_min, next_half = self._store.queue_range(HALF, 0)
         op_min, next_op = self._store.queue_range(OP, 0)
         log_position = self._store.max_log_offset
-        for half in table:
-            if half.state is State.STORING:
-                next_half = min(next_half, half.queue_offset)
-            elif half.state in ENDING:
-                next_op = min(next_op, half.first_op_queue_offset)
-                log_position = min(log_position, half.first_record_offset)
         table.decisions.forget_below(half_min)
         return Coverage(
             next_half,

@@ -19,7 +19,7 @@ from gantrymq.protocol.stored_message import pack_host
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.transactions.check_policy import Immunity, Verdict, decide
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.decisions import Cause
+from gantrymq.transactions.decisions import Cause, Decision
 from gantrymq.transactions.due_times import DueTimes
 from gantrymq.transactions.half import check_body, read_half
 from gantrymq.transactions.ports import HalfStore, ProducerGroups, ProducerSession
@@ -249,9 +249,13 @@ class TransactionChecks:
         try:
             frame = self._check_request(half, session, early=early)
         except CorruptRecord as error:
-            log.error("half message %d cannot be checked: %s", half.queue_offset, error)
+            # As at a start without notes, which reads every open half.
+            log.error(
+                "half message %d is quarantined, it will be neither checked nor delivered: %s", half.queue_offset, error
+            )
             self.answered(half)
-            self._schedule(half, now + MAX_BACKOFF_S)
+            self._counts.quarantined += 1
+            self._table.end(half, Decision.QUARANTINED)
             return
         session.send(frame)
         half.times_asked += 1

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from gantrymq.broker.decision_file import DecisionFile
 from gantrymq.broker.departures import Departures
+from gantrymq.broker.half_notes_file import HalfNotesFile
 from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
 from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.broker.transaction_checks import TransactionChecks
@@ -47,6 +48,8 @@ OFFSETS_INTERVAL_S: Final = 5.0
 """Between two updates of the CID_RMQ_SYS_TRANS offsets, which an Apache broker would start from."""
 DECISIONS_INTERVAL_S: Final = 5.0
 """Between two writes of the decisions file, per MiB it has; a start after a crash reads the ops of that time."""
+NOTES_INTERVAL_S: Final = 5.0
+"""A half that stays open so long, and at most twice as long, is noted; a start reads the younger ones from the log."""
 
 
 class TransactionDesk:
@@ -72,6 +75,7 @@ class TransactionDesk:
         self._config = config
         self._host = broker_host
         self._file = DecisionFile(disk, store)
+        self._notes = HalfNotesFile(disk, clock, store)
         self._timers: list[Timer] = []
         self._decisions_due = 0.0
         self.counts: Final = TransactionCounts()
@@ -113,7 +117,9 @@ class TransactionDesk:
 
         A transaction whose message was delivered or parked without its op message gets it now.
         """
-        found = rebuild(self._store, self._config, self._file.load())
+        found = rebuild(self._store, self._config, self._file.load(), self._notes.blocks())
+        if not found.from_file:
+            self._file.discard()
         self._take(found.table)
         self.counts.quarantined += found.quarantined
         self.counts.completed_at_start += len(found.missing_ops)
@@ -130,8 +136,9 @@ class TransactionDesk:
         if self._store.queue_range(PARKED, HALF_QUEUE_ID)[1]:
             self._make_parked_topic()
         log.info(
-            "transactions: %d open, %d completed, %d quarantined (decisions file %s)",
-            len(found.table), len(found.missing_ops), found.quarantined, "used" if found.from_file else "not used",
+            "transactions: %d open (%d of them read), %d completed, %d quarantined (decisions file %s)",
+            len(found.table), found.read, len(found.missing_ops), found.quarantined,
+            "used" if found.from_file else "not used",
         )  # fmt: skip
 
     def reconfigure(self, config: TransactionConfig) -> None:
@@ -146,6 +153,7 @@ class TransactionDesk:
         self.checks.start()
         self._every(OFFSETS_INTERVAL_S, self._commit_offsets)
         self._every(DECISIONS_INTERVAL_S, self._save_decisions)
+        self._every(NOTES_INTERVAL_S, lambda: self._notes.go_on(self.table))
 
     def close(self) -> None:
         """Stop the timers and save what makes the next start quick. The store must still be open."""
@@ -156,6 +164,7 @@ class TransactionDesk:
         self._timers.clear()
         self._commit_offsets()
         self._file.save(self.table)
+        self._notes.finish(self.table)
         self.history.close()
 
     def put_half(
@@ -256,9 +265,10 @@ class TransactionDesk:
         self, place: Placement, group: str, unique_key: str, real_topic: str, real_queue_id: int, immunity: str | None,
         done: Waiting,
     ) -> OpenHalf:  # fmt: skip
+        own_immunity = immunity_ms(immunity, 0)
         half = OpenHalf(
             place.queue_offset, place.log_offset, group, unique_key, real_topic, real_queue_id, place.store_timestamp,
-            immunity_ms(immunity, self._config.timeout_ms), State.STORING,
+            own_immunity or self._config.timeout_ms, State.STORING, own_immunity,
         )  # fmt: skip
         half.waiting = [done]
         self.table.add(half, place.data)

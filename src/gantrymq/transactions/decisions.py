@@ -119,15 +119,19 @@ class DecisionLog:
             self._bytes.extend(bytes(max(index + 1 - len(self._bytes), _GROWTH)))
             self._bytes[index] = decision
 
-    def undecided(self, end: int) -> list[int]:
-        """Half queue offsets from the base up to ``end`` without a decision."""
-        known = self._bytes[: max(end - self._base, 0)]
+    def undecided(self, end: int, start: int = 0, limit: int | None = None) -> list[int]:
+        """Half queue offsets from ``start`` up to ``end`` without a decision, at most the first ``limit``."""
+        base, known = self._base, self._bytes
+        start = max(start, base)
+        most = max(end - start, 0) if limit is None else limit
+        until = max(min(end - base, len(known)), 0)
         found: list[int] = []
-        at = known.find(0)
-        while at >= 0:
-            found.append(self._base + at)
-            at = known.find(0, at + 1)
-        found.extend(range(self._base + len(known), end))
+        at = known.find(0, start - base, until)
+        while at >= 0 and len(found) < most:
+            found.append(base + at)
+            at = known.find(0, at + 1, until)
+        unknown = max(start, base + len(known))
+        found.extend(range(unknown, min(end, unknown + most - len(found))))
         return found
 
     def forget_below(self, queue_offset: int) -> None:

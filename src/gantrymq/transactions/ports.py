@@ -42,7 +42,9 @@ class HalfStore(Protocol):
 
     def read(self, log_offset: int) -> StoredMessage | None: ...
 
-    def scan(self, from_offset: int, to_offset: int | None = None) -> Iterator[StoredMessage]: ...
+    def scan(
+        self, from_offset: int, to_offset: int | None = None, *, only: int | None = None
+    ) -> Iterator[StoredMessage]: ...
 
     def get(
         self,

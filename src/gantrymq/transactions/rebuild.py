@@ -8,65 +8,34 @@ Evidence, strongest first; what has none is open and will be checked:
 4. one of these holds for another copy of the same transaction (Apache's brokers put checked halves back as copies).
 
 The committed offsets of CID_RMQ_SYS_TRANS are no evidence: they are written now and then and not tied to the log, so
-after a power cut they may be newer than what is left of it (hole 12). Looking at every half without an op costs a read
-each, but no transaction is passed over.
+after a power cut they may be newer than what is left of it (hole 12). So every half without an op is looked at, and no
+transaction is passed over; private notes say what there is to see, where an Apache broker was not at work.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-
-from msgspec.structs import replace
 
 from gantrymq.errors import CorruptRecord, invariant
 from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
-from gantrymq.message.system_topics import HALF, OP, PARKED
+from gantrymq.message.system_topics import HALF, OP
 from gantrymq.protocol.stored_message import scan
 from gantrymq.transactions.check_policy import immunity_ms
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.decisions import Coverage, Decision, DecisionLog
-from gantrymq.transactions.half import HalfFields, final_properties, parse_op, read_half
+from gantrymq.transactions.half import final_properties, parse_op
+from gantrymq.transactions.half_copies import HalfCopy, chains_of, copy_of, parked_copies, read_halves
+from gantrymq.transactions.half_notes import Block, open_half
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.states import State
-from gantrymq.transactions.table import OpenHalf, TransactionTable
+from gantrymq.transactions.table import NOT_NOTED, OpenHalf, TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
-
-Identity = tuple[str, str, int, int]
-"""(group, UNIQ_KEY, born timestamp, body CRC): equal for all copies of one transaction. A client that sends a message
-object again reuses its key, but not the time of birth."""
-
-
-@dataclass(frozen=True, slots=True)
-class HalfCopy:
-    """One readable record of the half queue."""
-
-    queue_offset: int
-    log_offset: int
-    stored_at: int
-    identity: Identity
-    fields: HalfFields
-
-    @property
-    def is_put_back(self) -> bool:
-        """Whether an Apache broker wrote it as a copy. A count of 0 is a fresh start: an operator resumed it."""
-        return self.fields.prepared_queue_offset is not None or (self.fields.check_times or "0") != "0"
-
-
-@dataclass(slots=True)
-class Chain:
-    """The copies of one transaction, in order."""
-
-    copies: list[HalfCopy]
-    decision: Decision = Decision.NONE
-
-    @property
-    def queue_offsets(self) -> list[int]:
-        return [copy.queue_offset for copy in self.copies]
 
 
 @dataclass(slots=True)
@@ -79,10 +48,30 @@ class Rebuilt:
     quarantined: int = 0
     from_file: bool = False
     """Whether the private file of decisions was of use."""
+    read: int = 0
+    """Half messages that were read from the log, not counting single ones that prove a block of notes."""
+
+    def quarantine(self, queue_offset: int, error: CorruptRecord) -> None:
+        log.error("half message %d is quarantined, it will be neither checked nor delivered: %s", queue_offset, error)
+        self.table.decisions[queue_offset] = Decision.QUARANTINED
+        self.quarantined += 1
+
+    def ended(self, half: OpenHalf, decision: Decision) -> None:
+        """Evidence without an op message was found."""
+        self.missing_ops.append((half.queue_offsets(), decision))
+        self.table.end(half, decision)
 
 
-def rebuild(store: HalfStore, config: TransactionConfig, saved: tuple[DecisionLog, Coverage] | None = None) -> Rebuilt:
-    """Read what the store holds. ``saved``: the private file of decisions, used only when it fits the store."""
+def rebuild(
+    store: HalfStore,
+    config: TransactionConfig,
+    saved: tuple[DecisionLog, Coverage] | None = None,
+    notes: Iterable[Block] = (),
+) -> Rebuilt:
+    """Read what the store holds. ``saved``: the private file of decisions, used only when it fits the store.
+
+    ``notes``: the private notes. Each block is taken before it is believed; when the next one is taken, it was.
+    """
     half_min, half_max = store.queue_range(HALF, 0)
     if saved is None or not _fits(store, *saved):
         decisions, coverage = DecisionLog(half_min), Coverage(next_op=0, log_position=0)
@@ -92,14 +81,15 @@ def rebuild(store: HalfStore, config: TransactionConfig, saved: tuple[DecisionLo
     result = Rebuilt(TransactionTable(decisions), from_file=saved is not None and decisions is saved[0])
     open_before = decisions.undecided(half_max)
     _apply_ops(store, decisions, coverage.next_op, (half_min, half_max))
-    chains = _chains(store, open_before, result)
-    _spread_decisions(chains, decisions)
-    _find_parked(store, chains, result)
-    _find_final_messages(store, chains, coverage.log_position, result)
-    _spread_decisions(chains, decisions)
-    for chain in chains:
-        if chain.decision is Decision.NONE:
-            result.table.add(_open_half(chain, config))
+    open_now = decisions.undecided(half_max)
+    ended = sorted(set(open_before).difference(open_now)) if len(open_before) > len(open_now) else []
+    # Only where an Apache broker was at work can an undecided half have a copy that was decided; finding that costs a
+    # look at every half that ended since.
+    relatives = any(decisions[offset] is Decision.SETTLED for offset in ended)
+    if open_now and (relatives or not _add_single_halves(store, config, open_now, notes, result)):
+        _add_chains(store, config, open_now, ended, result)
+    _find_parked(store, coverage.log_position, result)
+    _find_final_messages(store, coverage.log_position, result)
     return result
 
 
@@ -122,13 +112,6 @@ def _same_entry(store: HalfStore, topic: str, queue_offset: int, log_offset: int
         return True
     entry = store.entry(topic, 0, queue_offset)
     return entry is not None and entry.log_offset == log_offset
-
-
-def _records(store: HalfStore, topic: str, queue_offsets: Iterable[int]) -> Iterator[tuple[int, StoredMessage | None]]:
-    """(queue offset, record); None for a record that cannot be read."""
-    for queue_offset in queue_offsets:
-        entry = store.entry(topic, 0, queue_offset)
-        yield queue_offset, None if entry is None else store.read(entry.log_offset)
 
 
 def _apply_ops(store: HalfStore, decisions: DecisionLog, from_op: int, halves: tuple[int, int]) -> None:
@@ -161,120 +144,147 @@ OPS_PER_READ: Final = 4096
 OPS_PER_READ_BYTES: Final = 1 << 20
 
 
-def _read_halves(store: HalfStore, queue_offsets: Iterable[int], result: Rebuilt) -> Iterator[HalfCopy]:
-    for queue_offset, record in _records(store, HALF, queue_offsets):
-        try:
-            if record is None:
-                raise CorruptRecord(-1, "no whole record")
-            yield _copy_of(queue_offset, record)
-        except CorruptRecord as error:
-            log.error(
-                "half message %d is quarantined, it will be neither checked nor delivered: %s", queue_offset, error
-            )
-            result.table.decisions[queue_offset] = Decision.QUARANTINED
-            result.quarantined += 1
+# ---- open halves
 
 
-def _copy_of(queue_offset: int, record: StoredMessage) -> HalfCopy:
-    fields = read_half(record)
-    identity = (fields.group, fields.unique_key, record.born_timestamp, record.body_crc)
-    return HalfCopy(queue_offset, record.log_offset, record.store_timestamp, identity, fields)
+def _add_single_halves(
+    store: HalfStore, config: TransactionConfig, offsets: Sequence[int], notes: Iterable[Block], result: Rebuilt
+) -> bool:
+    """Fill the table, when every half is a transaction of its own; False when a copy was met: then it is of no use."""
+    for half in _single_halves(store, config, offsets, notes, result):
+        if half.own_immunity_ms == NOT_NOTED:
+            result.table = TransactionTable(result.table.decisions)
+            result.quarantined = result.read = 0
+            return False
+        result.table.add(half)
+    return True
 
 
-def _chains(store: HalfStore, open_before: list[int], result: Rebuilt) -> list[Chain]:
-    """Copies put together to transactions. ``open_before``: halves without a decision before the ops were read."""
+def _single_halves(
+    store: HalfStore, config: TransactionConfig, offsets: Sequence[int], notes: Iterable[Block], result: Rebuilt
+) -> Iterator[OpenHalf]:
+    """All halves with these offsets, as far as they can be read, in order: noted ones and others."""
+    done = 0
+    timeout_ms = config.timeout_ms
+    for block in notes:
+        if not _is_about(block, store):
+            log.warning("private notes about half messages do not fit the log: reading what they were about")
+            break
+        noted = {note.queue_offset: note for note in block.notes}
+        until = bisect_left(offsets, block.end, done)
+        for offset in offsets[done:until]:
+            note = noted.get(offset)
+            if note is not None:
+                yield open_half(note, timeout_ms)
+            else:
+                yield from _from_log(store, config, (offset,), result)
+        done = until
+    yield from _from_log(store, config, offsets[done:], result)
+
+
+def _is_about(block: Block, store: HalfStore) -> bool:
+    """Whether the notes were taken from this log, and it still has all they speak of."""
+    first, end = store.queue_range(HALF, 0)
+    if block.end > end or not block.notes:
+        return False
+    note = block.notes[-1]
+    if note.queue_offset < first:
+        return True  # retention removed what they are about
+    entry = store.entry(HALF, 0, note.queue_offset)
+    record = store.read(note.log_offset) if entry is not None and entry.log_offset == note.log_offset else None
+    if record is None or note.queue_offset >= block.end:
+        return False
+    try:
+        fields = copy_of(record).fields
+    except CorruptRecord:
+        return False
+    found = (record.store_timestamp, fields.unique_key, fields.group, fields.real_topic, fields.real_queue_id)
+    return found == (note.stored_at, note.unique_key, note.group, note.real_topic, note.real_queue_id)
+
+
+def _from_log(
+    store: HalfStore, config: TransactionConfig, offsets: Sequence[int], result: Rebuilt
+) -> Iterator[OpenHalf]:
+    for copy in read_halves(store, offsets, result.quarantine):
+        result.read += 1
+        yield _open_half(copy, config)
+
+
+def _open_half(copy: HalfCopy, config: TransactionConfig) -> OpenHalf:
+    fields = copy.fields
+    own = immunity_ms(fields.immunity_text, 0)
+    return OpenHalf(
+        copy.queue_offset, copy.log_offset, fields.group, fields.unique_key, fields.real_topic, fields.real_queue_id,
+        copy.stored_at, own or config.timeout_ms, State.OPEN, NOT_NOTED if copy.is_put_back else own,
+    )  # fmt: skip
+
+
+def _add_chains(
+    store: HalfStore, config: TransactionConfig, open_now: Sequence[int], ended: Sequence[int], result: Rebuilt
+) -> None:
+    """Fill the table where copies have to be put together; ``ended``: halves that got an op since the last start."""
     decisions = result.table.decisions
-    ended = [offset for offset in open_before if decisions[offset] is not Decision.NONE]
-    undecided = (offset for offset in open_before if decisions[offset] is Decision.NONE)
-    copies = list(_read_halves(store, undecided, result))
-    # Only where an Apache broker was at work can an undecided half have a copy that was decided; finding that costs a
-    # look at every half that ended since.
-    if copies and (any(copy.is_put_back for copy in copies) or any(decisions[n] is Decision.SETTLED for n in ended)):
-        identities = {copy.identity for copy in copies}
-        relatives = _read_halves(store, ended, result)
-        copies.extend(copy for copy in relatives if copy.identity in identities)
-        copies.sort(key=lambda copy: copy.queue_offset)
-    newest: dict[Identity, Chain] = {}
-    chains: list[Chain] = []
-    for copy in copies:
-        chain = newest.get(copy.identity) if copy.is_put_back else None
-        if chain is None:
-            chain = newest[copy.identity] = Chain([])
-            chains.append(chain)
-        chain.copies.append(copy)
-    return chains
-
-
-def _spread_decisions(chains: list[Chain], decisions: DecisionLog) -> None:
-    """A decision about one copy is a decision about all (hole 1)."""
-    for chain in chains:
+    copies = list(read_halves(store, open_now, result.quarantine))
+    identities = {copy.identity for copy in copies}
+    relatives = read_halves(store, ended, lambda _offset, _error: None)
+    copies.extend(copy for copy in relatives if copy.identity in identities)
+    copies.sort(key=lambda copy: copy.queue_offset)
+    result.read += len(copies)
+    for chain in chains_of(copies, decisions):
         if chain.decision is Decision.NONE:
-            taken = (decisions[offset] for offset in chain.queue_offsets)
-            chain.decision = next((decision for decision in taken if decision is not Decision.NONE), Decision.NONE)
-        if chain.decision is not Decision.NONE:
-            for offset in chain.queue_offsets:
-                if decisions[offset] is Decision.NONE:
-                    decisions[offset] = chain.decision
+            half = _open_half(chain.copies[0], config)
+            half.copies = tuple((copy.queue_offset, copy.log_offset) for copy in chain.copies[1:])
+            result.table.add(half)
 
 
-def _find_parked(store: HalfStore, chains: list[Chain], result: Rebuilt) -> None:
-    """Halves with a parked copy behind them: discarded by an Apache broker, or torn from their op message."""
-    still_open: dict[Identity, list[Chain]] = {}
-    for chain in chains:
-        if chain.decision is Decision.NONE:
-            still_open.setdefault(chain.copies[0].identity, []).append(chain)
-    if not still_open:
+# ---- evidence without an op message
+
+
+def _find_parked(store: HalfStore, log_position: int, result: Rebuilt) -> None:
+    """Halves with a parked copy behind them: discarded by an Apache broker, or torn from their op message.
+
+    Parked messages below ``log_position`` were taken into account when the file of decisions was written.
+    """
+    parked = list(parked_copies(store, log_position)) if len(result.table) else []
+    if not parked:
         return
-    for parked in _parked_copies(store):
+    wanted = {copy.identity[:2] for copy in parked}
+    candidates: dict[tuple[str, str], list[OpenHalf]] = {}
+    for half in result.table:
+        if (half.group, half.unique_key) in wanted:
+            candidates.setdefault((half.group, half.unique_key), []).append(half)
+    for copy in parked:
         # A resumed half has the same identity and lies behind the parked copy it came from: that copy is not its end.
-        candidates = still_open.get(parked.identity, ())
-        before = [chain for chain in candidates if chain.copies[-1].log_offset < parked.log_offset]
-        if before and before[-1].decision is Decision.NONE:
-            before[-1].decision = Decision.PARKED
-            result.missing_ops.append((before[-1].queue_offsets, Decision.PARKED))
+        before = [half for half in candidates.get(copy.identity[:2], ()) if half.newest()[1] < copy.log_offset]
+        same = next((half for half in reversed(before) if _is_copy_of(copy, half, store)), None)
+        if same is not None and same.queue_offset in result.table:
+            result.ended(same, Decision.PARKED)
 
 
-def _parked_copies(store: HalfStore) -> Iterator[HalfCopy]:
-    for queue_offset, record in _records(store, PARKED, range(*store.queue_range(PARKED, 0))):
-        try:
-            if record is not None:
-                yield _copy_of(queue_offset, replace(record, topic=HALF))
-        except CorruptRecord as error:
-            log.error("parked message %d is of no use: %s", queue_offset, error)
+def _is_copy_of(copy: HalfCopy, half: OpenHalf, store: HalfStore) -> bool:
+    record = store.read(half.log_offset)
+    return record is not None and copy_of(record).identity == copy.identity
 
 
-def _find_final_messages(store: HalfStore, chains: list[Chain], log_position: int, result: Rebuilt) -> None:
+def _find_final_messages(store: HalfStore, log_position: int, result: Rebuilt) -> None:
     """Commits whose op message did not make it to the disk (holes 3, 4, 30, 31)."""
-    by_place = {copy.log_offset: chain for chain in chains if chain.decision is Decision.NONE for copy in chain.copies}
-    if not by_place:
+    oldest = result.table.oldest()
+    if oldest is None or log_position >= store.max_log_offset:
         return
-    start = max(log_position, min(by_place), store.min_log_offset)
-    for record in store.scan(start):
-        if flags.transaction_type(record.sys_flag) != flags.COMMITTED:
-            continue
-        chain = by_place.get(record.prepared_transaction_offset)
-        if chain is not None and chain.decision is Decision.NONE and _is_final_of(record, chain):
-            chain.decision = Decision.COMMITTED
-            result.missing_ops.append((chain.queue_offsets, Decision.COMMITTED))
+    by_place = {half.log_offset: half for half in result.table}
+    by_place.update((log_offset, half) for half in result.table for _, log_offset in half.copies)
+    for record in store.scan(max(log_position, oldest.log_offset), only=flags.COMMITTED):
+        half = by_place.get(record.prepared_transaction_offset)
+        if half is not None and half.queue_offset in result.table and _is_final_of(record, half, store):
+            result.ended(half, Decision.COMMITTED)
 
 
-def _is_final_of(record: StoredMessage, chain: Chain) -> bool:
+def _is_final_of(record: StoredMessage, half: OpenHalf, store: HalfStore) -> bool:
     """The prepared offset alone is no proof; topic, body and key must be the half's. The queue may be another one: the
     topic may have had fewer queues by then."""
-    first = chain.copies[0]
+    first = store.read(half.log_offset) if record.topic == half.real_topic else None
     return (
-        record.topic == first.fields.real_topic
-        and record.body_crc == first.identity[3]
-        and first.fields.unique_key in final_properties(record.properties_text)
+        first is not None
+        and record.body_crc == first.body_crc
+        and half.unique_key in final_properties(record.properties_text)
     )
-
-
-def _open_half(chain: Chain, config: TransactionConfig) -> OpenHalf:
-    first = chain.copies[0]
-    fields = first.fields
-    half = OpenHalf(
-        first.queue_offset, first.log_offset, fields.group, fields.unique_key, fields.real_topic, fields.real_queue_id,
-        first.stored_at, immunity_ms(fields.immunity_text, config.timeout_ms), State.OPEN,
-    )  # fmt: skip
-    half.copies = tuple((copy.queue_offset, copy.log_offset) for copy in chain.copies[1:])
-    return half
