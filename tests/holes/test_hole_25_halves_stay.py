@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
+from gantrymq.broker.transaction_desk import TransactionDesk
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions import rebuild
 from tests.holes.actors import always
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.stage import INTERVAL_S, OurStage, Stage
@@ -35,7 +35,7 @@ async def _broker_away(stage: Stage) -> Seen:
 
 
 def _forget(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rebuild, "_chains", lambda *_: [])
+    patch.setattr(TransactionDesk, "rebuild", lambda _desk: None)
 
 
 CASES = [
