@@ -104,8 +104,8 @@ def _transactions(view: View, expected: Expected) -> Iterator[Breach]:
         if name in expected.halves_asked and topic not in (HALF, PARKED) and count > 1:
             yield Breach("one final message", f"{name} is {count} times in {topic}")
     for name in expected.resumed:
-        seen = names.get(name, [])
-        if len(seen) < 2 and all(half.place[1] > view.start for half in seen):
+        first = min(place[1] for place, known in expected.halves.items() if known.name == name)
+        if first >= view.start and len(names.get(name, ())) < 2:
             yield Breach("acknowledged is there", f"{name} was resumed, and has no second half message")
 
 
