@@ -164,6 +164,35 @@ def test_a_torn_queue_entry_names_no_other_record(tmp_path: Path, left: bytes, t
     run(story())
 
 
+@pytest.mark.parametrize("die", [False, True], ids=["shut down", "died"])
+@pytest.mark.parametrize("entry", [0, 1, 15, 28, 29])
+@pytest.mark.parametrize(("byte", "bit"), [(0, 7), (0, 0), (4, 6), (6, 2), (7, 0), (8, 7), (11, 3)])
+def test_a_flipped_queue_entry_costs_no_other_message_its_place(
+    tmp_path: Path, byte: int, bit: int, entry: int, die: bool
+) -> None:
+    """Found by simulation, seed 15: a message got the queue offset of an older one, and no reader asked for it."""
+    root = tmp_path / "store"
+
+    async def story() -> None:
+        await fill(root, die=die)
+        files = sorted((root / "consumequeue/Orders/0").iterdir())
+        number, at = divmod(entry * 20 + byte, files[0].stat().st_size)
+        data = bytearray(files[number].read_bytes())
+        data[at] ^= 1 << bit
+        files[number].write_bytes(data)
+        store = open_store(small(root))
+        (placed,) = store.append([record("Orders", 0, b"new")])
+        assert placed.queue_offset == 30
+        assert await durable(store, [placed]) is None
+        found: set[int] = set()
+        for offset in range(31):
+            found |= {m.queue_offset for m in scan(store.get("Orders", 0, offset, 1, 1 << 20).data)}
+        assert found >= set(range(31)) - {entry}
+        await store.close()
+
+    run(story())
+
+
 def test_a_torn_tail_is_cut_zeroed_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     placed = run(fill(tmp_path, 60, die=True))
     damage(tmp_path, placed[-1].log_offset + 100, b"torn")

@@ -43,6 +43,7 @@ class ConsumeQueue:
         "_tail",
         "_tail_start",
         "added_bytes",
+        "loaded_end",
         "max_offset",
         "next_offset",
         "queue_id",
@@ -61,7 +62,8 @@ class ConsumeQueue:
         self._tail = bytearray()
         self.start_offset = self._files.start // ENTRY_BYTES
         self._tail_start = self.start_offset
-        self.next_offset = self.max_offset = self.start_offset
+        self.next_offset = self.max_offset = self.loaded_end = self.start_offset
+        """``loaded_end``: entries before it were read from files that an earlier process wrote."""
         self._stale = False
         self._min_for = -1
         self._min_offset = self.start_offset
@@ -143,16 +145,28 @@ class ConsumeQueue:
         return None if size == BLANK_SIZE else Entry(log_offset, size, tags_code)
 
     def first_at(self, log_offset: int) -> int:
-        """Queue offset of the first visible entry that lies at or behind ``log_offset``; ``max_offset`` when none."""
-        low, high = self.start_offset, self.max_offset
+        """Queue offset of the first visible entry that lies at or behind ``log_offset``; ``max_offset`` when none.
+
+        An entry whose bits turned over may have led astray: then the one two places before says so.
+        """
+        found = self._first_at(log_offset, self.max_offset)
+        while found - 2 >= self.start_offset and self._is_behind(found - 2, log_offset):
+            found = self._first_at(log_offset, found - 1)
+        return found
+
+    def _first_at(self, log_offset: int, high: int) -> int:
+        low = self.start_offset
         while low < high:
             middle = (low + high) // 2
-            where, size, _tags = ENTRY.unpack(self.raw(middle, 1))
-            if where >= log_offset and (size != BLANK_SIZE or where > 0):
+            if self._is_behind(middle, log_offset):
                 high = middle
             else:
                 low = middle + 1
         return low
+
+    def _is_behind(self, number: int, log_offset: int) -> bool:
+        where, size, _tags = ENTRY.unpack(self.raw(number, 1))
+        return bool(where >= log_offset and (size != BLANK_SIZE or where > 0))
 
     def min_offset(self, log_start: int) -> int:
         """Queue offset of the first message that still exists when the log begins at ``log_start``."""
@@ -179,7 +193,7 @@ class ConsumeQueue:
             else:
                 high = middle
         self._tail = bytearray()
-        self._tail_start = self.max_offset = self.next_offset = low
+        self._tail_start = self.max_offset = self.next_offset = self.loaded_end = low
         self._min_for = -1
         self._min_offset = self.start_offset
         self._stale = True
@@ -188,6 +202,11 @@ class ConsumeQueue:
         data = self._files.read(number * ENTRY_BYTES, ENTRY_BYTES)
         log_offset, size, _tags = ENTRY.unpack(data)
         return bool(size > 0 and 0 <= log_offset < below)
+
+    def found_behind(self) -> Entry | None:
+        """What the files hold behind the visible entries, right after ``load``; None when it is zeros, or the end."""
+        data = self._files.read(self.max_offset * ENTRY_BYTES, ENTRY_BYTES)
+        return Entry(*ENTRY.unpack(data)) if len(data) == ENTRY_BYTES and any(data) else None
 
     def drop_stale(self) -> int:
         """Zero what the files hold behind the visible entries, after ``load`` and ``write_out``; bytes zeroed."""

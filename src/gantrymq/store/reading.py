@@ -73,14 +73,15 @@ class QueueReader:
         if not raw:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, least, most)
         if wants is not None:
-            next_offset, found = self._look(raw, offset, max_count, max_bytes, wants)
+            next_offset, found = self._look(raw, offset, max_count, max_bytes, wants, offset >= queue.loaded_end)
             status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
             return GetResult(status, next_offset, least, most, len(found), b"".join(found))
-        if tag_codes is None and self._is_trusted(raw):
+        own = offset >= queue.loaded_end
+        if tag_codes is None and own and self._is_trusted(raw):
             count, data = self._copy(raw, max_bytes)
             return GetResult(GetStatus.FOUND, offset + count, least, most, count, data)
         wanted, passed = self._choose(raw, max_count, max_bytes, tag_codes)
-        pieces = self._fetch(wanted)
+        pieces = self._fetch(wanted, own)
         if pieces:
             return GetResult(GetStatus.FOUND, offset + passed, least, most, len(pieces), b"".join(pieces))
         status = GetStatus.MESSAGE_WAS_REMOVING if wanted else GetStatus.NO_MATCHED_MESSAGE
@@ -130,7 +131,7 @@ class QueueReader:
         return count, pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else b"".join(pieces)
 
     def _look(
-        self, raw: bytes, offset: int, max_count: int, max_bytes: int, wants: Wants
+        self, raw: bytes, offset: int, max_count: int, max_bytes: int, wants: Wants, own: bool
     ) -> tuple[int, list[bytes | memoryview]]:
         """(queue offset to go on with, records that are wanted) of the entries from ``offset`` on."""
         found: list[bytes | memoryview] = []
@@ -139,7 +140,7 @@ class QueueReader:
         while passed * ENTRY_BYTES < len(raw) and looked < LOOK_BYTES:
             part = raw[passed * ENTRY_BYTES : (passed + READ_ENTRIES) * ENTRY_BYTES]
             wanted, count = self._choose(part, READ_ENTRIES, LOOK_BYTES, None)
-            for record in self._fetch(wanted):
+            for record in self._fetch(wanted, own):
                 looked += len(record)
                 if not wants(properties_text(record)):
                     continue
@@ -160,9 +161,13 @@ class QueueReader:
         wanted: list[tuple[int, int]] = []
         passed = 0
         total = 0
-        log_start = self._log.start
+        log_start, log_end = self._log.start, self._log.written
         for log_offset, size, tags_code in ENTRY.iter_unpack(raw):
             if (tag_codes is None or tags_code in tag_codes) and size != BLANK_SIZE and log_offset >= log_start:
+                if not 0 < size <= log_end - log_offset:  # bits of the entry turned over
+                    self.quarantine(log_offset, log_offset)
+                    passed += 1
+                    continue
                 if total and total + size > max_bytes:
                     break
                 total += size
@@ -173,8 +178,8 @@ class QueueReader:
             passed += 1
         return wanted, passed
 
-    def _fetch(self, wanted: list[tuple[int, int]]) -> list[bytes | memoryview]:
-        """The records, without those that are bad."""
+    def _fetch(self, wanted: list[tuple[int, int]], own: bool) -> list[bytes | memoryview]:
+        """The records, without those that are bad. ``own``: this process made the entries."""
         pieces: list[bytes | memoryview] = []
         at = 0
         while at < len(wanted):
@@ -187,14 +192,21 @@ class QueueReader:
                     break
                 last_end = log_offset + size
                 stop += 1
-            self._take(pieces, wanted[at:stop], first, last_end)
+            self._take(pieces, wanted[at:stop], first, last_end, own)
             at = stop
         return pieces
 
-    def _take(self, pieces: list[bytes | memoryview], span: list[tuple[int, int]], first: int, end: int) -> None:
+    def _take(
+        self, pieces: list[bytes | memoryview], span: list[tuple[int, int]], first: int, end: int, own: bool
+    ) -> None:
         data = self._log.read(first, end - first)
         view = memoryview(data)
-        if first >= self._opened_end and first >= self._log.written - TRUSTED_BYTES and len(data) == end - first:
+        if (
+            own
+            and first >= self._opened_end
+            and first >= self._log.written - TRUSTED_BYTES
+            and len(data) == end - first
+        ):
             pieces += [view[offset - first : offset - first + size] for offset, size in span]
             return
         for offset, size in span:

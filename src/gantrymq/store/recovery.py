@@ -16,7 +16,7 @@ from gantrymq.message.queues import QueueOffset
 from gantrymq.protocol.stored_message import MAGIC_V1, MAGIC_V2
 from gantrymq.store.checkpoint import HEAD_BYTES, Checkpoint, Mark
 from gantrymq.store.config import StoreConfig
-from gantrymq.store.consume_queue import ConsumeQueue
+from gantrymq.store.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
 from gantrymq.store.dispatch import queue_tags_code
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.records import CHUNK_BYTES, PLACE_BYTES, LogWalk, has_queue_entry, looks_torn, parse, place_of
@@ -121,6 +121,7 @@ class Recovery:
         if case is Case.NO_LOG:
             self._load_queues(0)
         start = self._start(case, mark)
+        start = min([start, *(self._damaged_from(queue, start) for queue in self.queues.queues.values())])
         found = Recovered(case, start, start)
         torn = self._replay(found)
         if torn or not self.clean:
@@ -150,14 +151,38 @@ class Recovery:
     def _is_entry_of(self, queue: ConsumeQueue, queue_offset: QueueOffset) -> bool:
         """Whether the record that an entry names is the one it was made for, as far as the log can tell."""
         entry = queue.entry(queue_offset)
-        if entry is None or entry.log_offset < self.files.start:
-            return entry is not None
+        return entry is not None and self._names_record(queue, queue_offset, entry)
+
+    def _names_record(self, queue: ConsumeQueue, queue_offset: int, entry: Entry) -> bool:
+        if entry.log_offset < self.files.start:
+            return True
         head = self.files.read(entry.log_offset, PLACE_BYTES)
         if place_of(head) != (entry.size, queue.queue_id, queue_offset, entry.log_offset):
             return False
         for _place, parsed, _data, _at in LogWalk(self.files, entry.log_offset, self.files.end):
             return parsed[1] == queue.topic
         return True  # damaged, but it is there: its queue offset stays taken
+
+    def _damaged_from(self, queue: ConsumeQueue, start: int) -> int:
+        """Log offset from which a queue must be built again when it ends at a damaged entry; ``start`` when not.
+
+        Where the entries that count end, there are zeros, or the entry of a record that is read again anyway. Anything
+        else is an entry whose bits turned over, or one that was torn: the entries behind it would be lost, and their
+        queue offsets given away a second time.
+        """
+        entry = queue.found_behind()
+        if entry is None or entry.size == BLANK_SIZE:
+            return start
+        if entry.log_offset >= start and self._names_record(queue, queue.max_offset, entry):
+            return start
+        last = queue.last_entry()
+        position = self.files.start if last is None else max(self.files.start, last.log_offset + last.size)
+        if position < start:
+            log.error(
+                "entry %d of queue %d of %s is damaged; the queue is built again from log offset %d on",
+                queue.max_offset, queue.queue_id, queue.topic, position,
+            )  # fmt: skip
+        return min(start, position)
 
     def _belongs(self, mark: Mark) -> bool:
         """Whether the log is still the one the mark was made for."""

@@ -18,7 +18,7 @@ from gantrymq.testing.waiting import down_for_a_while, wait
 
 ROUGH = NetworkFaults(lost=0.02, doubled=0.02, late=0.03, reset=0.01)
 CALM = NetworkFaults()
-OPERATIONS_UNTIL_CUT = 60
+OPERATIONS_UNTIL_CUT = 30
 
 
 async def power_cut(cluster: Cluster, rng: random.Random) -> None:

@@ -32,7 +32,7 @@ SERVICES = 2
 class Plan:
     """How much of what; shrinking makes these smaller."""
 
-    orders: int = 12
+    orders: int = 24
     faults: tuple[str, ...] = tuple(FAULTS)
     fault_count: int = 8
     brokers: int = 2
@@ -98,13 +98,27 @@ async def _story(cluster: Cluster, plan: Plan) -> None:
     for _ in range(SERVICES):
         await cluster.start_service()
     await cluster.start_reader()
-    share = -(-plan.orders // SERVICES)
-    for number, service in enumerate(list(cluster.services)):
-        service.node.start(service.work(number * share, share, TROUBLE_S / 2 / share))
+    customers = asyncio.ensure_future(_place_orders(cluster, plan.orders))
     rng = random.Random(cluster.rng.randrange(1 << 62))
     await _break_things(cluster, plan, rng)
+    await customers
     await _make_peace(cluster)
     cluster.history.add("quiet")
+
+
+async def _place_orders(cluster: Cluster, count: int) -> None:
+    """Orders for any service that lives, some one by one, some many at once."""
+    rng = random.Random(cluster.rng.randrange(1 << 62))
+    for number in range(count):
+        if rng.random() < 0.5:
+            await asyncio.sleep(rng.expovariate(count / 2 / TROUBLE_S))
+        living = [service for service in cluster.services if service.node.alive]
+        if not living:
+            with contextlib.suppress(GantryError):
+                living.append(await cluster.start_service())
+        if living:
+            service = rng.choice(living)
+            service.node.start(service.order(number))
 
 
 async def _break_things(cluster: Cluster, plan: Plan, rng: random.Random) -> None:
@@ -114,8 +128,6 @@ async def _break_things(cluster: Cluster, plan: Plan, rng: random.Random) -> Non
         name = rng.choice(plan.faults)
         cluster.history.add("fault", what=name)
         running.append(asyncio.ensure_future(FAULTS[name](cluster, rng)))
-        if not any(service.node.alive for service in cluster.services):
-            await cluster.start_service()
     await asyncio.gather(*running)
     await asyncio.sleep(max(0.0, TROUBLE_S - cluster.loop.time()))
 

@@ -125,14 +125,10 @@ class Shop:
         await self.producer.start()
         await self.plain.start()
 
-    async def work(self, first: int, count: int, pause_s: float) -> None:
-        """Orders one after another, some at the same time."""
-        running = []
-        for number in range(first, first + count):
-            kind = self._rng.choices(KINDS, WEIGHTS)[0]
-            running.append(asyncio.ensure_future(self._order(f"{kind}-{number}", kind)))
-            await asyncio.sleep(self._rng.expovariate(1 / pause_s))
-        await asyncio.gather(*running)
+    async def order(self, number: int) -> None:
+        """One order, from the click to the broker's last answer."""
+        kind = self._rng.choices(KINDS, WEIGHTS)[0]
+        await self._order(f"{kind}-{number}", kind)
 
     async def _order(self, name: str, kind: str) -> None:
         if kind == "plain":
