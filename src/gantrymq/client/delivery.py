@@ -39,6 +39,16 @@ RETRIED_CODES: Final = frozenset(
     }
 )
 """Refusals that another broker may not share. Source: DefaultMQProducer.retryResponseCodes of 5.x."""
+UNCERTAIN_CODES: Final = frozenset(
+    {
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+    }
+)
+"""Answers after which the message may be in the log all the same: its sync failed, and it is there after a restart."""
 
 _STATUS: Final = {int(status.value): status for status in SendStatus}
 _ROUTE_SOON_S: Final = 1.0
@@ -71,7 +81,12 @@ class Delivery:
         *,
         stay: bool = False,
     ) -> SendResult:
-        """Make the attempts. ``stay``: after an attempt with unknown outcome, the same broker is asked once more."""
+        """Make the attempts.
+
+        ``stay``: after an attempt with unknown outcome no other broker is asked. Only the same one can join a half
+        message with what it may have stored; on another one it would be a second half, and when its sender dies, any
+        sibling that is asked about either says COMMIT.
+        """
         clock = self._endpoint.clock
         error: GantryError | None = None
         avoid: str | None = None
@@ -87,10 +102,10 @@ class Delivery:
             channel = self._ready(target)
             if channel is None:
                 # Nothing is sent here, so this costs time but no attempt: a broker that restarts is waited for.
-                patient = avoid == target.broker_name or queue is not None
+                patient = avoid == target.broker_name or queue is not None or same is not None
                 reached = await self._reach(target, remaining_ms, patient)
                 if isinstance(reached, Unreachable):
-                    error, same, avoid = reached, None, target.broker_name
+                    error, avoid = reached, target.broker_name
                     continue
                 channel = reached
             left -= 1
@@ -99,7 +114,7 @@ class Delivery:
                 answer = await channel.request(opaque, make_frame(target, opaque), remaining_ms)
             except (Unreachable, TimedOut) as failure:
                 error = failure
-                same = target.broker_name if stay and same is None else None
+                same = target.broker_name if stay else None
                 self._failed(target)
             else:
                 self._answered(target.broker_name, started)
@@ -107,14 +122,25 @@ class Delivery:
                 if result is not None and (not left or self._settles(result)):
                     self._look_up_soon(topic)
                     return result
-                error, same = refusal(answer, target, channel.address), None
+                error = refusal(answer, target, channel.address)
+                same = self._may_hold(target, answer.code, same) if stay else None
                 if result is None and answer.code not in RETRIED_CODES:
                     raise error
             avoid = target.broker_name
         raise error or TimedOut(f"sending to topic {topic!r}", self._config.send_timeout_ms)
 
+    def _may_hold(self, target: MessageQueue, code: int, same: str | None) -> str | None:
+        """The broker that may hold a half after this answer, if any does; the next messages had better go elsewhere."""
+        if code not in UNCERTAIN_CODES:
+            return same
+        self._failed(target)
+        return target.broker_name
+
     def _choose(self, publish: PublishQueues, same: str | None, avoid: str | None, now: float) -> MessageQueue:
-        if same is not None and (queue := publish.choose_on(same)) is not None:
+        """Raises Unreachable when the broker that may hold the half has left the cluster."""
+        if same is not None:
+            if (queue := publish.choose_on(same)) is None:
+                raise Unreachable(same, "the half may be stored there, and the name servers know it no more")
             return queue
         return publish.choose(avoid, self._faults, now)
 

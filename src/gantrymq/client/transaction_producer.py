@@ -152,7 +152,7 @@ class TransactionProducer(Producer):
             self._stamp(message.properties)
             transaction_id = message.properties[properties.UNIQ_KEY]
             self._memory.started(transaction_id)
-            # After an attempt with unknown outcome the same broker comes first: only it can join the two halves.
+            # After an attempt with unknown outcome only the same broker is asked: no other one can join the two halves.
             result = await self._send(message, values, flags.PREPARED, None, None, stay=True)
             _, log_offset = parse_offset_message_id(result.offset_message_id)
         except BaseException:

@@ -19,7 +19,16 @@ from gantrymq.store.config import StoreConfig
 from gantrymq.store.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
 from gantrymq.store.dispatch import queue_tags_code
 from gantrymq.store.queue_table import QueueTable
-from gantrymq.store.records import CHUNK_BYTES, PLACE_BYTES, LogWalk, has_queue_entry, looks_torn, parse, place_of
+from gantrymq.store.records import (
+    CHUNK_BYTES,
+    PLACE_BYTES,
+    SMALLEST_RECORD_BYTES,
+    LogWalk,
+    has_queue_entry,
+    looks_torn,
+    parse,
+    place_of,
+)
 from gantrymq.store.segment import Segment
 from gantrymq.store.segmented_file import SegmentedFile
 
@@ -260,6 +269,9 @@ class Recovery:
         get, make, deleted = self.queues.get, self.queues.make, self.deleted.get
         for place, parsed, _data, _at in walk:
             size, topic, queue_id, queue_offset, sys_flag, stored, text = parsed
+            if not 0 <= queue_offset <= place // SMALLEST_RECORD_BYTES:  # so many records there never were before it
+                walk.bad, walk.position = CorruptRecord(place, f"a queue offset of {queue_offset} is impossible"), place
+                return
             if place >= self.flushed and not self.clean and looks_torn(text):
                 walk.bad, walk.position = CorruptRecord(place, "its properties are cut off"), place
                 return

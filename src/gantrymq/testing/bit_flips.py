@@ -3,6 +3,9 @@
 A record of the log is covered by RocketMQ's format in its body, and in what says where it lies and how long its parts
 are; times, flags, addresses and properties are covered by nothing. A flip there cannot be noticed by any broker, and
 excuses everything that becomes of its transaction; a flip of covered bytes excuses only that the record is gone.
+
+Not flipped are a record's queue and its place there, which the format does not cover either: a record that seems to
+belong to another place of a queue takes it from the one that does, and no history could say who is to blame.
 """
 
 from __future__ import annotations
@@ -137,7 +140,8 @@ def flip_in_log(disk: SimDisk, records: list[LogRecord], rng: random.Random, bef
     covered = rng.random() < 0.75
     spots = [at for low, high in record.covered for at in range(low, high)]
     if not covered:
-        spots = sorted(set(range(record.at, record.at + record.size)) - set(spots))
+        known = {*spots, *range(record.at + 12, record.at + 16), *range(record.at + 20, record.at + 28)}
+        spots = sorted(set(range(record.at, record.at + record.size)) - known)
     return Flip(record.path, rng.choice(spots), rng.randrange(8), record.kind, record.transactions, covered)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.client.endpoint import Doors
-from gantrymq.errors import GantryError
+from gantrymq.errors import DiskFull, GantryError
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.runtime.rng import SystemRng
@@ -178,6 +178,10 @@ class Cluster:
             except asyncio.CancelledError:
                 if host.node is not None and host.node.alive:
                     raise  # we shall end; else it was killed while it started, and its killer revives it
+            except DiskFull as error:
+                if host.disk.free_bytes is None:
+                    self.errors.append(f"{host.name} does not start again: {error}")
+                self.stop(host)
             except (GantryError, OSError) as error:
                 self.errors.append(f"{host.name} does not start again: {type(error).__name__}: {error}")
                 self.stop(host)
