@@ -107,7 +107,8 @@ async def _story(cluster: Cluster, plan: Plan) -> None:
 
 
 async def _place_orders(cluster: Cluster, count: int) -> None:
-    """Orders for any service that lives, some one by one, some many at once."""
+    """Orders for any service that lives, some one by one, some many at once; until none is under way any more."""
+    orders = []
     rng = random.Random(cluster.rng.randrange(1 << 62))
     for number in range(count):
         if rng.random() < 0.5:
@@ -118,7 +119,8 @@ async def _place_orders(cluster: Cluster, count: int) -> None:
                 living.append(await cluster.start_service())
         if living:
             service = rng.choice(living)
-            service.node.start(service.order(number))
+            orders.append(service.node.start(service.order(number)))
+    await asyncio.gather(*orders, return_exceptions=True)  # a service that dies leaves its own behind
 
 
 async def _break_things(cluster: Cluster, plan: Plan, rng: random.Random) -> None:
