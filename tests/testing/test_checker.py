@@ -71,8 +71,6 @@ GOOD = {
     "a flipped half message": [half(), row("committed"), flip("half"), QUIET],
     "a flipped op message": [half(), end("ROLLBACK"), flip("op"), end("COMMIT"), row("committed"), got(), QUIET],
     "garbled": [half(), end("COMMIT"), end("ROLLBACK"), got(0), got(1), flip("half", covered=False), QUIET],
-    "an orphan on another broker, and nobody who knew": [begin(), gone(), row("committed"), end("COMMIT"), got(),
-                                                          got() | {"broker": "b"}, QUIET],
     "asked early when the sender was gone": [begin(decisive=True), gone(), check_answer("ROLLBACK", at=5)],
     "asked early when the sender was cut off": [begin(decisive=True), {"event": "fault", "what": "parted"},
                                                 check_answer("ROLLBACK", at=5)],
@@ -114,12 +112,6 @@ ASKED_ABOUT_A_LIVING_SENDER = {
 def test_nobody_is_asked_about_a_living_sender_within_the_immunity(history: list[Event]) -> None:
     too_early = [*history, check_answer("ROLLBACK", at=5), gone()]
     assert [violation.rule for violation in check(too_early)] == ["immunity"]
-
-
-@pytest.mark.parametrize("places", [[got(), got() | {"broker": "b"}], [gone(), got(0), got(1)]])
-def test_two_final_messages_are_two_unless_the_sender_of_an_orphan_is_gone(places: list[Event]) -> None:
-    story = [begin(), half(), row("committed"), end("COMMIT"), *places]
-    assert [violation.rule for violation in check(story)] == ["one final message"]
 
 
 def test_every_rule_has_a_history_that_breaks_it() -> None:
