@@ -262,7 +262,7 @@ def test_when_the_sibling_dies_too_the_next_one_is_asked_at_once(lab: Lab) -> No
 
 def test_a_check_that_ends_its_checkers_does_not_end_them_all_at_once(lab: Lab) -> None:
     lab.half()
-    siblings = [lab.online() for _ in range(ASKED_AGAIN_AT_ONCE + 3)]
+    siblings = [lab.online() for _ in range(8)]
     lab.clock.advance(IMMUNITY_S)
     asked = 0
     for _ in siblings:
