@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from gantrymq.broker.transaction_desk import DECISIONS_INTERVAL_S
 from gantrymq.errors import InvariantViolated
 from gantrymq.message.system_topics import PARKED
 from gantrymq.protocol.codes import ResponseCode
@@ -171,6 +172,14 @@ class Storyteller:
         await asyncio.gather(*(call.half(name, TOPIC, number % 2, 150) for number, name in enumerate(names)))
         await _all(*(call.end(name, ROLLBACK if name == "many-2" else COMMIT) for name in names))
 
+    async def late(self) -> None:
+        """Decided right before the file of decisions is written; with ASYNC_FLUSH the log is not synced by then."""
+        call, now_s = self.caller, self.station.loop.time()
+        await asyncio.sleep(2 * DECISIONS_INTERVAL_S - now_s % DECISIONS_INTERVAL_S - 0.1)
+        await asyncio.gather(call.half("late-0", TOPIC), call.half("late-1", TOPIC))
+        await _all(call.end("late-0", COMMIT), call.end("late-1", ROLLBACK))
+        await asyncio.sleep(1)
+
     async def keeper(self) -> None:
         """Open until retention has met it."""
         await self.caller.half("keeper", TOPIC)
@@ -268,15 +277,13 @@ async def _all(*waited: Awaitable[object]) -> None:
 CHAPTERS: Final[dict[str, Callable[[Storyteller], Awaitable[None]]]] = {
     name: getattr(Storyteller, name)
     for name in (
-        "topics", "plain", "batch", "delayed", "ends", "joined", "early", "many", "keeper", "left_open", "checked",
-        "parked", "offsets", "roll", "more", "retention", "next_life",
+        "topics", "plain", "batch", "delayed", "ends", "joined", "early", "many", "late", "keeper", "left_open",
+        "checked", "parked", "offsets", "roll", "more", "retention", "next_life",
     )
 }  # fmt: skip
 
-WHOLE: Final = (
-    "topics keeper plain batch delayed ends joined early many checked parked offsets roll left_open more retention",
-    "next_life",
-)
+_BEGINNING: Final = "topics keeper plain batch delayed ends joined early many late"
+WHOLE: Final = (f"{_BEGINNING} checked parked offsets roll left_open more retention", "next_life")
 """The chapters of each life of the broker."""
 SHORT: Final = ("topics plain ends many left_open more", "next_life")
 
