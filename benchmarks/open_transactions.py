@@ -38,7 +38,7 @@ NO_CHECKS_MS = 24 * 3600 * 1000
 KEPT_PLACES = 10_000
 NARROWEST = 190
 """Columns the table needs."""
-CHECK_LIMIT_S = 120.0
+CHECK_LIMIT_S = 900.0
 
 console = Console()
 if console.width < NARROWEST:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.broker import transaction_checks
 from gantrymq.broker.transaction_checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN, OUTSTANDING_PER_PRODUCER
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED
@@ -364,3 +365,23 @@ def test_a_check_that_waits_for_its_answer_is_not_repeated_for_a_new_producer(la
     second = lab.online()
     lab.clock.advance(20)
     assert second.checks() == []
+
+
+def test_who_waits_in_line_stands_there_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a million halves, looked at every interval, would fill the memory while nobody answers."""
+    monkeypatch.setattr(transaction_checks, "OUTSTANDING_PER_PRODUCER", 2)
+    lab.online()
+    for _ in range(10):
+        lab.half()
+    lab.clock.advance(6 + 5 * 30)
+    assert 0 < sum(len(line) for line in lab.desk.checks._crowded.values()) <= 2 * 10
+
+
+def test_a_producer_that_comes_does_not_make_everybody_wait(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_checks, "WAKES_PER_TURN", 3)
+    for _ in range(10):
+        lab.half()
+    lab.clock.advance(7)
+    session = lab.online()
+    lab.clock.advance(0.1)
+    assert sorted(header.tran_state_table_offset for header, _ in session.checks()) == list(range(10))

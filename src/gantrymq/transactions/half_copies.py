@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gantrymq.errors import CorruptRecord, RemoteProtocolError
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, PARKED
-from gantrymq.protocol.stored_message import scan
+from gantrymq.protocol.stored_message import AT_QUEUE_OFFSET, FIXED_SIZE, scan
 from gantrymq.transactions.decisions import Decision, DecisionLog
 from gantrymq.transactions.half import HalfFields, read_half
 from gantrymq.transactions.ports import HalfStore
@@ -99,6 +99,45 @@ def _read_run(store: HalfStore, first: int, end: int) -> dict[int, StoredMessage
             break
         offset = result.next_offset
     return found
+
+
+class HalfReading:
+    """Stored halves as bytes; when they are wanted in order, the following ones are read along."""
+
+    def __init__(self, store: HalfStore) -> None:
+        self._store = store
+        self._before = -2
+        """Queue offset of the record that was wanted before this one."""
+        self._ahead: dict[int, bytes] = {}
+
+    def record(self, queue_offset: int) -> bytes:
+        """The record; empty when it cannot be had so simply."""
+        in_order, self._before = queue_offset == self._before + 1, queue_offset
+        found = self._ahead.pop(queue_offset, None)
+        if found is None:
+            self._ahead = self._read(queue_offset, HALVES_AHEAD if in_order else 1)
+            found = self._ahead.pop(queue_offset, b"")
+        return found
+
+    def _read(self, queue_offset: int, count: int) -> dict[int, bytes]:
+        try:
+            data = self._store.get(HALF, 0, queue_offset, count, BYTES_AHEAD).data
+        except CorruptRecord:
+            return {}
+        found: dict[int, bytes] = {}
+        at = 0
+        while at < len(data):
+            size = int.from_bytes(data[at : at + 4], "big")
+            if size < FIXED_SIZE:
+                break  # damaged since this process wrote it
+            record = data[at : at + size]
+            found[int.from_bytes(record[AT_QUEUE_OFFSET : AT_QUEUE_OFFSET + 8], "big")] = record
+            at += size
+        return found
+
+
+HALVES_AHEAD: Final = 64
+BYTES_AHEAD: Final = 256 * 1024
 
 
 def _read_one(store: HalfStore, queue_offset: int) -> StoredMessage | None:

@@ -67,6 +67,8 @@ class OpenHalf(Struct, gc=False, eq=False):
     """Monotonic seconds until which the answer to the last check is waited for; 0: no check outstanding."""
     has_turn: bool = False
     """Whether it counts among the checks that its group has to answer."""
+    in_line: bool = False
+    """Whether it waits until its group can answer one check more."""
     sender_gone: bool = False
     """Whether it has decisive checkers and its sender's connection closed and did not come back in time."""
     lonely: int = 0
