@@ -44,6 +44,10 @@ from gantrymq.transactions.table import OpenHalf, TransactionTable, Waiting
 
 log = logging.getLogger("gantrymq.transactions")
 
+# Looking up a member of an enum costs ten times a global before Python 3.12; these are looked up for each message.
+_STORING: Final = State.STORING
+_DURABLE: Final = Event.DURABLE
+
 OFFSETS_INTERVAL_S: Final = 5.0
 """Between two updates of the CID_RMQ_SYS_TRANS offsets, which an Apache broker would start from."""
 DECISIONS_INTERVAL_S: Final = 5.0
@@ -268,7 +272,7 @@ class TransactionDesk:
         own_immunity = immunity_ms(immunity, 0)
         half = OpenHalf(
             place.queue_offset, place.log_offset, group, unique_key, real_topic, real_queue_id, place.store_timestamp,
-            own_immunity or self._config.timeout_ms, State.STORING, own_immunity,
+            own_immunity or self._config.timeout_ms, _STORING, own_immunity,
         )  # fmt: skip
         half.waiting = [done]
         self.table.add(half, place.data)
@@ -279,7 +283,7 @@ class TransactionDesk:
         if error is None:
             self.counts.halves += len(halves)
             for half in halves:
-                half.take(Event.DURABLE)
+                half.take(_DURABLE)
             self.checks.watch(halves)
         else:
             for half in halves:

@@ -123,12 +123,16 @@ _FIXED: Final = Struct(">hBhii")
 _INT: Final = Struct(">i")
 _SHORT: Final = Struct(">h")
 
+# Looking up a member of an enum costs ten times a global before Python 3.12; these are looked up for each message.
+_JSON: Final = SerializeType.JSON
+_ROCKETMQ: Final = SerializeType.ROCKETMQ
+
 
 def decode_command(serialization: int, header: bytes, body: bytes) -> Command:
     """A frame's header and body to a command; RemoteProtocolError when the header is malformed."""
-    if serialization == SerializeType.JSON:
+    if serialization == _JSON:
         return _decode_json(header, body)
-    if serialization == SerializeType.ROCKETMQ:
+    if serialization == _ROCKETMQ:
         return _decode_compact(header, body)
     raise RemoteProtocolError(f"unknown header serialization {serialization}; 0 (JSON) and 1 (ROCKETMQ) exist")
 
@@ -236,8 +240,8 @@ def _language_number(name: str | None) -> int:
 
 def encode_command(command: Command) -> bytes:
     """The whole frame. What was decoded from a Java peer is written back byte for byte."""
-    if command.serialize is SerializeType.ROCKETMQ:
-        return join_frame(SerializeType.ROCKETMQ, _compact_header(command), command.body)
+    if command.serialize is _ROCKETMQ:
+        return join_frame(_ROCKETMQ, _compact_header(command), command.body)
     header = _JsonEnvelope(
         command.code,
         UNSET if command.ext is None else command.ext if isinstance(command.ext, msgspec.Raw) else command.ext_fields(),
@@ -248,7 +252,7 @@ def encode_command(command: Command) -> bytes:
         "JSON",
         command.version,
     )
-    return join_frame(SerializeType.JSON, _encode_json(header), command.body)
+    return join_frame(_JSON, _encode_json(header), command.body)
 
 
 class _JsonEnvelope(msgspec.Struct, frozen=True):
@@ -331,7 +335,7 @@ def encode_response(
 
 def success_of(request: Command) -> bytes:
     """``encode_response(request, 0)``, formatted and not encoded: for answers that say nothing else."""
-    if request.serialize is SerializeType.ROCKETMQ:
+    if request.serialize is _ROCKETMQ:
         return _COMPACT_SUCCESS.pack(25, 1 << 24 | 21, 0, PYTHON, VERSION, request.opaque, RESPONSE_FLAG, 0, 0)
     header = _JSON_SUCCESS % request.opaque
     return _PREFIX.pack(len(header) + 4, len(header)) + header
@@ -359,7 +363,7 @@ def _encode_compact(
             f"code {code} does not fit the ROCKETMQ header; use JSON for codes above 32767"
         ) from error
     parts.append(_compact_map(ext) if ext else _NO_ENTRIES)
-    return join_frame(SerializeType.ROCKETMQ, b"".join(parts), body)
+    return join_frame(_ROCKETMQ, b"".join(parts), body)
 
 
 _NO_ENTRIES: Final = _INT.pack(0)
@@ -384,7 +388,7 @@ def _encode(
     extra: Mapping[str, str] | None,
 ) -> bytes:
     ext = _ext(header, extra)
-    if serialize is SerializeType.JSON:  # without the detour over a Command: this runs once per request and answer
+    if serialize is _JSON:  # without the detour over a Command: this runs once per request and answer
         envelope = _JsonEnvelope(
             code,
             UNSET if ext is None else ext,
@@ -395,5 +399,5 @@ def _encode(
             "JSON",
             VERSION,
         )
-        return join_frame(SerializeType.JSON, _encode_json(envelope), body)
+        return join_frame(_JSON, _encode_json(envelope), body)
     return _encode_compact(code, opaque, flag, ext, body, remark)

@@ -23,6 +23,7 @@ LAYOUTS_LIMIT: Final = 8
 """Remembered for one connection: the first ones, for each topic and producer group one. To make one costs too much to
 do it again and again."""
 
+_ROCKETMQ: Final = SerializeType.ROCKETMQ
 _FIXED: Final = Struct(">hBhiiii")
 _ENTRIES: Final = 21
 """Where the extension map begins when there is no remark."""
@@ -93,7 +94,7 @@ def _read(layout: _Layout, found: re.Match[bytes], header: bytes, body: bytes) -
     )  # fmt: skip
     return Command(
         code=code, opaque=opaque, flag=flag, version=version, language=LANGUAGE_NAMES[language], ext=ext, body=body,
-        serialize=SerializeType.ROCKETMQ,
+        serialize=_ROCKETMQ,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ SEND_V2: Final = RequestCode.SEND_MESSAGE_V2.to_bytes(2, "big")
 LAYOUTS_LIMIT: Final = 8
 """Remembered for one connection: one for each topic and producer group that it sends with."""
 
+_ROCKETMQ: Final = SerializeType.ROCKETMQ
 _FIXED: Final = Struct(">hBhiiii")
 _ENTRIES: Final = 21
 """Where the extension map begins when there is no remark."""
@@ -92,7 +93,7 @@ def _read(layout: _Layout, header: bytes, body: bytes) -> Command | None:
         return None
     return Command(
         code=code, opaque=opaque, flag=flag, version=version, language=LANGUAGE_NAMES[language], ext=ext, body=body,
-        serialize=SerializeType.ROCKETMQ,
+        serialize=_ROCKETMQ,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from gantrymq.transactions.decisions import Decision, DecisionLog
 from gantrymq.transactions.resolve import Standing
 from gantrymq.transactions.states import TRANSITIONS, Event, State, after
 
+_OPEN: Final = State.OPEN
 KEPT_RECORDS_BYTES: Final = 8 * 1024 * 1024
 """Halves are kept in memory until so much was stored behind them (and less than twice as much), so that a commit soon
 after the half needs no read. Those that stay open longer are read: they must not take the place of the others."""
@@ -171,7 +172,7 @@ class TransactionTable:
         """The undecided half that a retry of the same send joins. After a decision the key starts a new transaction."""
         of_group = self._by_key.get(group) if unique_key else None
         half = of_group.get(unique_key) if of_group is not None else None
-        return half if half is not None and half.state <= State.OPEN else None
+        return half if half is not None and half.state <= _OPEN else None
 
     def at(self, queue_offset: int, log_offset: int) -> OpenHalf | None:
         """The open half of which a copy lies exactly there."""

@@ -14,6 +14,8 @@ from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.store.values import Placement
 
+_JSON: Final = SerializeType.JSON
+_ROCKETMQ: Final = SerializeType.ROCKETMQ
 _PREFIX: Final = Struct(">II")
 _COMPACT: Final = Struct(">IIhBhiiii")
 """Length of the frame, form and length of the header, and a binary header up to its extension map."""
@@ -57,12 +59,12 @@ class SendAnswers:
     ) -> bytes:
         """``recall``: the handle of a timer message."""
         template = self._template if recall is None else None
-        if command.serialize is SerializeType.JSON and template is not None and is_plain(unique_key):
+        if command.serialize is _JSON and template is not None and is_plain(unique_key):
             # A fifth of the cost of encoding a map; nothing in it can need escaping.
             values = (queue_id, unique_key, place.log_offset, place.queue_offset, command.opaque)
             header = (template % values).encode()
             return _PREFIX.pack(len(header) + 4, len(header)) + header
-        if recall is None and command.serialize is SerializeType.ROCKETMQ and unique_key:
+        if recall is None and command.serialize is _ROCKETMQ and unique_key:
             queue, offset, key = b"%d" % queue_id, b"%d" % place.queue_offset, unique_key.encode()
             # 1 us instead of 12.
             entries = self._compact % (place.log_offset, len(queue), queue, len(offset), offset, len(key) >> 8,
