@@ -76,7 +76,7 @@ def test_the_answer_to_a_check_decides(lab: Lab, resolution: Resolution) -> None
     lab.clock.advance(6)
     ((header, _),) = session.checks()
     place = (header.tran_state_table_offset, header.commit_log_offset)
-    lab.end(session, lab.half(), resolution, check=True, place=place, one_way=True)
+    lab.end(session, lab.half(), resolution, check=True, place=place, one_way=True, named=header.msg_id)
     assert len(lab.delivered()) == (1 if resolution is Resolution.COMMIT else 0)
     assert lab.desk.counts.decided_by_check == 1
 

@@ -251,10 +251,10 @@ def test_hole23_a_late_decision_is_accepted(lab: Lab, session: LabSession) -> No
 def test_g50_a_committed_message_equals_what_was_sent(lab: Lab, session: LabSession) -> None:
     record = lab.message("K", b"\x78\x9c compressed", KEYS="a b", colour="green")
     record.flag, record.sys_flag, record.reconsume_times = 777, flags.PREPARED | flags.COMPRESSED, 3
-    half = lab.half(key="other")
+    half = lab.half(key="K0")
     lab.desk.put_half(record, "PG_lab", "K", TOPIC, 1, half.done)
     lab.clock.run()
-    lab.commit(session, half)
+    lab.commit(session, half, named="K")
     (final,) = lab.delivered()
     assert (final.body, final.flag, final.reconsume_times) == (b"\x78\x9c compressed", 777, 3)
     assert (final.born_timestamp, final.born_host) == (record.born_timestamp, "127.0.0.1:30911")
@@ -321,4 +321,18 @@ def test_hole21_the_sender_may_end_on_another_connection_by_the_id_that_it_alone
     assert lab.commit(other, half, check=True).code is ResponseCode.SYSTEM_ERROR, "nobody asked there"
     assert lab.delivered() == []
     assert lab.commit(other, half).code is ResponseCode.SUCCESS
+    assert len(lab.delivered()) == 1
+
+
+def test_an_end_means_the_transaction_it_names_and_not_what_lies_in_its_place_now(lab: Lab) -> None:
+    """The log lost its end, with a half whose sender is alive; the next one lies where it lay. Found by simulation."""
+    session = lab.online()
+    half = lab.half(session)
+    for resolution in (Resolution.COMMIT, Resolution.ROLLBACK):
+        ended = lab.end(session, half, resolution, named="the key of the lost one")
+        assert ended.code is ResponseCode.SYSTEM_ERROR and "no half message" in ended.remark
+    assert lab.delivered() == [] and len(lab.desk.table) == 1
+    assert lab.end(session, half, Resolution.COMMIT, named="").code is ResponseCode.SUCCESS, (
+        "names none: the place counts"
+    )
     assert len(lab.delivered()) == 1

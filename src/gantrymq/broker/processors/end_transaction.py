@@ -99,7 +99,9 @@ class EndTransactionProcessor:
     ) -> bytes | None:
         group = header.producer_group
         half = self._table.at(header.tran_state_table_offset, header.commit_log_offset)
-        if half is not None:
+        if half is not None and half.unique_key != header.msg_id and not _may_mean(header, half):
+            half, standing, right_group, topic = None, Standing.NO_HALF, False, None
+        elif half is not None:
             standing, right_group = STANDING_OF[half.state], half.group == group
             topic = self._topics.get(half.real_topic)
         else:
@@ -252,6 +254,16 @@ def _who_answered(command: Command) -> tuple[Cause, str]:
 def _place(header: EndTransaction) -> tuple[int, int]:
     """The half that a request names; for requests that were found to name one."""
     return header.tran_state_table_offset, header.commit_log_offset
+
+
+def _may_mean(header: EndTransaction, half: OpenHalf) -> bool:
+    """Whether a request means the half that lies where it says, and not one that lay there before.
+
+    When the end of the log is lost (a power cut with ASYNC_FLUSH, a bad last record), the next half takes the place of
+    one that was answered, and whose sender may be alive. All official clients put the UNIQ_KEY into one of two fields.
+    """
+    named = (header.msg_id, header.transaction_id)
+    return half.unique_key in named or not any(named) or not half.unique_key
 
 
 def _answer(command: Command, error: StoreError | None) -> bytes:
