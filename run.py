@@ -37,6 +37,7 @@ USAGE = """usage: python3 run.py COMMAND [arguments]
   gantry ...                                       any other command of gantry
   bench ...                                        messages a second and latencies on this machine; --help says more
   bench apache ...                                 the same side by side with Apache's broker; needs a JDK and Maven
+  bench open-transactions ...                      what 10^3 to 10^6 open transactions cost
   bench recovery ...                               seconds from the death of a producer to the delivery, on both brokers
   lock                                             (maintainers, needs uv) write requirements.lock anew
 """

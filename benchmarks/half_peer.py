@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -23,6 +24,8 @@ from gantrymq.protocol.headers.transaction import EndTransaction
 GROUP = "PG_open"
 TOPIC = "OpenTransactions"
 IN_FLIGHT = 256
+HEARTBEAT_S = 30.0
+"""A producer that is silent for two minutes is taken for dead."""
 _QUEUE_OFFSET = re.compile(rb'"queueOffset":"(\d+)"')
 _MSG_ID = re.compile(rb'"msgId":"([0-9A-F]{32})"')
 _OPAQUE = re.compile(rb'"opaque":(\d+)')
@@ -109,9 +112,14 @@ class HalfPeer(asyncio.Protocol):
 
     async def asked_about(self, number: int) -> None:
         """Until so many different halves were checked; every check is answered with UNKNOWN at once."""
+        beaten = time.monotonic()
         while len(self._asked) < number:
+            if time.monotonic() - beaten > HEARTBEAT_S:
+                beaten = time.monotonic()
+                await self.heartbeat()
             self._woken.clear()
-            await self._woken.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), HEARTBEAT_S)
 
     async def log_end(self) -> int:
         """Log offset behind the last record, from the broker."""
