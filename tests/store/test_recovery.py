@@ -211,6 +211,21 @@ def test_an_impossible_queue_offset_is_damage(tmp_path: Path, die: bool) -> None
     run(story())
 
 
+def test_a_start_notes_that_what_it_found_is_durable(tmp_path: Path) -> None:
+    """Found by simulation, seed 100243: without its mark a store cut off its log at the first damage."""
+    root = tmp_path / "store"
+
+    async def story() -> None:
+        await fill(root, die=True)
+        (root / "gantry/mark").unlink()
+        store = open_store(small(root))
+        data = (root / "gantry/mark").read_bytes()
+        assert int.from_bytes(data[4:12], "big") == store.recovered.end > 0
+        await store.close()
+
+    run(story())
+
+
 def test_a_torn_tail_is_cut_zeroed_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     placed = run(fill(tmp_path, 60, die=True))
     damage(tmp_path, placed[-1].log_offset + 100, b"torn")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gantrymq.testing.history import decode
+from gantrymq.testing.history import decode, encode
+from gantrymq.testing.mutations import MUTATIONS, broken, find
 from gantrymq.testing.shrink import shrink
 from gantrymq.testing.simulation import Plan, run
 
@@ -23,9 +29,10 @@ HAPPENED = {
 """Counted when they happen, not when they are planned. Which bytes bits turn over in differs from seed to seed."""
 
 
-def gantry(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gantrymq.cli.main", "simulate", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+def gantry(*arguments: str, command: str = "simulate", file: Path | None = None) -> subprocess.CompletedProcess[str]:
+    words = [str(file)] if file is not None else arguments
+    line = [sys.executable, "-m", "gantrymq.cli.main", command, *words]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=250)
 
 
 def test_seeds_keep_every_promise() -> None:
@@ -55,13 +62,61 @@ def test_without_faults_everything_arrives() -> None:
     assert rows <= {event["tx"] for event in result.events if event["event"] == "delivered"}
 
 
-def test_a_broker_that_forgets_its_op_messages_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More such brokers: tests/testing/test_mutations.py."""
-    monkeypatch.setattr("gantrymq.transactions.rebuild._apply_ops", lambda *facts: None)
-    broken = next((result for seed in range(50) if not (result := run(seed)).good), None)
-    assert broken is not None
-    shorter = shrink(broken, run, tries=2)
-    assert not shorter.good and shorter.plan.fault_count <= broken.plan.fault_count
+def test_a_failing_seed_is_made_shorter() -> None:
+    (mutation,) = [mutation for mutation in MUTATIONS if mutation.name == "a commit rolls back"]
+    broken_run = find(mutation, range(10))
+    assert broken_run is not None
+    with broken(mutation):
+        shorter = shrink(broken_run, run, tries=3)
+    assert not shorter.good and shorter.plan.fault_count <= broken_run.plan.fault_count
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_stopping_it_leaves_no_process_and_no_traceback(sent: signal.Signals) -> None:
+    command = [sys.executable, "-m", "gantrymq.cli.main", "simulate", "--seeds", "0..100000", "--jobs", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
+        until(lambda: len(group_of(process.pid)) >= 4)
+        until(lambda: stopped(process, sent))
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + sent and b"Traceback" not in errors
+    until(lambda: not group_of(process.pid))
+
+
+def stopped(process: subprocess.Popen[bytes], sent: signal.Signals) -> bool:
+    """Whether it has ended; asked to, as a shell does it, until it has: Ctrl-C is not heard while it starts others."""
+    if process.poll() is None:
+        process.send_signal(sent) if sent is signal.SIGTERM else os.killpg(process.pid, sent)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+    return process.poll() is not None
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def group_of(leader: int) -> list[int]:
+    """The processes of a process group."""
+    members = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _parent, group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(group) == leader and state != "Z":
+                members.append(int(stat.parent.name))
+    return members
+
+
+def test_check_history_judges_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text(encode([{"event": "end", "tx": "a", "decision": "COMMIT", "confirmed": True}, {"event": "quiet"}]))
+    done = gantry(command="check-history", file=path)
+    assert done.returncode == 1 and "a: COMMIT was acknowledged and it never arrived [nothing lost]" in done.stdout
+    assert '"decision": "COMMIT"' in done.stdout and "2 events, 1 violations" in done.stdout
+    path.write_text("{}")
+    assert gantry(command="check-history", file=path).returncode == 2
 
 
 @pytest.mark.parametrize(("arguments", "says"), [

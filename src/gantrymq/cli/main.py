@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "cluster": ("gantrymq.cli.cluster", "app"),
     "demo": ("gantrymq.cli.demo", "demo"),
     "simulate": ("gantrymq.cli.simulate", "simulate"),
+    "check-history": ("gantrymq.cli.check_history", "check_history"),
     "crash-points": ("gantrymq.cli.crash_points", "crash_points"),
     "pipeline": ("gantrymq.cli.pipelines", "app"),
 }

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import shlex
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -47,6 +48,8 @@ def simulate(
     if os.environ.get(HASH_SEED) != FIXED:
         os.environ[HASH_SEED] = FIXED
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
+    signal.signal(signal.SIGTERM, _stopped)
+    signal.signal(signal.SIGINT, _stopped)
     plan = Plan(orders, _kinds(faults), fault_count)
     console = Console(stderr=True)
     started = SystemClock().monotonic()
@@ -97,8 +100,34 @@ def _play(seeds: range, plan: Plan, jobs: int) -> Iterator[Result]:
     if jobs == 1:
         yield from map(play, seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    # A process that is stopped while it starts others leaves them without the rest of their instructions.
+    # They inherit that Ctrl-C, which goes to all of them, is for this one to answer.
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _note), signal.SIGINT: signal.getsignal(signal.SIGINT)}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with multiprocessing.get_context("spawn").Pool(jobs, _leave_quietly) as pool:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if _noted:
+            _stopped(_noted[0], None)
         yield from pool.imap_unordered(play, seeds, chunksize=4)
+
+
+def _leave_quietly() -> None:
+    """In a process of --jobs."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+_noted: list[int] = []
+"""Signals that came while processes were started."""
+
+
+def _note(number: int, _frame: object) -> None:
+    _noted.append(number)
+
+
+def _stopped(number: int, _frame: object) -> None:
+    """SIGTERM and Ctrl-C: unwind, so that the processes of --jobs end, too."""
+    raise SystemExit(128 + number)
 
 
 def _tell(console: Console, result: Result) -> None:

@@ -6,6 +6,7 @@ All calls belong to the event loop; nothing blocks except opening and, when a fi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -101,6 +102,9 @@ class MessageStore:
             config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end), self._deleted.positions
         )
         self.recovered: Recovered = recovery.run()
+        if flushed < self.recovered.end:  # all of it is durable now, and damage in it is no torn tail
+            with contextlib.suppress(StoreError):
+                self._mark_file.note_flushed(self.recovered.end)
         self._deleted.fit(files.start, self.recovered.end)
         checkpoint = checkpoint or Checkpoint()
         self._log.start_at(self.recovered.end)

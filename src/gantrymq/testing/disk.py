@@ -72,10 +72,12 @@ def _resize(data: bytearray, size: int) -> None:
 
 
 def _write_some(data: bytearray, offset: int, new: bytes, rng: random.Random) -> None:
-    """All, nothing, or some sectors of a write."""
+    """All, nothing, the beginning, or some sectors of a write."""
     fate = rng.random()
     if fate < 0.35:
         return
+    if fate < 0.5:
+        new, fate = new[: rng.randrange(len(new) + 1)], 1.0
     at = offset
     while at < offset + len(new):
         stop = min(offset + len(new), at - at % SECTOR + SECTOR)

@@ -140,7 +140,7 @@ async def two_answers(cluster: Cluster, rng: random.Random) -> None:
     cluster.chances.rival = 0.0
 
 
-FILES = ("commitlog", "consumequeue", "config", "index", "gantry", "checkpoint")
+FILES = ("commitlog", "commitlog", "commitlog", "consumequeue", "config", "index", "gantry", "checkpoint")
 
 FAULTS: dict[str, Callable[[Cluster, random.Random], Awaitable[None]]] = {
     "power cut": power_cut,

@@ -190,18 +190,23 @@ class Shop:
         self._injected["lying answer"] += lie
         self._history.add("check", tx=name, answer=answer.name, lie=lie)
         if self._rng.random() < self._chances.rival:
-            await self._rival(name, message, truth)
+            await self._rival(name, message, answer)
         return answer
 
-    async def _rival(self, name: str, half: MessageView, answer: LocalTransactionState) -> None:
+    async def _rival(self, name: str, half: MessageView, own: LocalTransactionState) -> None:
+        """A sibling answers at the same time, now and then the opposite; both learn whether they were believed."""
         others = [shop for shop in self._siblings if shop is not self and shop.node.alive]
         if not others:
             return
+        lie = self._rng.random() < 0.3 and self._database.may_lie(name)
+        answer = OPPOSITE[own] if lie else own
         self._injected["check answered by two producers"] += 1
-        self._history.add("check", tx=name, answer=answer.name)
+        self._injected["lying answer"] += lie
+        self._history.add("check", tx=name, answer=answer.name, lie=lie)
         self._history.add("end", tx=name, decision=answer.name, confirmed=False)
         other = self._rng.choice(others)
         other.node.start(other.answer(name, half, answer))
+        self.node.start(self.answer(name, half, own))
 
     async def answer(self, name: str, half: MessageView, answer: LocalTransactionState) -> None:
         """Answer a check that another process was asked."""

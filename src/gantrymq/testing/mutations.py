@@ -1,0 +1,220 @@
+"""Brokers that are broken on purpose: what simulation does not find in them, it does not look for.
+
+``python -m gantrymq.testing.mutations --seeds 300`` breaks the broker in one way after the other, plays seeds until one
+fails, and prints a table. Exit status 1 when a mutation was not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gantrymq.broker import transaction_desk
+from gantrymq.broker.decision_file import DecisionFile
+from gantrymq.broker.processors import end_transaction
+from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.client.delivery import Delivery
+from gantrymq.store import records
+from gantrymq.store.appender import Appender
+from gantrymq.store.dispatch import Dispatch
+from gantrymq.store.flush import Flusher
+from gantrymq.store.recovery import Recovery
+from gantrymq.testing.simulation import DEFAULT, Plan, Result, run
+from gantrymq.transactions import rebuild
+from gantrymq.transactions.half import parse_op
+from gantrymq.transactions.resolve import Verdict
+from gantrymq.transactions.table import TransactionTable
+
+Patch = Callable[[Any, str, Any], None]
+"""Sets an attribute of a module or class, until the mutation is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One way to break it, and within how many seeds it is to be found."""
+
+    name: str
+    apply: Callable[[Patch], None]
+    within: int
+
+
+class _Agrees(int):
+    """A checksum that fits everything."""
+
+    def __and__(self, other: int) -> _Agrees:
+        return self
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = int.__hash__
+
+
+def _acknowledge_at_once(self: Appender, end: int, done: Any) -> None:
+    self._clock.call_soon(lambda: done(None))
+
+
+def _sync_nothing(self: Flusher) -> None:
+    if not self.running and not self.failed and self._log.dirty:
+        target = self._log.written
+        self.running = True
+        self._log.unsynced_files()
+        self._disk.sync_later([], lambda error: self._ended(target, error))
+
+
+def _believe_a_failed_sync(patch: Patch) -> None:
+    ended = Flusher._ended
+    patch(Flusher, "_ended", lambda self, target, error: ended(self, target, None))
+
+
+def _commit_what_is_rolled_back(self: TransactionEndings, half: Any, then: Any = None, *more: Any) -> None:
+    self.commit(half, half.real_queue_id + 1, then)
+
+
+def _roll_back_what_is_committed(
+    self: TransactionEndings, half: Any, queues: int, then: Any = None, *more: Any
+) -> None:
+    self.roll_back(half, then)
+
+
+def _settle_a_neighbour(patch: Patch) -> None:
+    patch(rebuild, "parse_op", lambda body: [offset + 1 for offset in parse_op(body)])
+    patch(DecisionFile, "load", lambda self: None)
+
+
+def _forget_decisions(patch: Patch) -> None:
+    patch(rebuild, "_apply_ops", lambda *facts: None)
+    patch(rebuild, "_find_final_messages", lambda *facts: None)
+    patch(DecisionFile, "load", lambda self: None)
+
+
+def _take_any_decision(patch: Patch) -> None:
+    verdicts = {
+        facts: Verdict.ALREADY if verdict is Verdict.CONFLICT else verdict
+        for facts, verdict in end_transaction._VERDICTS.items()
+    }
+    patch(end_transaction, "_VERDICTS", verdicts)
+
+
+def _no_immunity(patch: Patch) -> None:
+    watch = TransactionChecks.watch
+
+    def at_once(self: TransactionChecks, halves: Any) -> None:
+        there = list(halves)
+        watch(self, there)
+        for half in there:
+            half.immune_until = 0.0
+            self._schedule(half, self._clock.monotonic())
+
+    patch(TransactionChecks, "watch", at_once)
+
+
+def _show_halves(patch: Patch) -> None:
+    put_half = transaction_desk.TransactionDesk.put_half
+
+    def put(self: Any, record: Any, *more: Any, **named: Any) -> None:
+        self._store.append([record])
+        put_half(self, record, *more, **named)
+
+    patch(transaction_desk.TransactionDesk, "put_half", put)
+
+
+def _watch_nothing_old(patch: Patch) -> None:
+    begin = transaction_desk.TransactionDesk.rebuild
+
+    def deaf(self: Any) -> None:
+        watch = TransactionChecks.watch
+        TransactionChecks.watch = lambda self, halves: None  # type: ignore[method-assign]
+        try:
+            begin(self)
+        finally:
+            TransactionChecks.watch = watch  # type: ignore[method-assign]
+
+    patch(transaction_desk.TransactionDesk, "rebuild", deaf)
+
+
+def _any_broker(self: Delivery, publish: Any, same: str | None, avoid: str | None, now: float) -> Any:
+    return publish.choose(avoid, self._faults, now)
+
+
+MUTATIONS = (
+    Mutation("acknowledged before it is durable", lambda p: p(Appender, "when_durable", _acknowledge_at_once), 50),
+    Mutation("the sync is skipped", lambda p: p(Flusher, "start", _sync_nothing), 50),
+    Mutation("a failed sync counts as done", _believe_a_failed_sync, 300),
+    Mutation("a rollback commits", lambda p: p(TransactionEndings, "roll_back", _commit_what_is_rolled_back), 5),
+    Mutation("a commit rolls back", lambda p: p(TransactionEndings, "commit", _roll_back_what_is_committed), 5),
+    Mutation("an op message settles the next half", _settle_a_neighbour, 50),
+    Mutation("op messages are not read at the start", lambda p: p(rebuild, "_apply_ops", lambda *facts: None), 50),
+    Mutation("decisions are forgotten at the start", _forget_decisions, 50),
+    Mutation("a torn pair is not completed", lambda p: p(rebuild, "_find_final_messages", lambda *facts: None), 300),
+    Mutation("retried halves are not joined", lambda p: p(TransactionTable, "to_join", lambda *facts: None), 300),
+    Mutation("a second decision is taken, too", _take_any_decision, 300),
+    Mutation("halves go to any broker", lambda p: p(Delivery, "_choose", _any_broker), 300),
+    Mutation("immunity is ignored", _no_immunity, 50),
+    Mutation("halves are visible", _show_halves, 5),
+    Mutation("what was open at the start is not checked", _watch_nothing_old, 50),
+    Mutation("checksums are not compared", lambda p: p(records, "crc32", lambda data: _Agrees(1)), 300),
+    Mutation("damage ends the log", lambda p: p(Recovery, "_good_behind", lambda self, walk: None), 100),
+    Mutation("a damaged queue is not built again",
+             lambda p: p(Recovery, "_damaged_from", lambda self, queue, start: start), 300),
+    Mutation("queue offsets of a failed write stay taken", lambda p: p(Dispatch, "take_back", lambda *facts: None), 50),
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def broken(mutation: Mutation) -> Iterator[None]:
+    """Within it the broker is broken that way."""
+    before: list[tuple[Any, str, Any]] = []
+
+    def patch(owner: Any, name: str, value: Any) -> None:
+        before.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    mutation.apply(patch)
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(before):
+            setattr(owner, name, value)
+
+
+def find(mutation: Mutation, seeds: range, plan: Plan = DEFAULT) -> Result | None:
+    """The first seed that shows it; None when none does."""
+    with broken(mutation):
+        return next((result for seed in seeds if not (result := run(seed, plan)).good), None)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table; 1 when a mutation was not found."""
+    parser = argparse.ArgumentParser(prog="python -m gantrymq.testing.mutations", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=300, help="seeds to play for each mutation, at most")
+    parser.add_argument("--only", default="", help="a part of the names of the mutations")
+    options = parser.parse_args(arguments)
+    missed = 0
+    for mutation in MUTATIONS:
+        if options.only not in mutation.name:
+            continue
+        result = find(mutation, range(options.seeds))
+        missed += result is None
+        said = "NOT FOUND" if result is None else f"seed {result.seed}: {_what(result)}"
+        sys.stdout.write(f"| {mutation.name} | {said} |\n")
+        sys.stdout.flush()
+    return 1 if missed else 0
+
+
+def _what(result: Result) -> str:
+    found = sorted({violation.rule for violation in result.violations})
+    return ", ".join(found) or result.errors[0][:100]
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":  # part of a story, as for gantry simulate
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "gantrymq.testing.mutations", *sys.argv[1:]])
+    sys.exit(main(sys.argv[1:]))

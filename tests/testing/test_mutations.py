@@ -1,0 +1,31 @@
+"""A simulation that finds nothing in a broken broker proves nothing about a whole one.
+
+All mutations: ``python -m gantrymq.testing.mutations --seeds 300``; docs/simulation.md has the table.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gantrymq.testing.mutations import MUTATIONS, broken, find
+from gantrymq.testing.simulation import Plan, run
+
+QUICK = ("a rollback commits", "a commit rolls back", "halves are visible", "retried halves are not joined",
+         "immunity is ignored")  # fmt: skip
+SEEDS = 15
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_broken_broker_is_found(name: str) -> None:
+    (mutation,) = [mutation for mutation in MUTATIONS if mutation.name == name]
+    assert find(mutation, range(SEEDS)) is not None
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_mutation_ends_with_its_block(mutation: object) -> None:
+    with broken(mutation):  # type: ignore[arg-type]
+        pass
+
+
+def test_without_a_mutation_the_same_seeds_are_good() -> None:
+    assert run(0, Plan()).good
