@@ -312,6 +312,21 @@ def test_damage_that_no_start_reads_is_found_when_it_is_asked_for(
     run(story())
 
 
+def test_a_record_whose_parts_do_not_add_up_is_not_served(tmp_path: Path) -> None:
+    """A client could not step over it, to the messages behind. Found by simulation, seed 101158."""
+    placed = run(fill(tmp_path))
+    damage(tmp_path, placed[10].log_offset + 88 + 120, b"\x16")  # the length of the topic
+
+    async def story() -> None:
+        store = open_store(small(tmp_path))
+        assert store.recovered.records == 0
+        answer = store.get("Orders", 0, 0, 1000, 1 << 20)
+        assert [m.queue_offset for m in scan(answer.data)] == [n for n in range(30) if n != 5]
+        await store.close()
+
+    run(story())
+
+
 def test_unsynced_leftovers_behind_a_gap_are_not_taken_for_messages(tmp_path: Path) -> None:
     """A power cut may keep the later half of a write without the first: neither was acknowledged."""
     placed = run(fill(tmp_path, 60, die=True))

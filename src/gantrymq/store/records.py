@@ -117,16 +117,27 @@ _ZERO_SECTOR: Final = "\0" * 256
 
 
 def is_good(data: memoryview, at: int, position: int, size: int) -> bool:
-    """Whether the ``size`` bytes at ``data[at:]`` are an intact record of log offset ``position``; a quick check."""
-    if at + size > len(data) or size < SMALLEST_RECORD_BYTES:
+    """Whether the ``size`` bytes at ``data[at:]`` are an intact record of log offset ``position``; a quick check.
+
+    As strict as ``parse``: a client cannot step over a record whose parts do not add up, so one of them would keep it
+    from all that lie behind in the queue.
+    """
+    last = at + size
+    if last > len(data) or size < SMALLEST_RECORD_BYTES:
         return False
     said, magic, crc, own, sys_flag, length = _CHECKED.unpack_from(data, at)
     start = at + 88
     if sys_flag & _HOSTS_V6:
         start = body_place(data, at, sys_flag) + 4
+        if start > last:
+            return False
         (length,) = _INT.unpack_from(data, start - 4)
     end = start + length
-    if said != size or own != position or length < 0 or end > at + size or magic not in _MAGICS:
+    if said != size or own != position or length < 0 or end + 3 > last or magic not in _MAGICS:
+        return False
+    length = data[end] + 1 if magic == MAGIC_V1 else _SHORT.unpack_from(data, end)[0] + 2
+    end_of_topic = end + length
+    if length <= 0 or end_of_topic + 2 > last or end_of_topic + 2 + _SHORT.unpack_from(data, end_of_topic)[0] != last:
         return False
     return not crc or crc32(data[start:end]) & 0x7FFFFFFF == crc
 
