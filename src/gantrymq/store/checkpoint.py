@@ -97,13 +97,16 @@ class MarkFile:
 
     def __init__(self, disk: Disk, path: str) -> None:
         disk.make_dirs(os.path.dirname(path), durable=False)
+        self._disk = disk
+        self._path = path
         self._file: File = disk.open(path, create=True)
 
     def read(self) -> tuple[int, Mark | None]:
         """(a lower bound of the durable end of the log, the mark); 0 and None where nothing usable is written."""
         flushed = self._checked(0, _FLUSHED)
         values = self._checked(_MARK_AT, _MARK)
-        return (flushed[0] if flushed else 0), (Mark(*values) if values else None)
+        mark = Mark(*values) if values else None
+        return max(flushed[0] if flushed else 0, mark.position if mark else 0), mark
 
     def _checked(self, at: int, layout: struct.Struct) -> tuple[int, ...] | None:
         data = self._file.read(_CRC.size + layout.size, at)
@@ -115,6 +118,14 @@ class MarkFile:
         """The log is durable up to ``position``. Called after every sync, so it costs one small write. DiskFull."""
         data = _FLUSHED.pack(position)
         self._file.write(_CRC.pack(crc32(data)) + data, 0)
+
+    def keep(self, position: int) -> None:
+        """``note_flushed`` that outlives a power cut, with the names that lead to it. Raises StoreError, OSError."""
+        self.note_flushed(position)
+        self._file.sync()
+        directory = os.path.dirname(self._path)
+        self._disk.sync_dir(directory)
+        self._disk.sync_dir(os.path.dirname(directory))
 
     def write(self, mark: Mark) -> None:
         """Raises DiskFull."""

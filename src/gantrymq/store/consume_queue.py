@@ -89,6 +89,11 @@ class ConsumeQueue:
         self.max_offset += 1
         self.added_bytes += size
 
+    def leave_out(self, log_offset: int) -> None:
+        """The next queue offset is taken, by a record at ``log_offset`` that is damaged."""
+        self._fill_to(self.max_offset + 1, log_offset)
+        self.next_offset = max(self.next_offset, self.max_offset)
+
     def _fill_to(self, queue_offset: int, log_offset: int) -> None:
         if self.max_offset == 0 and not self._files.segments:  # a queue whose beginning was deleted
             base = queue_offset * ENTRY_BYTES // self._files.segment_size * self._files.segment_size

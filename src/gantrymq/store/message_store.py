@@ -102,9 +102,10 @@ class MessageStore:
             config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end), self._deleted.positions
         )
         self.recovered: Recovered = recovery.run()
-        if flushed < self.recovered.end:  # all of it is durable now, and damage in it is no torn tail
-            with contextlib.suppress(StoreError):
-                self._mark_file.note_flushed(self.recovered.end)
+        if flushed < self.recovered.end or not clean:
+            # All of it is durable now, and damage in it is no torn tail: at no start to come, also after a power cut.
+            with contextlib.suppress(StoreError, OSError):
+                self._mark_file.keep(self.recovered.end)
         self._deleted.fit(files.start, self.recovered.end)
         checkpoint = checkpoint or Checkpoint()
         self._log.start_at(self.recovered.end)

@@ -18,6 +18,7 @@ from gantrymq.store.checkpoint import HEAD_BYTES, Checkpoint, Mark
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
 from gantrymq.store.dispatch import queue_tags_code
+from gantrymq.store.lost_places import damaged_records, lost_place
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.records import (
     CHUNK_BYTES,
@@ -262,7 +263,21 @@ class Recovery:
             reason = walk.bad or CorruptRecord(walk.position, "zeros lie where a record was")
             log.error("%s; the %d bytes up to offset %d are quarantined", reason, following - found.end, following)
             found.quarantined[found.end] = following
+            self._keep_places(found.end, following)
             found.end = following
+
+    def _keep_places(self, start: int, end: int) -> None:
+        """The next message of a queue must not get the place of a damaged one: who has read that one would miss it."""
+        known = {queue.topic_bytes for queue in self.queues.queues.values()}
+        for at, record in damaged_records(self.files, start, end):
+            lost = lost_place(record, known)
+            if lost is None or at < self.deleted.get(lost.topic, 0):
+                continue
+            queue = self.queues.queues.get((lost.topic, lost.queue_id))
+            if queue is None and lost.queue_offset == 0:
+                queue = self.queues.make(lost.topic, lost.queue_id)
+            if queue is not None and queue.max_offset == lost.queue_offset:
+                queue.leave_out(at)
 
     def _dispatch(self, walk: LogWalk, found: Recovered) -> None:
         delays = self.config.delays_ms
@@ -288,13 +303,17 @@ class Recovery:
     def _good_behind(self, walk: LogWalk) -> int | None:
         """Where the log goes on behind a bad place with records that were durable; None: this is the end.
 
-        Bad bytes in front of durable records are damage. In front of records that were never synced they are what a
-        crash leaves of the last writes: those were not acknowledged, and keeping the later half of a write without
-        the first could settle a transaction whose message is lost. So there the log ends.
+        Bad bytes where all was durable are damage, the last record of it included. Elsewhere they are what a crash
+        leaves of the last writes: those were not acknowledged, and keeping the later half of a write without the first
+        could settle a transaction whose message is lost. So there the log ends.
         """
-        if walk.bad is None and (self.clean or walk.position >= self.flushed):
+        durable = walk.position < self.flushed
+        if walk.bad is None and (self.clean or not durable):
             return None
         following = self._next_record(walk.position)
+        if durable and walk.bad and (following is None or (following > self.flushed and not self.clean)):
+            # Zeros before the durable end: the log was copied before the mark was, and really ends here.
+            return self.flushed if any(self.files.read(self.flushed - 1, 1)) else None
         if following is None or self.clean or following < self.flushed:
             return following
         for _place, parsed, _data, _at in LogWalk(self.files, following, self.files.end):

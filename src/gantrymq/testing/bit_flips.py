@@ -19,6 +19,7 @@ from struct import Struct
 from gantrymq.errors import CorruptRecord
 from gantrymq.message.flags import COMMITTED, TRANSACTION_MASK
 from gantrymq.message.system_topics import HALF, OP
+from gantrymq.store.checkpoint import MarkFile
 from gantrymq.store.consume_queue import ENTRY, ENTRY_BYTES
 from gantrymq.store.records import SMALLEST_RECORD_BYTES, Parsed, body_place, parse
 from gantrymq.testing.disk import SimDisk
@@ -30,7 +31,6 @@ MARK = "/store/gantry/mark"
 DERIVED = (MARK, "/store/gantry/decisions", "/store/checkpoint")
 """Files that say nothing the log does not say: a flip in them excuses nothing."""
 _INT = Struct(">i")
-_FLUSHED = Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,11 @@ def _covered(data: bytes, at: int, size: int, sys_flag: int) -> tuple[tuple[int,
 
 
 def durable_end(disk: SimDisk) -> int:
-    """Up to which log offset the broker noted that all is durable: before it, damage is no torn tail."""
-    if not disk.exists(MARK):
-        return 0
-    data = bytes(disk.bytes_of(MARK)[0][4:12])
-    return int(_FLUSHED.unpack(data)[0]) if len(data) == _FLUSHED.size else 0
+    """Up to which log offset the next start will know that all is durable: before it, damage is no torn tail.
+
+    A note of it that a power cut has torn says nothing.
+    """
+    return MarkFile(disk, MARK).read()[0] if disk.exists(MARK) else 0
 
 
 def flip_in_log(disk: SimDisk, records: list[LogRecord], rng: random.Random, before: int) -> Flip | None:
