@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gantrymq.errors import CorruptRecord
 from gantrymq.protocol.stored_message import encode_blank, encode_record, pack_host
-from gantrymq.store.records import LogWalk, Parsed, is_good, parse
+from gantrymq.store.records import LogWalk, Parsed, is_good, looks_torn, parse
 from gantrymq.store.segment import OpenFiles
 from gantrymq.store.segmented_file import SegmentedFile
 from gantrymq.testing.disk import SimDisk
@@ -57,6 +57,14 @@ def test_what_is_served_can_be_parsed(at: int, flip: int, topic: str) -> None:
     except CorruptRecord:
         intact = False
     assert is_good(memoryview(data), 0, 1000, size) == intact
+
+
+@pytest.mark.parametrize(("zeros", "torn"), [(3, False), (64, True), (192, True), (512, True)])
+def test_properties_with_a_hole_are_torn(zeros: int, torn: bool) -> None:
+    """Found by simulation, seed 300038: a commit whose UNIQ_KEY was in the hole was not known as one."""
+    assert looks_torn("KEYS\x01a\x02" + "\0" * zeros + "7C\x02") is torn
+    assert not looks_torn("KEYS\x01a\x02") and not looks_torn("")
+    assert looks_torn("KEYS\x01a\0") and looks_torn("\0KEYS\x01a")
 
 
 @given(st.binary(max_size=200))

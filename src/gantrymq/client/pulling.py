@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from msgspec.structs import replace
+
 from gantrymq.client.results import PullStatus, RawPull
-from gantrymq.errors import RequestRejected
-from gantrymq.message import properties
-from gantrymq.message.message import MessageView
+from gantrymq.errors import RemoteProtocolError, RequestRejected
+from gantrymq.message import flags, properties
+from gantrymq.message.message import MessageView, StoredMessage
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.message.tags import parse_tag_expression
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.pull import PullMessage, PullMessageAnswer
 from gantrymq.protocol.stored_message import scan, to_view
+
+log = logging.getLogger("gantrymq.client")
 
 COMMIT: Final = 1
 """``commit_offset`` is the group's progress; store it."""
@@ -88,10 +93,25 @@ def views(raw: RawPull, queue: MessageQueue, tags: str = "*") -> list[MessageVie
     found: list[MessageView] = []
     low, high = str(raw.min_offset), str(raw.max_offset)
     for stored in scan(raw.data, check=False):
-        view = to_view(stored, queue.broker_name)
+        view = _view(stored, queue)
         if wanted and view.properties.get(properties.TAGS) not in wanted:
             continue
         view.properties[properties.MIN_OFFSET] = low
         view.properties[properties.MAX_OFFSET] = high
         found.append(view)
     return found
+
+
+def _view(stored: StoredMessage, queue: MessageQueue) -> MessageView:
+    """A body that is not compressed as its flag says is given as it is: the flag is damaged, or its producer was wrong.
+
+    Were it refused, nobody would come past it to the messages behind. Raises RemoteProtocolError when a library is
+    missing, which can be installed.
+    """
+    try:
+        return to_view(stored, queue.broker_name)
+    except RemoteProtocolError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise
+        log.error("message at offset %d of %s: %s; it is handed out as it is", stored.queue_offset, queue, error)
+        return to_view(replace(stored, sys_flag=stored.sys_flag & ~flags.COMPRESSED), queue.broker_name)
