@@ -122,7 +122,7 @@ def _form(value: str) -> str:
 
 
 MOST_SETTINGS = 30
-OURS_ALONE = {"bindAddress", "shortPollingTimeMills"}
+OURS_ALONE = {"bindAddress", "decisiveCheckGrace", "httpBindAddress", "httpPort", "shortPollingTimeMills"}
 DIFFERENT = {
     "maxTransferCountOnMessageInMemory": "our clients and Spark ask for large pulls",
     "mappedFileSizeTimerLog": "the shared cluster of Apache has small files",
