@@ -301,6 +301,24 @@ def test_the_place_of_a_damaged_record_is_given_to_no_other(tmp_path: Path, what
     run(story())
 
 
+def test_a_record_whose_topic_is_damaged_leaves_its_place_taken(tmp_path: Path) -> None:
+    """No checksum covers the topic, and the record is in a queue of its own then. Found by simulation."""
+    placed = run(fill(tmp_path, 60, die=True))
+    damage(tmp_path, placed[-1].log_offset + 88 + 120 + 2, b"p")
+
+    async def story() -> None:
+        store = open_store(small(tmp_path))
+        assert store.queue_range("Opders", 1)[1] == 30
+        assert store.next_offset("Orders", 1) == 30
+        store.append([record("Orders", 1, b"next")])
+        await store.close()
+        store = open_store(small(tmp_path))
+        assert [m.queue_offset for m in scan(store.get("Orders", 1, 28, 9, 1 << 20).data)] == [28, 30]
+        await store.close()
+
+    run(story())
+
+
 def test_a_torn_tail_is_cut_zeroed_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     placed = run(fill(tmp_path, 60, die=True))
     damage(tmp_path, placed[-1].log_offset + 100, b"torn")

@@ -134,6 +134,8 @@ class Recovery:
         start = min([start, *(self._damaged_from(queue, start) for queue in self.queues.queues.values())])
         found = Recovered(case, start, start)
         torn = self._replay(found)
+        for queue in self.queues.queues.values():
+            self._keep_last_places(queue, found.end)
         if torn or not self.clean:
             self._cut(found)
             self._sync(found.end)
@@ -278,6 +280,14 @@ class Recovery:
                 queue = self.queues.make(lost.topic, lost.queue_id)
             if queue is not None and queue.max_offset == lost.queue_offset:
                 queue.leave_out(at)
+
+    def _keep_last_places(self, queue: ConsumeQueue, end: int) -> None:
+        """Likewise for records whose topic is another one now: the old entry in the files knows where they were."""
+        while (entry := queue.found_behind()) is not None and 0 <= entry.log_offset < end:
+            place = (entry.size, queue.queue_id, queue.max_offset, entry.log_offset)
+            if place_of(self.files.read(entry.log_offset, PLACE_BYTES)) != place:
+                break
+            queue.leave_out(entry.log_offset)
 
     def _dispatch(self, walk: LogWalk, found: Recovered) -> None:
         delays = self.config.delays_ms
