@@ -405,6 +405,22 @@ def test_damage_that_no_start_reads_is_found_when_it_is_asked_for(
     run(story())
 
 
+@pytest.mark.parametrize("at", [0, 4, 120])
+def test_a_walk_through_the_log_goes_on_behind_damage_that_nobody_has_met(tmp_path: Path, at: int) -> None:
+    """It looks for the commits of half messages: one behind the damage would be made a second time."""
+    placed = run(fill(tmp_path))
+    damage(tmp_path, placed[10].log_offset + at, b"\xff\xff")
+
+    async def story() -> None:
+        store = open_store(small(tmp_path))
+        for _ in range(2):
+            assert [m.log_offset for m in store.scan(0)] == [p.log_offset for p in placed if p is not placed[10]]
+        assert store.recovered.records == 0
+        await store.close()
+
+    run(story())
+
+
 def test_a_record_whose_parts_do_not_add_up_is_not_served(tmp_path: Path) -> None:
     """A client could not step over it, to the messages behind. Found by simulation, seed 101158."""
     placed = run(fill(tmp_path))

@@ -393,6 +393,18 @@ class MessageStore:
                     return
                 yield decode_record(data, at, check=False)
             position = self._reader.quarantined.get(walk.position, end)
+            if position == end > walk.position:
+                position = self._behind_damage(walk.position, end)
+
+    def _behind_damage(self, position: int, end: int) -> int:
+        """Where the log goes on behind a bad place that no start has read: at the next record that a queue knows."""
+        following = end
+        for queue in self._queues.queues.values():
+            entry = queue.entry(QueueOffset(queue.first_at(position + 1)))
+            if entry is not None and position < entry.log_offset < following:
+                following = entry.log_offset
+        self._reader.quarantine(position, following)
+        return following
 
     def query(
         self, topic: str, key: str, max_num: int, begin_ms: int = 0, end_ms: int = FOREVER_MS
