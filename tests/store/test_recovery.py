@@ -10,6 +10,8 @@ import pytest
 
 from gantrymq.errors import InvariantViolated
 from gantrymq.protocol.stored_message import scan
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.store.checkpoint import MarkFile
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery import CASES, Case, Facts, decide
 from gantrymq.store.values import GetStatus, Placement
@@ -266,6 +268,26 @@ def test_damage_in_the_last_durable_record_is_no_torn_tail(tmp_path: Path) -> No
         assert store.recovered.quarantined == {placed[-1].log_offset: placed[-1].end}
         again = store.append([record("Orders", 1)])[0]
         assert (again.log_offset, again.queue_offset) == (placed[-1].end, 30)
+        await store.close()
+
+    run(story())
+
+
+def test_damage_right_before_the_noted_end_takes_nothing_behind_it(tmp_path: Path) -> None:
+    """A power cut took the newer notes of what is durable. Found by simulation, seed 500037."""
+    placed = run(fill(tmp_path, 60, die=True))
+    victim = placed[40]
+    damage(tmp_path, victim.log_offset + 100, b"torn")
+    (tmp_path / "checkpoint").unlink()
+    (tmp_path / "gantry/mark").unlink()
+    note = MarkFile(OsDisk(), str(tmp_path / "gantry/mark"))
+    note.note_flushed(victim.end)
+    note.close()
+
+    async def story() -> None:
+        store = open_store(small(tmp_path))
+        assert store.recovered.quarantined == {victim.log_offset: victim.end}
+        assert len(list(store.scan(0))) == 59
         await store.close()
 
     run(story())

@@ -324,7 +324,7 @@ class Recovery:
         if durable and walk.bad and (following is None or (following > self.flushed and not self.clean)):
             # Zeros before the durable end: the log was copied before the mark was, and really ends here.
             return self.flushed if any(self.files.read(self.flushed - 1, 1)) else None
-        if following is None or self.clean or following < self.flushed:
+        if following is None or self.clean or following <= self.flushed:
             return following
         for _place, parsed, _data, _at in LogWalk(self.files, following, self.files.end):
             if self.checkpoint is not None and parsed[5] < self.checkpoint.log_timestamp:
