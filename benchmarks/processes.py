@@ -64,9 +64,20 @@ def paused(running: Running) -> Iterator[None]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A free port, and so are those that Apache's broker takes beside it: 2 below (fast port), 1 above (HA)."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if _is_free(port - 2) and _is_free(port + 1):
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe, contextlib.suppress(OSError, OverflowError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 @contextlib.contextmanager
