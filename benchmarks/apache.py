@@ -27,6 +27,9 @@ JAVA_OPENS = [
 BROKER_HEAP = ["-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g"]
 """Apache's own start script gives its broker 8 GiB; so much less is in its favour where memory is compared."""
 CLIENT_HEAP = ["-Xms256m", "-Xmx512m"]
+PATIENT = "-Dcom.rocketmq.remoting.client.connect.timeout=30000"
+"""Two cold JVMs and a broker on two cores: the usual 3 s may be too short for the first connection. A consumer whose
+first heartbeat fails for that does nothing for 30 s."""
 SECONDS_PER_LINE = 10
 """Apache's benchmark programs say what they measured this often."""
 
@@ -163,7 +166,7 @@ def client(
     if json:
         program.insert(0, str(Path(__file__).parent / "java" / "JsonHeaders.java"))
     output = directory / f"client-{time.monotonic_ns()}.log"
-    options = [*CLIENT_HEAP, f"-Duser.home={directory}", "-Drocketmq.serialize.type=ROCKETMQ"]
+    options = [*CLIENT_HEAP, PATIENT, f"-Duser.home={directory}", "-Drocketmq.serialize.type=ROCKETMQ"]
     with child(_java(lib.example, options, *program), output, directory):
         yield output
 
@@ -180,3 +183,13 @@ def follow(kind: str, output: Path, running: Running, lines: int) -> list[Line]:
             raise NotPossible(f"the benchmark program reported nothing:\n{output.read_text()[-1500:]}")
         time.sleep(0.02)
     return found
+
+
+def complaints(directory: Path, lines: int = 12) -> str:
+    """The last warnings and errors that the Java clients of this directory logged."""
+    found = []
+    for log in sorted(directory.glob("logs/rocketmqlogs/rocketmq_client*.log")):
+        found += [
+            line for line in log.read_text(errors="replace").splitlines() if " WARN " in line or " ERROR " in line
+        ]
+    return "\n".join(found[-lines:]) or "its log has neither warnings nor errors"

@@ -150,7 +150,16 @@ async def _make_topic(name_server: str, topic: str) -> None:
 
 
 def turn(row: Row, running: Running, lib: Jars, directory: Path, seconds: int) -> Figures:
-    """Measure one row on one broker."""
+    """Measure one row on one broker; once more, and saying so, when that gave nothing."""
+    figures = _turn(row, running, lib, directory, seconds)
+    if figures.per_second == 0:
+        why = apache.complaints(directory)
+        console.print(f"  {row}: nothing arrived in this turn, it is repeated. The client says:\n{why}", markup=False)
+        figures = _turn(row, running, lib, directory, seconds)
+    return figures
+
+
+def _turn(row: Row, running: Running, lib: Jars, directory: Path, seconds: int) -> Figures:
     topic = f"{row.client}_{row.kind}_{row.size}_{row.threads}"
     if row.client == "ours":
         return own_turn(row, running, topic, max(2.0, seconds * OWN_SHARE))

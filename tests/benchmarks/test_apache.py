@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from benchmarks.apache import NotPossible, parse
+from benchmarks.apache import NotPossible, complaints, parse
 from benchmarks.side_by_side import all_rows, chosen_rows
 
 PRODUCER = (
@@ -34,3 +36,11 @@ def test_words_choose_rows() -> None:
     assert 0 < len(chosen_rows(["core"])) < len(all_rows())
     with pytest.raises(NotPossible, match="'plane' names nothing"):
         chosen_rows(["plane"])
+
+
+def test_what_a_client_complained_about_is_found(tmp_path: Path) -> None:
+    assert complaints(tmp_path) == "its log has neither warnings nor errors"
+    log = tmp_path / "logs" / "rocketmqlogs" / "rocketmq_client.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("2026-11-21 05:08:12 INFO t - fine\n2026-11-21 05:08:13 WARN t - send heart beat to broker failed\n")
+    assert complaints(tmp_path) == "2026-11-21 05:08:13 WARN t - send heart beat to broker failed"
