@@ -1,0 +1,206 @@
+"""``python -m benchmarks.client_cost``: what one message costs the thread of our own client, without sockets.
+
+A producer runs in this process over a network that is none: its requests are collected, and answered by canned frames
+(what brokers were recorded answering, with places for what differs), ``--batch`` of them in one read. Only the
+processor time of the client is counted (``thread_time``), with the loop's; making the answers is not. Figures of two
+versions are compared by running both in turns (``PYTHONPATH`` chooses the version): the machine changes its speed by a
+factor of two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import statistics
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from struct import Struct
+from typing import Final
+
+from gantrymq.aio import Message, Producer, TransactionProducer
+from gantrymq.client.endpoint import Doors
+from gantrymq.message import properties
+from gantrymq.protocol.bodies.route import BrokerData, QueueData, TopicRoute
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import Command, decode_command, encode_response
+from gantrymq.protocol.frame import FrameSplitter
+from gantrymq.protocol.headers.send import SendMessage
+from gantrymq.runtime.network import Link, Listener, Receiver
+
+from benchmarks.load import Commit
+
+ROUND = 512
+"""Messages between two figures; the best round says what the program can do, the mean what it did."""
+TURNS = 3
+"""Of the loop, until a client that was answered has sent what it sends next."""
+TOPIC = "T"
+NAME_SERVER = "127.0.0.1:9876"
+BROKER = "127.0.0.1:10911"
+_PREFIX: Final = Struct(">II")
+_SENT: Final = (
+    b'{"code":0,"extFields":{"queueId":"%%d",%b"msgId":"7F00000100002A9F%%016X","TRACE_ON":"true",'
+    b'"MSG_REGION":"DefaultRegion","queueOffset":"%%d"},"flag":1,"language":"%b","opaque":%%d,'
+    b'"serializeTypeCurrentRPC":"JSON","version":%d}'
+)
+ANSWERS: Final = {
+    "ours": _SENT % (b'"transactionId":"%b",', b"PYTHON", 513),
+    "apache-5": _SENT % (b'"transactionId":"%b",', b"JAVA", 513),
+    "apache-4": (
+        b'{"code":0,"extFields":{"queueId":"%d","TRACE_ON":"true","MSG_REGION":"DefaultRegion",'
+        b'"msgId":"7F00000100002A9F%016X","queueOffset":"%d"},"flag":1,"language":"JAVA","opaque":%d,'
+        b'"serializeTypeCurrentRPC":"JSON","version":407}'
+    ),
+}
+"""Answers to sends, by who answers so: queue, UNIQ_KEY (not of 4.x), log offset, queue offset, opaque."""
+
+
+class _Wire:
+    """A link that keeps what is written to it."""
+
+    local = "127.0.0.1:5555"
+
+    def __init__(self, peer: str, receiver: Receiver) -> None:
+        self.peer = peer
+        self.receiver = receiver
+        self.out: list[bytes] = []
+        self.requests = FrameSplitter()
+
+    def write(self, data: bytes) -> None:
+        self.out.append(data)
+
+    def close(self) -> None:
+        self.receiver.lost("closed")
+
+    def abort(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class Peers:
+    """The network, with a name server and a broker in it; counts what the client uses."""
+
+    def __init__(self, answers: str, batch: int) -> None:
+        self._sent = ANSWERS[answers]
+        self._names_keys = b'"transactionId"' in self._sent
+        self._batch = batch
+        self._wires: list[_Wire] = []
+        self._answers: deque[tuple[_Wire, bytes]] = deque()
+        self._stored = 0
+        self.spent_s = 0.0
+
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+        raise NotImplementedError("a client listens nowhere")
+
+    async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
+        wire = _Wire(f"{host}:{port}", receiver)
+        self._wires.append(wire)
+        receiver.connected(wire)
+        return wire
+
+    async def serve(self, work: Awaitable[object]) -> None:
+        """Answer the client until ``work`` is done."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            self._read()
+            wire, data = self._next_answers()
+            started = time.thread_time()
+            if wire is not None:
+                wire.receiver.received(data)
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            self.spent_s += time.thread_time() - started
+        await task
+
+    def _next_answers(self) -> tuple[_Wire | None, bytes]:
+        if not self._answers:
+            return None, b""
+        wire = self._answers[0][0]
+        frames = []
+        while self._answers and self._answers[0][0] is wire and len(frames) < self._batch:
+            frames.append(self._answers.popleft()[1])
+        return wire, b"".join(frames)
+
+    def _read(self) -> None:
+        for wire in self._wires:
+            for frame in wire.requests.feed(b"".join(wire.out)):
+                command = decode_command(*frame)
+                if not command.is_one_way:
+                    self._answers.append((wire, self._answer(command)))
+            wire.out.clear()
+
+    def _answer(self, command: Command) -> bytes:
+        if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            route = TopicRoute(
+                queue_datas=[QueueData(broker_name="broker-a", read_queue_nums=4, write_queue_nums=4, perm=6)],
+                broker_datas=[BrokerData(broker_name="broker-a", broker_addrs={0: BROKER}, cluster="DefaultCluster")],
+            )
+            return encode_response(command, 0, body=route.encode())
+        if command.code != RequestCode.SEND_MESSAGE_V2:
+            return encode_response(command, 0)
+        header = command.header(SendMessage)
+        key = (properties.find(header.properties or "", properties.UNIQ_KEY) or "").encode()
+        values = (header.queue_id, *((key,) if self._names_keys else ()))
+        answer = self._sent % (*values, self._stored * 256, self._stored // 4, command.opaque)
+        self._stored += 1
+        return _PREFIX.pack(len(answer) + 4, len(answer)) + answer
+
+
+async def measure(chosen: argparse.Namespace) -> dict[str, object]:
+    peers = Peers(chosen.peer, chosen.batch)
+    doors = Doors(network=peers)
+    producer: Producer | TransactionProducer
+    if chosen.kind == "plain":
+        producer = Producer("PG", name_servers=NAME_SERVER, doors=doors)
+        send: Callable[[Message], Awaitable[object]] = producer.send
+    else:
+        producer = TransactionProducer("PG", name_servers=NAME_SERVER, listener=Commit(), doors=doors)
+        send = producer.send_in_transaction
+    body = b"x" * chosen.size
+
+    async def sends(count: int) -> None:
+        for _ in range(count):
+            await send(Message(TOPIC, body))
+
+    each = max(1, ROUND // chosen.width)
+    await peers.serve(producer.start())
+    await peers.serve(sends(1))
+    rounds: list[float] = []
+    for _ in range(max(1, chosen.count // (each * chosen.width))):
+        before = peers.spent_s
+        await peers.serve(asyncio.gather(*(sends(each) for _ in range(chosen.width))))
+        rounds.append((peers.spent_s - before) / (each * chosen.width) * 1e6)
+    await peers.serve(producer.close())
+    return {
+        "kind": chosen.kind, "peer": chosen.peer, "best_us": round(min(rounds), 1),
+        "median_us": round(statistics.median(rounds), 1), "all_us": round(statistics.mean(rounds), 1),
+    }  # fmt: skip
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(prog="python -m benchmarks.client_cost", description=__doc__)
+    arguments.add_argument("--kind", choices=("transaction", "plain"), default="plain")
+    arguments.add_argument("--peer", choices=tuple(ANSWERS), default="ours", help="whose answers it gets")
+    arguments.add_argument("--batch", type=int, default=16, help="answers that one read brings")
+    arguments.add_argument("--width", type=int, default=32, help="sends at a time")
+    arguments.add_argument("--size", type=int, default=128, help="bytes of a body")
+    arguments.add_argument("--count", type=int, default=20_000, help="messages")
+    chosen = arguments.parse_args()
+    logging.disable(logging.CRITICAL)
+    gc.freeze()
+    try:
+        import uvloop
+
+        found = uvloop.run(measure(chosen))
+    except ImportError:
+        found = asyncio.run(measure(chosen))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
