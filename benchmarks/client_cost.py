@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import Final
 
+from benchmarks.load import Commit
 from gantrymq.aio import Message, Producer, TransactionProducer
 from gantrymq.client.endpoint import Doors
 from gantrymq.message import properties
@@ -30,8 +31,6 @@ from gantrymq.protocol.command import Command, decode_command, encode_response
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.runtime.network import Link, Listener, Receiver
-
-from benchmarks.load import Commit
 
 ROUND = 512
 """Messages between two figures; the best round says what the program can do, the mean what it did."""
