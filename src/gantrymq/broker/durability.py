@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.errors import MessageIllegal, RequestRejected, StoreError, StoreUnavailable
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -16,6 +17,7 @@ MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
 """Bytes of the log that may wait for a sync; beyond it sends are refused, so that a stalled disk cannot fill the memory
 with answers that wait."""
 
+T = TypeVar("T")
 Done = Callable[[StoreError | None], None]
 
 
@@ -45,7 +47,7 @@ class Durability:
 
     def append_plain(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str,
+        sys_flag: int, reconsume_times: int, key: str, tags_code: int,
     ) -> Placement:  # fmt: skip
         """``append`` for one ordinary message; see ``MessageStore.append_plain``."""
         store = self._store
@@ -53,8 +55,9 @@ class Durability:
             self._refuse()
         try:
             return store.append_plain(
-                topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key
-            )
+                topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key,
+                tags_code,
+            )  # fmt: skip
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error
 
@@ -66,6 +69,10 @@ class Durability:
             self._store.when_durable(end, done)
         else:
             self._store.when_written(end, done)
+
+    def shared_wait(self, ended: Callable[[list[T], StoreError | None], None]) -> SharedWait[T]:
+        """``when_stored`` for many senders that wait, told together."""
+        return SharedWait(self._store, ended)
 
 
 def refusal(error: StoreError | MessageIllegal) -> RequestRejected:

@@ -60,6 +60,14 @@ class Admission:
         self._targets: dict[str, Target] = {}
         topics.changed.append(lambda _: self._targets.clear())
 
+    def admit(self, header: SendHeader, body_bytes: int) -> tuple[Target, int]:
+        """The topic a message is for and the queue that is written to, after all checks of this module but that of the
+        properties."""
+        target = self._targets.get(header.topic) or self._admit(header)
+        self.check_body(body_bytes)
+        queue_id = header.queue_id
+        return target, queue_id if 0 <= queue_id < target.queues else self.queue(queue_id, target, header.topic)
+
     def target(self, header: SendHeader) -> Target:
         """The topic a message is for; it is made when that is allowed."""
         return self._targets.get(header.topic) or self._admit(header)

@@ -13,6 +13,7 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delay_levels import park
 from gantrymq.broker.durability import Done, Durability, refusal, refused
 from gantrymq.broker.processors.admission import (
+    FITS_ANYWAY,
     SENDER_FLAGS,
     Admission,
     SendHeader,
@@ -27,6 +28,7 @@ from gantrymq.broker.processors.admission import (
 from gantrymq.broker.processors.send_answers import SendAnswers
 from gantrymq.broker.processors.transaction_port import HalfMessages, PlacedHalf
 from gantrymq.broker.processors.usual_half import UsualHalves
+from gantrymq.broker.processors.usual_send import read_usual
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
 from gantrymq.broker.timer_rules import HEADROOM_BYTES, TimerRules, park_for
@@ -39,6 +41,7 @@ from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
+from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord, Placement
 
 HALF_HEADROOM_BYTES: Final = 1024
@@ -76,6 +79,8 @@ class SendProcessor:
         self._config = config
         self._admission = admission
         self._durability = durability
+        self._append_plain = durability.append_plain
+        self._storing = durability.shared_wait(_tell_all)
         self._answers = answers
         self._topics = topics
         self._groups = groups
@@ -94,38 +99,47 @@ class SendProcessor:
         )
 
     def send(self, session: Session, command: Command) -> bytes | None:
-        header: SendHeader = (
-            command.header(SendMessageLong) if command.code == RequestCode.SEND_MESSAGE else command.header(SendMessage)
-        )
+        ext = command.ext
+        header: SendHeader = ext if isinstance(ext, SendMessage) else _header_of(command)
         admission = self._admission
-        target = admission.target(header)
-        admission.check_body(len(command.body))
-        queue_id = admission.queue(header.queue_id, target, header.topic)
+        target, queue_id = admission.admit(header, len(command.body))
         text = separated(header.properties)
-        if needs_care(text) or target.is_retry:
-            usual = self._usual_halves.read(text)
-            if usual is not None and not target.is_retry:
-                self._send_usual_half(session, command, header, target, queue_id, text, *usual)
-                return None
-            return self._send_with_care(session, command, header, target, queue_id, text)
-        unique_key = unique_key_of(text)
+        usual = read_usual(text) if len(text) <= FITS_ANYWAY and not target.is_retry else None
+        if usual is None:
+            if needs_care(text) or target.is_retry:
+                return self._send_unusual(session, command, header, target, queue_id, text)
+            usual = unique_key_of(text), tags_code_of(text), waits(text)
+        unique_key, tags_code, wait = usual
         if not unique_key:
             unique_key = self._unique_ids.next()
             text = with_unique_key(text, unique_key)
         text += self._stamp
-        check_properties(text)
-        place = self._durability.append_plain(
+        if len(text) > FITS_ANYWAY:
+            check_properties(text)
+        place = self._append_plain(
             header.topic, queue_id, command.body, text, header.born_timestamp, pack_host(session.peer), header.flag,
-            header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0, unique_key,
+            header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0, unique_key, tags_code,
         )  # fmt: skip
         if not command.flag & ONE_WAY_FLAG:
             # Made now, while the disk is at work, and not when it has answered.
             answer = self._answers.stored(command, place, queue_id, unique_key)
-            finish: Done = partial(_tell, session, command, answer)
-            if admission.made_topic:
-                finish = admission.when_known(finish)
-            self._durability.when_stored(place.end, waits(text), finish)
+            if wait and not admission.made_topic:
+                self._storing.add(place.end, (session, command, answer))
+            else:
+                finish: Done = partial(_tell, session, command, answer)
+                if admission.made_topic:
+                    finish = admission.when_known(finish)
+                self._durability.when_stored(place.end, wait, finish)
         return None
+
+    def _send_unusual(
+        self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str
+    ) -> bytes | None:
+        usual = self._usual_halves.read(text)
+        if usual is not None and not target.is_retry:
+            self._send_usual_half(session, command, header, target, queue_id, text, *usual)
+            return None
+        return self._send_with_care(session, command, header, target, queue_id, text)
 
     def _store(
         self,
@@ -309,8 +323,19 @@ class SendProcessor:
             raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, problem)
 
 
+def _header_of(command: Command) -> SendHeader:
+    if command.code == RequestCode.SEND_MESSAGE:
+        return command.header(SendMessageLong)
+    return command.header(SendMessage)
+
+
 def _tell(session: Session, command: Command, answer: bytes, error: StoreError | None) -> None:
     session.send(answer if error is None else refused(command, error))
+
+
+def _tell_all(waiting: list[tuple[Session, Command, bytes]], error: StoreError | None) -> None:
+    for session, command, answer in waiting:
+        session.send(answer if error is None else refused(command, error))
 
 
 def _record(session: Session, command: Command, header: SendHeader, topic: str, queue_id: int, text: str) -> NewRecord:
