@@ -207,23 +207,20 @@ class RemotingServer:
                 self._responses(session, command)
             return None
         handler = self._handlers.get(command.code)
-        if handler is None:
-            reason = self._refusals.get(command.code)
-            remark = f" request type {command.code} not supported" + (f": {reason}" if reason else "")
-            answer: bytes | None = encode_response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
-        else:
-            answer = self._run(handler, session, command)
-        return None if command.flag & ONE_WAY_FLAG else answer
-
-    def _run(self, handler: Handler, session: Session, command: Command) -> bytes | None:
         try:
-            return handler(session, command)
+            answer = self._refuse(command) if handler is None else handler(session, command)
         except RequestRejected as refusal:
-            return encode_response(command, refusal.code, remark=refusal.remark)
+            answer = encode_response(command, refusal.code, remark=refusal.remark)
         except GantryError as error:
             log.warning("request %d of %s failed: %s", command.code, session.peer, error)
-            return encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
+            answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
         # A defect in one handler must neither take down the connection nor leave its client without an answer.
         except Exception as error:
             log.exception("request %d of %s hit a defect", command.code, session.peer)
-            return encode_response(command, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+            answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        return None if command.flag & ONE_WAY_FLAG else answer
+
+    def _refuse(self, command: Command) -> bytes:
+        reason = self._refusals.get(command.code)
+        remark = f" request type {command.code} not supported" + (f": {reason}" if reason else "")
+        return encode_response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
