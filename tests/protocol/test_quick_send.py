@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -107,3 +108,7 @@ def test_a_fitting_header_is_read_quickly() -> None:
     quick = QuickSends()
     assert isinstance(quick.decode(frame(PLAIN), b"").ext, dict)
     assert isinstance(quick.decode(frame(PLAIN, 8), b"").ext, SendMessage)
+    wide = msgspec.structs.replace(PLAIN, queue_id=12, sys_flag=10, flag=999)
+    assert isinstance(quick.decode(frame(wide), b"").ext, dict)
+    for header in (wide, PLAIN):
+        assert quick.decode(frame(header), b"").ext == header

@@ -58,13 +58,14 @@ class FrameSplitter:
             data = b"".join(self._parts)
             self._parts = []
         frames: list[Frame] = []
+        unpack, limit = _PREFIX.unpack_from, self._max
         start, end = 0, len(data)
         need = 8
         while end - start >= 8:
-            length, word = _PREFIX.unpack_from(data, start)
+            length, word = unpack(data, start)
             header_length = word & _HEADER_LENGTH
-            if not header_length + 4 <= length <= self._max:
-                raise RemoteProtocolError(_explain(length, header_length, self._max))
+            if not header_length + 4 <= length <= limit:
+                raise RemoteProtocolError(_explain(length, header_length, limit))
             stop = start + 4 + length
             if stop > end:
                 need = 4 + length
