@@ -90,6 +90,19 @@ def test_ids_stay_unique_when_the_clock_stands_still_or_jumps(steps: list[int]) 
     assert len(set(made)) == len(made)
 
 
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 300)), max_size=20))
+def test_ids_hold_the_time_and_a_counter_that_only_grow(steps: list[tuple[int, int]]) -> None:
+    start = ms(2026, 3, 1)
+    clock = SetClock(start + 100)
+    make = ids(clock)
+    last = -1
+    for step, count in steps:
+        clock.now_ms += step
+        for _ in range(count):
+            last = max(last + 1, (clock.now_ms - start) << 16)
+            assert int(make()[20:], 16) == last
+
+
 def test_more_ids_than_the_counter_holds_within_one_millisecond() -> None:
     make = ids(SetClock(ms(2026, 3, 2)))
     assert len({make() for _ in range(70_000)}) == 70_000

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _LENGTHS: Final = (32, 56)
 _OFFSET_DIGITS: Final = 16
 _COUNTER_BITS: Final = 16
+_PAGE_SIZE: Final = 256
+_LAST_DIGITS: Final = tuple([f"{number:02X}" for number in range(_PAGE_SIZE)])
 
 
 def offset_message_id(host: bytes, log_offset: int) -> str:
@@ -72,15 +74,35 @@ class UniqueIds:
         self._month_start_ms = 0
         self._month_end_ms = 0
         self._last = -1
-        """(ms since the start of the month) << 16 | counter of the last id."""
+        """(ms since the start of the month) << 16 | counter of the last id, less its last two digits."""
+        self._digit = 0
+        """Number of its last two digits."""
+        self._page_ms = -1
+        """When ``_page`` was made."""
+        self._page = ""
+        """All digits of the last id but the last two."""
 
-    def next(self) -> str:
-        now_ms = self._clock.wall_ms()
+    def next(self, now_ms: int | None = None) -> str:
+        """``now_ms``: the wall time, if the caller has just asked for it."""
+        if now_ms is None:
+            now_ms = self._clock.wall_ms()
+        digit = self._digit + 1
+        # Under load most ids share the ms and all but two digits with the one before: 0.3 us instead of 1.0.
+        if now_ms != self._page_ms or digit >= _PAGE_SIZE:
+            digit = self._turn_page(now_ms)
+        self._digit = digit
+        return self._page + _LAST_DIGITS[digit]
+
+    def _turn_page(self, now_ms: int) -> int:
         if now_ms >= self._month_end_ms:
             self._start_month(now_ms)
         # A clock that stands still or goes back, or more than 65536 ids in one ms, run ahead of the time instead.
-        self._last = max(self._last + 1, (now_ms - self._month_start_ms) << _COUNTER_BITS)
-        return f"{self._prefix}{self._last & 0xFFFFFFFFFFFF:012X}"
+        number = max(self._last + self._digit + 1, (now_ms - self._month_start_ms) << _COUNTER_BITS)
+        digit = number % _PAGE_SIZE
+        self._last = number - digit
+        self._page_ms = now_ms
+        self._page = f"{self._prefix}{number // _PAGE_SIZE & 0xFFFFFFFFFF:010X}"
+        return digit
 
     def _start_month(self, now_ms: int) -> None:
         first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -88,4 +110,4 @@ class UniqueIds:
         self._month_start_ms = int(first.timestamp()) * 1000
         self._month_end_ms = int(following.timestamp()) * 1000
         self._prefix = self._sender + self._rng.token(4).hex().upper()
-        self._last = -1
+        self._last, self._digit = -1, 0
