@@ -121,9 +121,10 @@ class Endpoint:
 
     # Identity: known with the first connection, because the address is that of our end of it.
 
-    def next_unique_key(self) -> str:
+    def next_unique_key(self, now_ms: int | None = None) -> str:
+        """``now_ms``: the wall time, if the caller has just asked for it."""
         ids = self._ids
-        return ids.next() if ids is not None else self._first_unique_key()
+        return ids.next(now_ms) if ids is not None else self._first_unique_key()
 
     def _first_unique_key(self) -> str:
         local = next((ready.local for ready in map(self.remoting.ready, self._known()) if ready is not None), "")

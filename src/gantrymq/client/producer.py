@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, Unpack
 
 from gantrymq.client.config import ProducerConfig, ProducerSettings, settings_of
@@ -16,7 +17,8 @@ from gantrymq.client.namespaces import with_namespace
 from gantrymq.client.ordering import QueueSelector, by_hash
 from gantrymq.client.replies import Replies, reply_to
 from gantrymq.client.results import SendResult
-from gantrymq.client.send_frame import SendFrames, properties_text
+from gantrymq.client.send_frame import SendFrames
+from gantrymq.client.stamps import Stamps, properties_text
 from gantrymq.client.trace import FLUSH_INTERVAL_MS, Tracer
 from gantrymq.errors import GantryError, MessageIllegal
 from gantrymq.message import properties, system_topics
@@ -67,6 +69,7 @@ class Producer(Lifetime):
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._endpoint.routes.masters)
         self._delivery = Delivery(self._endpoint, self._config)
         self._frames: dict[MessageQueue, SendFrames] = {}
+        self._stamps = Stamps(self._endpoint.next_unique_key, {})
         self._replies = Replies(self._endpoint)
         self._compression = compression.flags_of(config.compress_type)
         self._tracer = Tracer(self._endpoint, self.group, config.trace_topic) if config.trace else None
@@ -118,7 +121,7 @@ class Producer(Lifetime):
         check_message(message, self._config.max_message_bytes)
         if self._config.namespace:
             message = self._in_namespace(message)
-        return await self._send(message, message.properties, 0, queue, timeout_ms)
+        return await self._send(message, queue, timeout_ms)
 
     async def send_ordered(
         self, message: Message, key: str, timeout_ms: int | None = None, *, selector: QueueSelector = by_hash
@@ -135,7 +138,7 @@ class Producer(Lifetime):
         publish = await self._delivery.queues(message.topic, self._deadline(timeout_ms))
         message.properties.setdefault(properties.SHARDING_KEY, key)
         queue = selector(publish.queues, message, key)
-        return await self._send(message, message.properties, 0, queue, timeout_ms)
+        return await self._send(message, queue, timeout_ms)
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
         """Send without an answer: fast, and nobody says whether the message was stored.
@@ -147,10 +150,9 @@ class Producer(Lifetime):
         message = self._in_namespace(message)
         target = queue or (await self._delivery.queues(message.topic)).next()
         channel = await self._delivery.channel_to(target, self._config.send_timeout_ms)
-        self._stamp(message.properties)
-        body, sys_flag = self._packed(message.body)
-        text = properties_text(message.properties)
         now_ms = self._endpoint.clock.wall_ms()
+        text = self._stamps.stamp(message.properties, now_ms)
+        body, sys_flag = self._packed(message.body)
         frames = self._frames_of(target)
         channel.send(frames.frame(channel.next_opaque(), sys_flag, now_ms, message.flag, text, body, True))
 
@@ -170,7 +172,7 @@ class Producer(Lifetime):
         try:
             await self._delivery.queues(topic, deadline)
             for message in messages:
-                self._stamp(message.properties)
+                self._stamps.mark(message.properties)
             ids = ",".join(message.properties[properties.UNIQ_KEY] for message in messages)
             # Not a UNIQ_KEY of its own (as 5.x clients give it): 4.x brokers write it over the keys of the messages.
             own = {properties.WAIT: messages[0].properties[properties.WAIT]}
@@ -237,7 +239,7 @@ class Producer(Lifetime):
         await self._delivery.channel_to(target, limit_ms)
         correlation, answer = self._replies.expect(message, limit_ms)
         try:
-            await self._send(message, message.properties, 0, target, limit_ms)
+            await self._send(message, target, limit_ms)
             return await self._replies.wait(answer, deadline - self._endpoint.clock.monotonic(), limit_ms)
         finally:
             self._replies.forget(correlation)
@@ -250,7 +252,7 @@ class Producer(Lifetime):
         check_message(message, self._config.max_message_bytes)
         deadline = self._deadline(timeout_ms)
         await self._delivery.queues(message.topic, deadline)
-        self._stamp(message.properties)
+        self._stamps.mark(message.properties)
         text = properties_text(message.properties)
         packed, sys_flag = self._packed(message.body)
 
@@ -271,39 +273,39 @@ class Producer(Lifetime):
     async def _send(
         self,
         message: Message,
-        values: dict[str, str],
-        sys_flag: int,
         queue: MessageQueue | None,
         timeout_ms: int | None,
+        sys_flag: int = 0,
+        text: bytes | None = None,
         stay: bool = False,
     ) -> SendResult:
-        """``values``: the properties to send; the message's own, or a copy with additions."""
+        """``text``: the properties, when the message is stamped already."""
         deadline = self._deadline(timeout_ms)
         self._delivery.in_flight += 1
         try:
             if self._endpoint.routes.known(message.topic) is None:
                 # Before the id is made: it holds our address, which the first connection tells.
                 await self._delivery.queues(message.topic, deadline)
-            self._stamp(message.properties)
-            message_id = message.properties[properties.UNIQ_KEY]
-            if values is not message.properties:
-                self._stamp(values, message_id)
-            text = properties_text(values)
-            body, packed = self._packed(message.body)
-            sys_flag |= packed
             born_ms = self._endpoint.clock.wall_ms()
-            flag = message.flag
-            frames_of = self._frames_of
-
-            def frame(target: MessageQueue, opaque: int) -> bytes:
-                return frames_of(target).frame(opaque, sys_flag, born_ms, flag, text, body, False)
-
+            if text is None:
+                text = self._stamps.stamp(message.properties, born_ms)
+            body = message.body
+            if len(body) >= self._config.compress_over_bytes:
+                body, packed = self._packed(body)
+                sys_flag |= packed
+            frame = partial(self._frame, sys_flag, born_ms, message.flag, text, body)
+            message_id = message.properties[properties.UNIQ_KEY]
             result = await self._delivery.deliver(message.topic, message_id, frame, deadline, queue, stay=stay)
             if self._tracer is not None:
                 self._tracer.sent(message, result, born_ms, sys_flag)
             return result
         finally:
             self._delivery.in_flight -= 1
+
+    def _frame(
+        self, sys_flag: int, born_ms: int, flag: int, text: bytes, body: bytes, target: MessageQueue, opaque: int
+    ) -> bytes:
+        return self._frames_of(target).frame(opaque, sys_flag, born_ms, flag, text, body, False)
 
     def _in_namespace(self, message: Message) -> Message:
         """The message as brokers know it; one object with ``message`` but for its topic."""
@@ -333,13 +335,6 @@ class Producer(Lifetime):
             batch=batch,
             bname=queue.broker_name,
         )
-
-    def _stamp(self, values: dict[str, str], key: str | None = None) -> None:
-        """Give a message its id, once: retries and later sends of the same object keep it."""
-        if properties.UNIQ_KEY not in values:
-            values[properties.UNIQ_KEY] = key or self._endpoint.next_unique_key()
-        if properties.WAIT not in values:
-            values[properties.WAIT] = "true"
 
     def _packed(self, body: bytes) -> tuple[bytes, int]:
         """The body as it travels, and the system flag that says so."""

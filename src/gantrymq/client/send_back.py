@@ -11,7 +11,7 @@ from typing import Final
 from gantrymq.client.config import ProducerConfig
 from gantrymq.client.delivery import Delivery
 from gantrymq.client.endpoint import Endpoint
-from gantrymq.client.send_frame import properties_text
+from gantrymq.client.stamps import properties_text
 from gantrymq.errors import GantryError, RequestRejected, Unreachable
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import MessageView

@@ -19,6 +19,7 @@ from gantrymq.client.half_memory import HalfMemory
 from gantrymq.client.listener import Outcome, TransactionListener, call, call_in_thread, is_async, is_decisive
 from gantrymq.client.producer import Producer, is_delayed
 from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
+from gantrymq.client.stamps import Stamps
 from gantrymq.errors import (
     Closed,
     ConfigError,
@@ -81,7 +82,10 @@ class TransactionProducer(Producer):
             if not callable(getattr(listener, method, None)):
                 raise ConfigError(f"the listener has no method {method}; see gantrymq.TransactionListener")
         self.listener = listener
-        self._decisive = is_decisive(listener)
+        marks = {properties.TRANSACTION_PREPARED: "true", properties.PRODUCER_GROUP: self.group}
+        if is_decisive(listener):
+            marks[properties.IMMUNE_WHILE_CONNECTED] = self.group
+        self._half_stamps = Stamps(self._endpoint.next_unique_key, marks)
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
 
@@ -138,22 +142,15 @@ class TransactionProducer(Producer):
         if self._memory.is_undecided(message.properties.get(properties.UNIQ_KEY, "")):
             # Under its id it would be taken for a retry of the transaction that is still open.
             del message.properties[properties.UNIQ_KEY]
-        values = {
-            **message.properties,
-            properties.TRANSACTION_PREPARED: "true",
-            properties.PRODUCER_GROUP: self.group,
-        }
-        if self._decisive:
-            values[properties.IMMUNE_WHILE_CONNECTED] = self.group
         self._delivery.in_flight += 1
         transaction_id = ""
         try:
             await self._delivery.queues(message.topic, self._deadline(None))
-            self._stamp(message.properties)
+            text = self._half_stamps.stamp(message.properties, self._endpoint.clock.wall_ms())
             transaction_id = message.properties[properties.UNIQ_KEY]
             self._memory.started(transaction_id)
             # After an attempt with unknown outcome only the same broker is asked: no other one can join the two halves.
-            result = await self._send(message, values, flags.PREPARED, None, None, stay=True)
+            result = await self._send(message, None, None, flags.PREPARED, text, stay=True)
             _, log_offset = parse_offset_message_id(result.offset_message_id)
         except BaseException:
             # The local transaction will not run. If a half was stored nevertheless, its check is answered ROLLBACK.
