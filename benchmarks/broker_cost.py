@@ -24,7 +24,7 @@ from pathlib import Path
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.cli.serve import GC_THRESHOLDS
+from gantrymq.cli.serving.running import GC_THRESHOLDS
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import SerializeType, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter

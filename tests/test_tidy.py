@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gantrymq.broker.config import FIELDS
-from gantrymq.cli.main import app
+from gantrymq.cli.commands import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "gantrymq"

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gantrymq.cli import crash_points
-from gantrymq.cli.main import app
+from gantrymq.cli.commands import app
 from gantrymq.cli.simulate import FIXED, HASH_SEED
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from gantrymq import LocalTransactionState, Message, TransactionProducer
-from gantrymq.cli.main import app
+from gantrymq.cli.commands import app
 
 DEADLINE_S = 90.0
 

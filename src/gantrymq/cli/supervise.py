@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gantrymq.cli.serving.running import SUPERVISED
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.runtime.clock import Clock
 
@@ -34,8 +35,6 @@ BACKOFF_MAX_S: Final = 30.0
 CALM_AFTER_S: Final = 60.0
 STOP_WAIT_S: Final = 12.0
 """For an orderly stop of a broker, before it is killed; its next start recovers."""
-SUPERVISED: Final = "GANTRY_SUPERVISED"
-"""Set for the processes: stop when standard input ends."""
 _READY: Final = re.compile(r"gantry broker is ready: broker \S+ (\S+),")
 
 

@@ -1,0 +1,1 @@
+"""What the commands that serve do: started plainly, they load nothing that reads command lines."""

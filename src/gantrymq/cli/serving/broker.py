@@ -1,0 +1,71 @@
+"""``gantry broker``."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gantrymq.broker.broker import Broker
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.cli.serving.running import Started, run
+from gantrymq.cli.serving.settings import check_name_server, own_address, settings_of
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.network import TcpNetwork
+from gantrymq.runtime.rng import SystemRng
+
+
+def broker(
+    config: Path | None = None,
+    store: Path | None = None,
+    listen_port: int | None = None,
+    namesrv_addr: str | None = None,
+    host: str | None = None,
+    bind: str | None = None,
+    flush: str | None = None,
+    http_port: int | None = None,
+    broker_name: str | None = None,
+    log_level: str = "info",
+) -> None:
+    """Run a broker until a signal comes."""
+
+    def program() -> Started:
+        base = BrokerConfig(broker_ip1=own_address(), namesrv_addr=os.environ.get("NAMESRV_ADDR", ""))
+        settings = settings_of(
+            config, store, listen_port, flush, broker_name, http_port, default_store=Path.home() / "store", base=base
+        )
+        settings = dataclasses.replace(
+            settings,
+            broker_ip1=host or settings.broker_ip1,
+            bind_address=bind or settings.bind_address,
+            namesrv_addr=namesrv_addr or settings.namesrv_addr,
+        )
+        for name_server in settings.name_servers:
+            check_name_server(name_server)
+        return running_broker(settings, config)
+
+    run("broker", program, log_level)
+
+
+@asynccontextmanager
+async def running_broker(config: BrokerConfig, file: Path | None) -> AsyncIterator[str]:
+    """``file``: the broker.conf, which keeps what tools change meanwhile."""
+    disk = OsDisk()
+    path = str(file.resolve()) if file is not None else ""
+    running = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), disk, config_file=path)
+    try:
+        address = await running.start()
+        where = f"broker {config.broker_name} {address}, store {config.store_path_root_dir} ({config.flush_disk_type})"
+        if running.http is not None:
+            where += f", HTTP {running.http.address}"
+        elif config.http_port:
+            where += f", no HTTP (port {config.http_port} is in use)"
+        if missing := running.registration.unregistered:
+            where += f", waits for name server {', '.join(missing)} (clients find it as soon as one is there)"
+        yield where
+    finally:
+        await running.close()
+        disk.close()

@@ -1,0 +1,111 @@
+"""Run a program until a signal comes, and stop it in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from gantrymq.errors import GantryError
+
+STOP_SECONDS: Final = 15.0
+"""How long an orderly stop may take; what was acknowledged is safe in any case."""
+
+GC_THRESHOLDS: Final = (20_000, 20, 50)
+"""A send makes a few short-lived objects that need no collector; Python's default would look after every 700."""
+
+SUPERVISED: Final = "GANTRY_SUPERVISED"
+"""Set for processes that another one supervises: stop when standard input ends."""
+
+Started = AbstractAsyncContextManager[str]
+"""A running program; the text says where it is reached."""
+
+
+def run(name: str, program: Callable[[], Started], log_level: str) -> None:
+    """Run until a signal comes; errors a person can act on become one sentence and exit status 1."""
+    _set_up_logging(log_level)
+    try:
+        _run_loop(_until_stopped(name, program()))
+    except GantryError as error:
+        say(f"gantry {name}: {error}")
+        raise SystemExit(1) from None
+    except TimeoutError:
+        say(f"gantry {name}: the stop took longer than {STOP_SECONDS:g} s and was cut short; the next start recovers")
+        raise SystemExit(1) from None
+    except OSError as error:
+        say(f"gantry {name}: {error}")
+        raise SystemExit(1) from None
+
+
+async def _until_stopped(name: str, program: Started) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    if os.environ.get(SUPERVISED):
+        loop.add_reader(sys.stdin.fileno(), _until_input_ends, loop, stop)
+    where = await _unless_stopped(program, stop)
+    if where is None:
+        return
+    try:
+        # What lives now lives until the end; the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        print(f"gantry {name} is ready: {where}. Stop with Ctrl-C.", flush=True)
+        await stop.wait()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        async with asyncio.timeout(STOP_SECONDS):
+            await program.__aexit__(None, None, None)
+
+
+async def _unless_stopped(program: Started, stop: asyncio.Event) -> str | None:
+    """Start; None when it was stopped before it had started. Starting may take long: recovery, other processes."""
+    starting = asyncio.ensure_future(program.__aenter__())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        return None
+    return starting.result()
+
+
+def _until_input_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Whoever started this process is gone."""
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
+
+
+def _run_loop(work: Any) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+    else:
+        uvloop.run(work)
+
+
+def _set_up_logging(level: str) -> None:
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        say(f"--log-level is {level!r}; write debug, info, warning or error")
+        raise SystemExit(2)
+    logging.basicConfig(level=number, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+
+
+def say(text: str) -> None:
+    """Tell a person, on standard error."""
+    print(text, file=sys.stderr, flush=True)

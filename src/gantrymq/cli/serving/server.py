@@ -1,0 +1,86 @@
+"""``gantry server``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from gantrymq.broker.config import BrokerConfig
+from gantrymq.cli import supervise
+from gantrymq.cli.serving.broker import running_broker
+from gantrymq.cli.serving.nameserver import ANY_ADDRESS, running_name_server
+from gantrymq.cli.serving.running import Started, run, say
+from gantrymq.cli.serving.settings import LOOPBACK, check_single, name_server_port_of, settings_of
+from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.network import split_address
+
+
+def server(
+    config: Path | None = None,
+    store: Path | None = None,
+    listen_port: int | None = None,
+    name_server_port: int | None = None,
+    host: str | None = None,
+    flush: str | None = None,
+    http_port: int | None = None,
+    broker_name: str | None = None,
+    brokers: int | None = None,
+    log_level: str = "warning",
+) -> None:
+    """Run a name server and a broker, or a name server and the processes of several brokers, until a signal comes."""
+
+    def program() -> Started:
+        settings = settings_of(
+            config, store, listen_port, flush, broker_name, http_port, default_store=Path("gantry-store"),
+            base=BrokerConfig(),
+        )  # fmt: skip
+        address = host or settings.broker_ip1
+        local = address == LOOPBACK
+        listen = LOOPBACK if local and settings.bind_address == ANY_ADDRESS else settings.bind_address
+        settings = dataclasses.replace(settings, broker_ip1=address, bind_address=listen)
+        port = name_server_port_of(name_server_port, settings)
+        names = NameServerConfig(listen_host=listen, listen_port=port)
+        if brokers is None:
+            check_single(Path(settings.store_path_root_dir))
+            return _server(settings, names, config)
+        root = Path(settings.store_path_root_dir)
+        wanted = supervise.plans(brokers, root, settings.listen_port, broker_name, settings.http_port)
+        for path in supervise.left_out(brokers, root):
+            say(f"warning: nobody serves the messages in {path}; start with more --brokers to reach them")
+        options = ["--host", address, "--bind", listen, "--log-level", log_level]
+        options += ["--config", str(config.resolve())] if config is not None else []
+        options += ["--flush", flush] if flush is not None else []
+        return _servers(wanted, names, options)
+
+    run("server", program, log_level)
+
+
+@asynccontextmanager
+async def _server(config: BrokerConfig, name_server: NameServerConfig, file: Path | None) -> AsyncIterator[str]:
+    async with AsyncExitStack() as stack:
+        where = await stack.enter_async_context(running_name_server(name_server))
+        port = split_address(where.removeprefix("name server "))[1]
+        known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
+        config = dataclasses.replace(config, namesrv_addr=f"{known_as}:{port}")
+        broker_where = await stack.enter_async_context(running_broker(config, file))
+        yield f"{where}, {broker_where}"
+
+
+@asynccontextmanager
+async def _servers(
+    plans: list[supervise.Plan], name_server: NameServerConfig, options: list[str]
+) -> AsyncIterator[str]:
+    async with AsyncExitStack() as stack:
+        where = await stack.enter_async_context(running_name_server(name_server))
+        port = split_address(where.removeprefix("name server "))[1]
+        known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
+        commands = [supervise.command_of(plan, f"{known_as}:{port}", options) for plan in plans]
+        children = [
+            supervise.Child(plan, command, SystemClock(), say) for plan, command in zip(plans, commands, strict=True)
+        ]
+        await stack.enter_async_context(supervise.running(children))
+        reached = ", ".join(f"broker {child.plan.name} {child.address}" for child in children)
+        yield f"{where}, {reached}, stores in {plans[0].store.parent}"
