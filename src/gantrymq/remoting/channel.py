@@ -30,9 +30,10 @@ class ClientChannel:
     __slots__ = (
         "_clock",
         "_connection",
+        "_create_future",
         "_link",
-        "_loop",
         "_lost",
+        "_monotonic",
         "_out",
         "_pushes",
         "_scheduled",
@@ -40,6 +41,7 @@ class ClientChannel:
         "address",
         "alive",
         "local",
+        "next_opaque",
     )
 
     def __init__(self, address: str, clock: Clock, pushes: PushHandler | None, lost: Callable[[ClientChannel], None]):
@@ -49,23 +51,27 @@ class ClientChannel:
         self._clock = clock
         self._pushes = pushes
         self._lost = lost
-        self._loop = asyncio.get_running_loop()
+        self._monotonic = clock.monotonic
+        self._create_future: Callable[[], Answer] = asyncio.get_running_loop().create_future
         self._connection: Connection[tuple[Answer, int]] = Connection()
+        self.next_opaque = self._connection.next_opaque
         self._link: Link | None = None
         self._out: list[bytes] = []
         self._scheduled = False
         self._sweeper: Timer | None = None
 
-    def next_opaque(self) -> int:
-        return self._connection.next_opaque()
+    def request(self, opaque: int, frame: bytes, timeout_ms: int, now: float | None = None) -> Answer:
+        """Send a request; the future gets the answer, TimedOut or Unreachable. Cancelling it forgets the answer.
 
-    def request(self, opaque: int, frame: bytes, timeout_ms: int) -> Answer:
-        """Send a request; the future gets the answer, TimedOut or Unreachable. Cancelling it forgets the answer."""
-        answer: Answer = self._loop.create_future()
+        ``now``: the monotonic time, if the caller has just asked for it.
+        """
+        answer = self._create_future()
         if not self.alive:
             answer.set_exception(Unreachable(self.address, "the connection was lost"))
             return answer
-        self._connection.expect(opaque, (answer, timeout_ms), self._clock.monotonic() + timeout_ms / 1000)
+        if now is None:
+            now = self._monotonic()
+        self._connection.expect(opaque, (answer, timeout_ms), now + timeout_ms / 1000)
         self.send(frame)
         if self._sweeper is None:
             self._sweeper = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
