@@ -88,14 +88,12 @@ class Delivery:
         message with what it may have stored; on another one it would be a second half, and when its sender dies, any
         sibling that is asked about either says COMMIT.
         """
-        monotonic = self._endpoint.clock.monotonic
-        faults = self._faults
         error: GantryError | None = None
         avoid: str | None = None
         same: str | None = None
         left = 1 if queue is not None else 1 + self._config.retries
         while left:
-            started = monotonic()
+            started = self._endpoint.clock.monotonic()
             remaining_ms = int((deadline - started) * 1000)
             if remaining_ms <= 0:
                 break
@@ -119,13 +117,10 @@ class Delivery:
                 same = target.broker_name if stay else None
                 self._failed(target)
             else:
-                if self._config.avoid_slow_brokers:
-                    now = monotonic()
-                    faults.answered(target.broker_name, (now - started) * 1000, now)
+                self._answered(target.broker_name, started)
                 result = send_result(answer, target, message_id)
                 if result is not None and (result.status is _SEND_OK or not left or self._settles(result)):
-                    if self._provisional:
-                        self._look_up_soon(topic)
+                    self._look_up_soon(topic)
                     return result
                 error = refusal(answer, target, channel.address)
                 same = self._may_hold(target, answer.code, same) if stay else None
@@ -150,7 +145,7 @@ class Delivery:
         return publish.choose(avoid, self._faults, now)
 
     def _settles(self, result: SendResult) -> bool:
-        return result.status is _SEND_OK or not self._config.retry_when_not_stored_ok
+        return result.status is SendStatus.SEND_OK or not self._config.retry_when_not_stored_ok
 
     # Brokers.
 
@@ -184,6 +179,11 @@ class Delivery:
             self._faults.failed(queue.broker_name, self._endpoint.clock.monotonic())
         if self._endpoint.running:
             self._endpoint.tasks.start("route", self._endpoint.routes.refresh([queue.topic]))
+
+    def _answered(self, broker_name: str, started: float) -> None:
+        if self._config.avoid_slow_brokers:
+            now = self._endpoint.clock.monotonic()
+            self._faults.answered(broker_name, (now - started) * 1000, now)
 
     # Queues.
 
@@ -234,7 +234,7 @@ class Delivery:
             raise missing
 
     def _look_up_soon(self, topic: str) -> None:
-        if topic in self._provisional and self._endpoint.running:
+        if self._provisional and topic in self._provisional and self._endpoint.running:
             self._provisional.discard(topic)
             self._endpoint.tasks.start("new topic", self._look_up(topic))
 
