@@ -49,7 +49,7 @@ class Durability:
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
         sys_flag: int, reconsume_times: int, key: str, tags_code: int,
     ) -> Placement:  # fmt: skip
-        """``append`` for one ordinary message; see ``MessageStore.append_plain``."""
+        """``append`` for one ordinary message; see ``Appender.append_plain``."""
         store = self._store
         if self._sync and store.appended - store.flushed > MAX_WAITING_BYTES:
             self._refuse()

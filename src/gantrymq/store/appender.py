@@ -86,6 +86,8 @@ class Appender:
             self.write_out()  # whoever waits for it is told when it fails
         if self.refusal is not None:
             self._check_refusal()
+        if self._unwritten:
+            return self._last_timestamp  # records of one write have one store time: the clock shows in a send's cost
         now = self._clock.wall_ms()
         if now < self._last_timestamp:  # store times never go back: searches by time rely on that
             return self._last_timestamp
@@ -107,7 +109,11 @@ class Appender:
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
         sys_flag: int, reconsume_times: int, key: str | None = None, tags_code: int | None = None,
     ) -> Placement:  # fmt: skip
-        """The same as ``append`` of one record of an ordinary message, without an object for it: 3 us less."""
+        """``append`` for one record of an ordinary message, given by its fields: what a broker does all day.
+
+        It costs 3 us less than with an object. ``key``: its unique key, where the caller has found it already (``""``:
+        it has none). ``tags_code``: what the queue entry holds, likewise.
+        """
         queue = self._queues.get((topic, queue_id))
         commit_log = self._log
         if queue is None or self.refusal is not None or sys_flag & NO_QUEUE_ENTRY:
@@ -122,8 +128,8 @@ class Appender:
             self._store_host, flag, sys_flag, reconsume_times,
         )  # fmt: skip
         size = len(data)
-        if commit_log.place(size) != place:
-            place = commit_log.appended
+        if place + size > commit_log.limit:
+            place = commit_log.place(size)
             data = encode_record(
                 queue.topic_bytes, body, packed, queue_id, queue_offset, place, born_timestamp, born_host, now,
                 self._store_host, flag, sys_flag, reconsume_times,

@@ -17,7 +17,7 @@ class CommitLog:
         self.files = SegmentedFile(open_files, directory, segment_size, bases, durable=True)
         self._open_files = open_files
         self.appended = self.written = self.flushed = self.files.start
-        self._limit = 0
+        self.limit = 0
         """How far the file of ``appended`` takes records; behind it there is only room for the end mark."""
         self._runs: list[tuple[int, list[bytes]]] = []
         """What is appended but not written: contiguous pieces, each within one file."""
@@ -34,7 +34,7 @@ class CommitLog:
         invariant(self.files.start <= end <= self.files.end, "the log ends within its files")
         self.appended = self.written = self.flushed = end
         segment = self.files.segment(end)
-        self._limit = 0 if segment is None else segment.end - END_MARK_BYTES
+        self.limit = 0 if segment is None else segment.end - END_MARK_BYTES
         if segment is not None:
             self._activate(segment)
 
@@ -58,7 +58,7 @@ class CommitLog:
 
         Raises DiskFull when that cannot be made (nothing has changed), MessageIllegal when they fit into no file.
         """
-        if self.appended + size <= self._limit:
+        if self.appended + size <= self.limit:
             return self.appended
         if size + END_MARK_BYTES > self.files.segment_size:
             raise MessageIllegal(
@@ -78,7 +78,7 @@ class CommitLog:
         if current is not None:
             self._add_run(self.appended, [encode_blank(current.end - self.appended)])
         self.appended = following.base
-        self._limit = following.end - END_MARK_BYTES
+        self.limit = following.end - END_MARK_BYTES
         self._add_run(following.base, [])
 
     def _make_file(self) -> Segment:
@@ -97,7 +97,7 @@ class CommitLog:
             self._add_run(self.appended, [])
         self._parts.append(data)
         self.appended += len(data)
-        if self.appended > self._limit:
+        if self.appended > self.limit:
             raise InvariantViolated("a record never reaches into the room of the end mark")
 
     def write_out(self) -> None:
@@ -145,7 +145,7 @@ class CommitLog:
         """Append at ``written`` again."""
         self.appended = self.written
         segment = self.files.segment(self.written)
-        self._limit = 0 if segment is None else segment.end - END_MARK_BYTES
+        self.limit = 0 if segment is None else segment.end - END_MARK_BYTES
         try:
             self._zero_torn()
         except DiskFull:

@@ -154,6 +154,7 @@ class MessageStore:
             self.config, self._disk, self._clock, self._store_host, self._log, self._queues, self._dispatch,
             self._mark_file, last_timestamp, self._housekeeping.arm,
         )  # fmt: skip
+        self.append_plain = self._appender.append_plain  # without a call in between: it is the way of every send
 
     # ---- positions
 
@@ -197,20 +198,6 @@ class MessageStore:
         StoreUnavailable (DiskFull: try again later) or MessageIllegal; then nothing was appended.
         """
         return self._appender.append(records)
-
-    def append_plain(
-        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str | None = None, tags_code: int | None = None,
-    ) -> Placement:  # fmt: skip
-        """``append`` for one record of an ordinary message, given by its fields: what a broker does all day.
-
-        ``key``: its unique key, where the caller has found it already (``""``: it has none). ``tags_code``: what the
-        queue entry holds, likewise.
-        """
-        return self._appender.append_plain(
-            topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key,
-            tags_code,
-        )  # fmt: skip
 
     def append_pair(self, first: Prepared, second: Prepared) -> tuple[int, int, int]:
         """``append`` of two records that are encoded already but for their places, in different queues.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 
 @dataclass(slots=True)
@@ -29,15 +31,14 @@ class NewRecord:
     """None: the store's own."""
 
 
-@dataclass(slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Where a record was put. It is stored once ``MessageStore.when_durable`` says so."""
 
     log_offset: int
     size: int
     queue_offset: int
     store_timestamp: int
-    data: bytes = field(default=b"", compare=False, repr=False)
+    data: bytes = b""
     """The record as it is stored."""
 
     @property
