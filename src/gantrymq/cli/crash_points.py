@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import track
 
+from gantrymq.cli.progress import shown
 from gantrymq.cli.simulate import CALLED_AS, FIXED, HASH_SEED
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing.crash.outcomes import Effort
@@ -77,11 +77,12 @@ def crash_points(
 
 def _try_all(console: Console, plan: Plan, jobs: int) -> dict[str, Any]:
     """The figures; of what was tried by then when Ctrl-C ends it."""
-    started = SystemClock().monotonic()
+    clock = SystemClock()
+    started = clock.monotonic()
     found, interrupted = Figures(), False
     try:
         work = list(pieces(len(enumeration(plan).played.cuts)))
-        for figures in track(_in_processes(plan, work, jobs), plan.flush, len(work), console=console):
+        for figures in shown(_in_processes(plan, work, jobs), plan.flush, len(work), console, clock):
             for failure in figures.failures[: max(0, SHOWN - len(found.failures))]:
                 _tell(console, plan, failure)
             found.add(figures)
@@ -92,7 +93,7 @@ def _try_all(console: Console, plan: Plan, jobs: int) -> dict[str, Any]:
         "outcomes": dict(sorted(found.kinds.items())), "opened": found.opened, "starts_cut": found.starts_cut,
         "operations_of_starts": found.again_operations, "points_in_starts": found.again,
         "failed": len(found.failures), "violations": sum(len(failure.breaches) for failure in found.failures),
-        "seconds": round(SystemClock().monotonic() - started, 1), "interrupted": interrupted,
+        "seconds": round(clock.monotonic() - started, 1), "interrupted": interrupted,
     }  # fmt: skip
 
 

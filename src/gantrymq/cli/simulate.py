@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import track
 
+from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing.faults import FAULTS
 from gantrymq.testing.history import encode
@@ -48,24 +48,30 @@ def simulate(
     if os.environ.get(HASH_SEED) != FIXED:
         os.environ[HASH_SEED] = FIXED
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
-    signal.signal(signal.SIGTERM, _stopped)
-    signal.signal(signal.SIGINT, _stopped)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _note)
     plan = Plan(orders, _kinds(faults), fault_count)
     console = Console(stderr=True)
-    started = SystemClock().monotonic()
+    clock = SystemClock()
+    started = clock.monotonic()
     found: list[Result] = []
     injected: Counter[str] = Counter()
     wanted = _range(seed, seeds)
-    for result in track(_play(wanted, plan, jobs), "seeds", len(wanted), console=console, disable=len(wanted) == 1):
+    played = 0
+    for result in shown(_play(wanted, plan, jobs), "seeds", len(wanted), console, clock):
+        played += 1
         injected.update(result.injected)
         if not result.good:
             found.append(result)
             _tell(console, result)
         if history is not None:
             history.write_text(encode(result.events))
-    seconds = SystemClock().monotonic() - started
+        if _noted:
+            break
+    stopped = 128 + _noted[0] if _noted and played < len(wanted) else 0
+    seconds = clock.monotonic() - started
     figures: dict[str, Any] = {
-        "seeds": len(wanted), "failed": [result.seed for result in found],
+        "seeds": played, "interrupted": bool(stopped), "failed": [result.seed for result in found],
         "violations": sum(len(result.violations) for result in found),
         "errors": sum(len(result.errors) for result in found),
         "faults": dict(sorted(injected.items())), "seconds": round(seconds, 1),
@@ -73,8 +79,9 @@ def simulate(
     if as_json:
         typer.echo(json.dumps(figures))
     else:
-        typer.echo(f"{len(wanted)} seeds in {seconds:.1f} s, {len(found)} failed; faults: {figures['faults']}")
-    raise typer.Exit(1 if found else 0)
+        end = f"; stopped before the other {len(wanted) - played}" if stopped else ""
+        typer.echo(f"{played} seeds in {seconds:.1f} s, {len(found)} failed; faults: {figures['faults']}{end}")
+    raise typer.Exit(1 if found else stopped)
 
 
 def _range(seed: int | None, seeds: str | None) -> range:
@@ -100,15 +107,10 @@ def _play(seeds: range, plan: Plan, jobs: int) -> Iterator[Result]:
     if jobs == 1:
         yield from map(play, seeds)
         return
-    # A process that is stopped while it starts others leaves them without the rest of their instructions.
     # They inherit that Ctrl-C, which goes to all of them, is for this one to answer.
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _note), signal.SIGINT: signal.getsignal(signal.SIGINT)}
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
     with multiprocessing.get_context("spawn").Pool(jobs, _leave_quietly) as pool:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if _noted:
-            _stopped(_noted[0], None)
+        signal.signal(signal.SIGINT, heard)
         yield from pool.imap_unordered(play, seeds, chunksize=4)
 
 
@@ -118,16 +120,13 @@ def _leave_quietly() -> None:
 
 
 _noted: list[int] = []
-"""Signals that came while processes were started."""
+"""Signals that came. They are looked at between two seeds: an exception raised where a signal happens to arrive may be
+swallowed there (in a weak reference's callback), and processes that are just being started would lose the rest of their
+instructions."""
 
 
 def _note(number: int, _frame: object) -> None:
     _noted.append(number)
-
-
-def _stopped(number: int, _frame: object) -> None:
-    """SIGTERM and Ctrl-C: unwind, so that the processes of --jobs end, too."""
-    raise SystemExit(128 + number)
 
 
 def _tell(console: Console, result: Result) -> None:
