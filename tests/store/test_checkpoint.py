@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.store.checkpoint import Checkpoint, CheckpointFile, Mark, MarkFile, read_checkpoint
+from gantrymq.store.checkpoint import Checkpoint, CheckpointFile, Mark, MarkFile, read_checkpoint, read_mark
 from gantrymq.testing.disk import SimDisk
 from tests.golden.stores import NAMES, expected, unpack
 
@@ -47,12 +47,29 @@ def test_a_mark_is_whole_or_not_there() -> None:
         assert flushed in (100, 200, 90, 190, 0) and mark in (Mark(90, 80, 70, 12345), Mark(190, 180, 170, 54321), None)
 
 
-def test_the_position_of_the_mark_is_durable_whatever_became_of_the_note_of_it() -> None:
+def test_the_position_of_the_mark_is_durable_whatever_became_of_the_notes_of_it() -> None:
     disk = SimDisk()
     file = MarkFile(disk, "/gantry/mark")
     file.note_flushed(900)
     file.write(Mark(500, 400, 300, 7))
     assert file.read()[0] == 900
     for data in disk.bytes_of("/gantry/mark"):
-        data[:1] = b"!"
+        data[:1] = data[512:513] = b"!"
     assert file.read() == (500, Mark(500, 400, 300, 7))
+
+
+def test_a_bit_that_turns_over_takes_one_note_at_most() -> None:
+    disk = SimDisk()
+    file = MarkFile(disk, "/gantry/mark")
+    for position in (900, 950, 990):
+        file.note_flushed(position)
+    whole = bytes(disk.bytes_of("/gantry/mark")[0])
+    assert len(whole) == 524
+    for at in range(len(whole)):
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[at] ^= 1 << bit
+            assert read_mark(bytes(damaged))[0] in (950, 990)
+    file.keep(1000)
+    durable = bytes(disk.bytes_of("/gantry/mark")[1])
+    assert read_mark(durable[:512])[0] == read_mark(bytes(512) + durable[512:])[0] == 1000

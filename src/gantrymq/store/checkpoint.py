@@ -3,11 +3,12 @@
 ``checkpoint`` (4096 bytes, big-endian longs): store time of the last durable log record, of the last durable queue
 entry, of the last index write; master's flushed offset; confirm offset. Source: StoreCheckpoint.
 
-``gantry/mark`` is private and disposable: without it recovery only has more to read. Two records of one sector each:
+``gantry/mark`` is private and disposable: without it recovery only has more to read. Three records of one sector each:
 
     from   bytes  content
        0      4   CRC-32 of the following
-       4      8   durable end of the log, written after every sync
+       4      8   durable end of the log, written after every sync, here and
+     512     12   here by turns: whatever becomes of one of them, the other says as much but for one sync
     4096      4   CRC-32 of the following
     4100      8   position: queues (and everything before it in the log) are durable up to here
     4108      8   index position: the index is durable up to here
@@ -31,6 +32,7 @@ _CRC = struct.Struct(">I")
 _FLUSHED = struct.Struct(">q")
 _MARK = struct.Struct(">qqqI")
 _MARK_AT = 4096
+_FLUSHED_AT = (0, 512)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +102,22 @@ class MarkFile:
         self._disk = disk
         self._path = path
         self._file: File = disk.open(path, create=True)
+        self._next = 0
 
     def read(self) -> tuple[int, Mark | None]:
-        """(a lower bound of the durable end of the log, the mark); 0 and None where nothing usable is written."""
-        flushed = self._checked(0, _FLUSHED)
-        values = self._checked(_MARK_AT, _MARK)
-        mark = Mark(*values) if values else None
-        return max(flushed[0] if flushed else 0, mark.position if mark else 0), mark
-
-    def _checked(self, at: int, layout: struct.Struct) -> tuple[int, ...] | None:
-        data = self._file.read(_CRC.size + layout.size, at)
-        if len(data) < _CRC.size + layout.size or _CRC.unpack_from(data)[0] != crc32(data[_CRC.size :]):
-            return None
-        return layout.unpack_from(data, _CRC.size)
+        """See ``read_mark``."""
+        return read_mark(self._file.read(_MARK_AT + _CRC.size + _MARK.size, 0))
 
     def note_flushed(self, position: int) -> None:
         """The log is durable up to ``position``. Called after every sync, so it costs one small write. DiskFull."""
         data = _FLUSHED.pack(position)
-        self._file.write(_CRC.pack(crc32(data)) + data, 0)
+        self._file.write(_CRC.pack(crc32(data)) + data, _FLUSHED_AT[self._next])
+        self._next = 1 - self._next
 
     def keep(self, position: int) -> None:
         """``note_flushed`` that outlives a power cut, with the names that lead to it. Raises StoreError, OSError."""
-        self.note_flushed(position)
+        for _ in _FLUSHED_AT:
+            self.note_flushed(position)
         self._file.sync()
         directory = os.path.dirname(self._path)
         self._disk.sync_dir(directory)
@@ -134,3 +130,19 @@ class MarkFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+def read_mark(data: bytes) -> tuple[int, Mark | None]:
+    """(a lower bound of the durable end of the log, the mark) of a mark file's bytes; 0 and None where nothing usable
+    is written."""
+    notes = [found[0] for at in _FLUSHED_AT if (found := _checked(data, at, _FLUSHED))]
+    values = _checked(data, _MARK_AT, _MARK)
+    mark = Mark(*values) if values else None
+    return max([*notes, mark.position if mark else 0, 0]), mark
+
+
+def _checked(data: bytes, at: int, layout: struct.Struct) -> tuple[int, ...] | None:
+    end = at + _CRC.size + layout.size
+    if len(data) < end or _CRC.unpack_from(data, at)[0] != crc32(data[at + _CRC.size : end]):
+        return None
+    return layout.unpack_from(data, at + _CRC.size)

@@ -19,7 +19,7 @@ from struct import Struct
 from gantrymq.errors import CorruptRecord
 from gantrymq.message.flags import COMMITTED, TRANSACTION_MASK
 from gantrymq.message.system_topics import HALF, OP
-from gantrymq.store.checkpoint import MarkFile
+from gantrymq.store.checkpoint import read_mark
 from gantrymq.store.consume_queue import ENTRY, ENTRY_BYTES
 from gantrymq.store.records import SMALLEST_RECORD_BYTES, Parsed, body_place, parse
 from gantrymq.testing.disk import SimDisk
@@ -126,9 +126,10 @@ def _covered(data: bytes, at: int, size: int, sys_flag: int) -> tuple[tuple[int,
 def durable_end(disk: SimDisk) -> int:
     """Up to which log offset the next start will know that all is durable: before it, damage is no torn tail.
 
-    A note of it that a power cut has torn says nothing.
+    Also when the power is cut before that start: so it is what the platters say, and not the page cache. A note of it
+    that a power cut has torn says nothing.
     """
-    return MarkFile(disk, MARK).read()[0] if disk.exists(MARK) else 0
+    return read_mark(bytes(disk.bytes_of(MARK)[1]))[0] if disk.exists(MARK) else 0
 
 
 def flip_in_log(disk: SimDisk, records: list[LogRecord], rng: random.Random, before: int) -> Flip | None:
