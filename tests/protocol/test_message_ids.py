@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.protocol.hosts import pack_host
-from gantrymq.protocol.message_ids import UniqueIds, offset_message_id, parse_offset_message_id
+from gantrymq.protocol.message_ids import UniqueIds, log_offset_of, offset_message_id, parse_offset_message_id
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 
@@ -37,6 +37,7 @@ def test_offset_ids_name_their_place(offset: int) -> None:
     for host in ("10.0.0.1:10911", "[2001:db8::1]:10911"):
         message_id = offset_message_id(pack_host(host), offset)
         assert parse_offset_message_id(message_id) == (host, offset)
+        assert log_offset_of(message_id) == offset
         assert parse_offset_message_id(message_id.lower()) == (host, offset)
         assert len(message_id) == (32 if host[0] != "[" else 56)
 
@@ -46,7 +47,10 @@ def test_any_text_is_an_offset_id_or_refused(text: str) -> None:
     try:
         host, offset = parse_offset_message_id(text)
     except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError, match="no offset message id"):
+            log_offset_of(text)
         return
+    assert log_offset_of(text) == offset
     assert offset_message_id(pack_host(host), offset) == text.upper()
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, Unpack
+
+import msgspec
 
 from gantrymq.client.check_back import CheckBack
 from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
 from gantrymq.client.delivery import RETRIED_CODES
+from gantrymq.client.end_frame import EndFrames
 from gantrymq.client.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.half_memory import HalfMemory
 from gantrymq.client.listener import Outcome, TransactionListener, call, call_in_thread, is_async, is_decisive
@@ -31,21 +33,22 @@ from gantrymq.errors import (
 )
 from gantrymq.message import flags, properties
 from gantrymq.message.message import Message
+from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.message.validation import check_message
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
 from gantrymq.protocol.headers.transaction import EndTransaction
-from gantrymq.protocol.message_ids import parse_offset_message_id
-from gantrymq.remoting.channel import ClientChannel
+from gantrymq.protocol.message_ids import log_offset_of
+from gantrymq.remoting.channel import Answer, ClientChannel
 
 log = logging.getLogger("gantrymq.client")
 
+_RESOLUTIONS: Final = {state: int(state.resolution) for state in LocalTransactionState}
 INTERRUPTED: Final = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenHalf:
+class OpenHalf(msgspec.Struct, frozen=True):
     """A half message that is stored and waits for its end."""
 
     message: Message
@@ -88,6 +91,7 @@ class TransactionProducer(Producer):
         self._half_stamps = Stamps(self._endpoint.next_unique_key, marks)
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
+        self._ends: dict[MessageQueue, EndFrames] = {}
 
     async def start(self) -> None:
         if self._checks is None:
@@ -151,7 +155,7 @@ class TransactionProducer(Producer):
             self._memory.started(transaction_id)
             # After an attempt with unknown outcome only the same broker is asked: no other one can join the two halves.
             result = await self._send(message, None, None, flags.PREPARED, text, stay=True)
-            _, log_offset = parse_offset_message_id(result.offset_message_id)
+            log_offset = log_offset_of(result.offset_message_id)
         except BaseException:
             # The local transaction will not run. If a half was stored nevertheless, its check is answered ROLLBACK.
             self._memory.ended(transaction_id, LocalTransactionState.ROLLBACK)
@@ -233,10 +237,28 @@ class TransactionProducer(Producer):
                 break
         return undecided(half, outcome, error)
 
-    async def _end_on(self, channel: ClientChannel, half: OpenHalf, outcome: Outcome) -> Command:
+    def _end_on(self, channel: ClientChannel, half: OpenHalf, outcome: Outcome) -> Answer:
         opaque = channel.next_opaque()
-        frame = encode_request(RequestCode.END_TRANSACTION, opaque, self._end(half, outcome), remark=outcome.remark)
-        return await channel.request(opaque, frame, self._config.send_timeout_ms)
+        if outcome.remark is None:
+            sent = half.result
+            frame = self._ends_of(sent.queue).frame(
+                opaque,
+                sent.queue_offset,
+                half.log_offset,
+                _RESOLUTIONS[outcome.state],
+                half.transaction_id,
+                sent.transaction_id or half.transaction_id,
+            )
+        else:
+            header = self._end(half, outcome)
+            frame = encode_request(RequestCode.END_TRANSACTION, opaque, header, remark=outcome.remark)
+        return channel.request(opaque, frame, self._config.send_timeout_ms)
+
+    def _ends_of(self, queue: MessageQueue) -> EndFrames:
+        frames = self._ends.get(queue)
+        if frames is None:
+            frames = self._ends[queue] = EndFrames(self.group, queue.topic, queue.broker_name)
+        return frames
 
     def _end(self, half: OpenHalf, outcome: Outcome) -> EndTransaction:
         return EndTransaction(

@@ -37,6 +37,16 @@ def offset_message_id(host: bytes, log_offset: int) -> str:
 
 def parse_offset_message_id(message_id: str) -> tuple[str, LogOffset]:
     """(store host as ``address:port``, log offset). Raises RemoteProtocolError when it is no such id."""
+    raw = _bytes_of(message_id)
+    return host_text(raw[:-8]), LogOffset(int.from_bytes(raw[-8:], "big", signed=True))
+
+
+def log_offset_of(message_id: str) -> LogOffset:
+    """The second part alone: a third of the cost. Raises RemoteProtocolError when it is no such id."""
+    return LogOffset(int.from_bytes(_bytes_of(message_id)[-8:], "big", signed=True))
+
+
+def _bytes_of(message_id: str) -> bytes:
     if len(message_id) not in _LENGTHS:
         raise RemoteProtocolError(f"{message_id!r} is no offset message id: it has neither 32 nor 56 digits")
     try:
@@ -45,7 +55,7 @@ def parse_offset_message_id(message_id: str) -> tuple[str, LogOffset]:
         raise RemoteProtocolError(f"{message_id!r} is no offset message id: {error}") from error
     if len(raw) * 2 != len(message_id):  # fromhex skips blanks
         raise RemoteProtocolError(f"{message_id!r} is no offset message id: it contains blanks")
-    return host_text(raw[:-8]), LogOffset(int.from_bytes(raw[-8:], "big", signed=True))
+    return raw
 
 
 @lru_cache(maxsize=1024)
