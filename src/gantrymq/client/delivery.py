@@ -99,7 +99,7 @@ class Delivery:
                 break
             publish = self._known_queues(topic) or await self.queues(topic, deadline)
             target = queue or self._choose(publish, same, avoid, started)
-            channel = self._ready(target)
+            channel = self.ready(target)
             if channel is None:
                 # Nothing is sent here, so this costs time but no attempt: a broker that restarts is waited for.
                 patient = avoid == target.broker_name or queue is not None or same is not None
@@ -149,7 +149,8 @@ class Delivery:
 
     # Brokers.
 
-    def _ready(self, queue: MessageQueue) -> ClientChannel | None:
+    def ready(self, queue: MessageQueue) -> ClientChannel | None:
+        """The open channel to the master that holds ``queue``; None when ``channel_to`` must be awaited first."""
         address = self._endpoint.routes.master(queue.broker_name)
         return self._endpoint.ready(address) if address is not None else None
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from dataclasses import dataclass
+
+import msgspec
 
 from gantrymq.message.transaction import LocalTransactionState
 
@@ -23,8 +24,7 @@ class Verdict(enum.Enum):
     """The local transaction is still running here."""
 
 
-@dataclass(slots=True)
-class _Transaction:
+class _Transaction(msgspec.Struct):
     running: bool = True
     broker_name: str = ""
     """Where the half lies that this process ends; empty while no broker has confirmed one."""

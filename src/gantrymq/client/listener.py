@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from functools import lru_cache
+from types import MethodType
 from typing import Any, Protocol
+
+import msgspec
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import Message, MessageView
@@ -56,8 +59,7 @@ def is_decisive(listener: TransactionListener) -> bool:
     return decisive
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What the listener answered, or why it could not."""
 
     state: LocalTransactionState
@@ -110,4 +112,15 @@ def _name(method: Callable[..., object]) -> str:
 
 
 def is_async(method: Callable[..., object]) -> bool:
+    """Whether a listener's method is ``async def``. It is asked for every transaction, so what is known of the
+    functions of classes is kept."""
+    return _is_async_function(method.__func__) if isinstance(method, MethodType) else _is_async(method)
+
+
+@lru_cache(maxsize=64)
+def _is_async_function(function: Callable[..., object]) -> bool:
+    return _is_async(function)
+
+
+def _is_async(method: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(getattr(method, "__call__", None))  # noqa: B004

@@ -149,7 +149,8 @@ class TransactionProducer(Producer):
         self._delivery.in_flight += 1
         transaction_id = ""
         try:
-            await self._delivery.queues(message.topic, self._deadline(None))
+            if self._endpoint.routes.known(message.topic) is None:
+                await self._delivery.queues(message.topic, self._deadline(None))
             text = self._half_stamps.stamp(message.properties, self._endpoint.clock.wall_ms())
             transaction_id = message.properties[properties.UNIQ_KEY]
             self._memory.started(transaction_id)
@@ -203,7 +204,8 @@ class TransactionProducer(Producer):
                 await self._endpoint.clock.sleep(RETRY_PAUSE_S * attempt)
                 await self._endpoint.routes.refresh([half.message.topic])
             try:
-                channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
+                queue, delivery = half.result.queue, self._delivery
+                channel = delivery.ready(queue) or await delivery.channel_to(queue, self._config.send_timeout_ms)
             except Unreachable as failure:
                 error = failure
                 continue
