@@ -81,27 +81,6 @@ def test_statuses_of_a_read(tmp_path: Path) -> None:
     run(story())
 
 
-def test_a_forged_record_inside_a_body_is_not_one(tmp_path: Path) -> None:
-    """Hole 21: real brokers take the bytes at any offset for a record."""
-
-    async def story() -> None:
-        store = open_store(small(tmp_path))
-        first = store.append([record()])
-        await durable(store, first)
-        inner = store.get("Orders", 0, 0, 1, 1000).data
-        forged_at = first[0].end + 88
-        forged = inner[:28] + forged_at.to_bytes(8, "big") + inner[36:]
-        outer = store.append([record(body=forged)])
-        await durable(store, outer)
-        assert store.read(forged_at) is None
-        message = store.read(outer[0].log_offset)
-        assert message is not None and message.body == forged
-        assert store.read(first[0].log_offset + 1) is None and store.read(-1) is None and store.read(1 << 40) is None
-        await store.close()
-
-    run(story())
-
-
 def test_search_by_time(tmp_path: Path) -> None:
     async def story() -> None:
         store = open_store(small(tmp_path))
