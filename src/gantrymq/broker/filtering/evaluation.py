@@ -37,10 +37,9 @@ from gantrymq.broker.filtering.expressions import (
     Whole,
 )
 from gantrymq.broker.filtering.parser import parse
+from gantrymq.broker.filtering.selection import Predicate
 from gantrymq.message import properties
 
-Predicate: TypeAlias = Callable[[str], bool]
-"""Properties text to "this message is wanted"."""
 Evaluated: TypeAlias = Callable[[str], Any]
 Decision: TypeAlias = Callable[[str], bool | None]
 Order: TypeAlias = Callable[[Any, Any], int]

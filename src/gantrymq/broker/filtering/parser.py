@@ -33,7 +33,8 @@ from gantrymq.broker.filtering.expressions import (
     Whole,
     to_text,
 )
-from gantrymq.broker.filtering.tokens import Kind, SelectorInvalid, Token, tokens
+from gantrymq.broker.filtering.selection import SelectorInvalid
+from gantrymq.broker.filtering.tokens import Kind, Token, tokens
 
 MAX_NESTING: Final = 50
 """Brackets and signs within each other: every one costs the parser and the evaluation some frames of the stack."""

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-
-class SelectorInvalid(ValueError):
-    """A selector that cannot be used; the text says why and where, and what would help."""
+from gantrymq.broker.filtering.selection import SelectorInvalid
 
 
 class Kind(enum.Enum):

@@ -8,9 +8,7 @@ from __future__ import annotations
 import logging
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.filtering.evaluation import compile_selector
-from gantrymq.broker.filtering.selection import SQL92, by_expression, is_tag_type
-from gantrymq.broker.filtering.tokens import SelectorInvalid
+from gantrymq.broker.filtering.selection import SQL92, SelectorInvalid, by_expression, compiled, is_tag_type
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.bodies.heartbeat import CheckClient
 from gantrymq.protocol.codes import ResponseCode
@@ -38,7 +36,7 @@ class ClientConfigProcessor:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"Invalid MessageSelector. {error}"
             ) from error
-        ignored = compile_selector(data.sub_string).ignored if data.expression_type == SQL92 else ""
+        ignored = compiled(data.sub_string).ignored if data.expression_type == SQL92 else ""
         if ignored:
             log.warning(
                 "group %s: what follows the selector on %s is ignored, as Apache's broker does: %r",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from gantrymq.broker.transaction_stories import TransactionStories
 from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ExplainTransaction
 from gantrymq.remoting.server import Session
 from gantrymq.runtime.tasks import TaskGroupOwner
+
+if TYPE_CHECKING:
+    from gantrymq.broker.transaction_stories import TransactionStories
 
 WORKING_MAX = 16
 """Explanations made at the same time; each may read a lot."""
@@ -19,7 +24,8 @@ WORKING_MAX = 16
 class ExplainProcessor:
     """Explains transactions; each in a task of its own, because looking for an op message may take a while."""
 
-    def __init__(self, stories: TransactionStories) -> None:
+    def __init__(self, stories: Callable[[], TransactionStories]) -> None:
+        """``stories``: made when the first explanation is asked for."""
         self._stories = stories
         self._tasks = TaskGroupOwner("explain")
         self._working = 0
@@ -34,7 +40,7 @@ class ExplainProcessor:
 
     async def _answer(self, session: Session, command: Command, transaction_id: str) -> None:
         try:
-            body = msgspec.json.encode(await self._stories.explain(transaction_id))
+            body = msgspec.json.encode(await self._stories().explain(transaction_id))
             answer = encode_response(command, ResponseCode.SUCCESS, body=body)
         except GantryError as error:
             answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))

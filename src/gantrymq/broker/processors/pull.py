@@ -9,8 +9,7 @@ from struct import Struct
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.filtering.selection import Selection, by_expression, is_tag_type
-from gantrymq.broker.filtering.tokens import SelectorInvalid
+from gantrymq.broker.filtering.selection import Selection, SelectorInvalid, by_expression, is_tag_type
 from gantrymq.broker.long_polling import HeldPull, HeldPulls
 from gantrymq.broker.processors.client_config import require_property_filter
 from gantrymq.broker.registries.clients import ConsumerGroups
