@@ -41,3 +41,10 @@ def test_a_queue_of_a_given_broker() -> None:
     publish = PublishQueues(QUEUES)
     assert publish.choose_on("b") == QUEUES[2]
     assert publish.choose_on("c") is None
+
+
+def test_a_queue_that_was_put_back_is_the_next_one() -> None:
+    publish = PublishQueues(QUEUES, 1)
+    taken = publish.next()
+    publish.put_back()
+    assert publish.choose(None, FaultTable(), 0.0) == taken

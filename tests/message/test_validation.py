@@ -5,7 +5,7 @@ import pytest
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import system_topics
 from gantrymq.message.message import Message
-from gantrymq.message.validation import MAX_BODY_BYTES, check_message
+from gantrymq.message.validation import MAX_BODY_BYTES, check_batch, check_message, is_delayed
 
 
 @pytest.mark.parametrize("body", [b"x", bytes(MAX_BODY_BYTES)])
@@ -33,3 +33,24 @@ def test_what_may_not_be_sent_says_what_to_do(message: Message, advice: str) -> 
 def test_the_limit_is_the_callers() -> None:
     with pytest.raises(MessageIllegal, match="the limit is 3"):
         check_message(Message("orders", b"1234"), max_body_bytes=3)
+
+
+@pytest.mark.parametrize(
+    ("messages", "advice"),
+    [
+        ([], "empty"),
+        ([Message("a", b"x"), Message("b", b"x")], "one topic"),
+        ([Message("%RETRY%g", b"x")], "retry topic"),
+        ([Message("a", b"x"), Message("a", b"x", delay_level=3)], "delayed"),
+        ([Message("a", b"12345")] * 3, "Split it"),
+        ([Message("a", b"x"), Message("a", b"")], "at least one byte"),
+    ],
+)
+def test_what_cannot_travel_as_one_batch(messages: list[Message], advice: str) -> None:
+    with pytest.raises(MessageIllegal, match=advice):
+        check_batch(messages, 14)
+    check_batch([Message("a", b"12345")] * 2, 14)
+
+
+def test_delay_level_0_is_no_delay() -> None:
+    assert not is_delayed({"DELAY": "0"}) and not is_delayed({"TIMER_DELAY_MS": ""}) and is_delayed({"DELAY": "1"})

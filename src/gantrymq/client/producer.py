@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, Unpack
 
 from gantrymq.client.config import ProducerConfig, ProducerSettings, settings_of
-from gantrymq.client.delivery import Delivery
+from gantrymq.client.delivery import Delivery, Tried
 from gantrymq.client.endpoint import Doors, Endpoint, decline, every
 from gantrymq.client.heartbeat import Heartbeats
 from gantrymq.client.lifetime import Lifetime
@@ -20,12 +20,12 @@ from gantrymq.client.results import SendResult
 from gantrymq.client.send_frame import SendFrames
 from gantrymq.client.stamps import Stamps, properties_text
 from gantrymq.client.trace import FLUSH_INTERVAL_MS, Tracer
-from gantrymq.errors import GantryError, MessageIllegal
+from gantrymq.errors import GantryError, TimedOut, Unreachable
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.recall_handle import decode as decode_handle
-from gantrymq.message.validation import check_message
+from gantrymq.message.validation import check_batch, check_message
 from gantrymq.protocol import compression
 from gantrymq.protocol.batch import encode_batch, in_batches
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
@@ -280,27 +280,44 @@ class Producer(Lifetime):
         stay: bool = False,
     ) -> SendResult:
         """``text``: the properties, when the message is stamped already."""
-        deadline = self._deadline(timeout_ms)
-        self._delivery.in_flight += 1
+        delivery, clock, topic = self._delivery, self._endpoint.clock, message.topic
+        started = clock.monotonic()
+        limit_ms = timeout_ms or self._config.send_timeout_ms
+        delivery.in_flight += 1
         try:
-            if self._endpoint.routes.known(message.topic) is None:
+            way = delivery.way(topic, queue, started)
+            if way is None and self._endpoint.routes.known(topic) is None:
                 # Before the id is made: it holds our address, which the first connection tells.
-                await self._delivery.queues(message.topic, deadline)
-            born_ms = self._endpoint.clock.wall_ms()
+                await delivery.queues(topic, started + limit_ms / 1000)
+            born_ms = clock.wall_ms()
             if text is None:
                 text = self._stamps.stamp(message.properties, born_ms)
             body = message.body
             if len(body) >= self._config.compress_over_bytes:
                 body, packed = self._packed(body)
                 sys_flag |= packed
-            frame = partial(self._frame, sys_flag, born_ms, message.flag, text, body)
-            message_id = message.properties[properties.UNIQ_KEY]
-            result = await self._delivery.deliver(message.topic, message_id, frame, deadline, queue, stay=stay)
+            message_id, flag = message.properties[properties.UNIQ_KEY], message.flag
+            result = first = None
+            if way is not None:
+                target, channel = way
+                opaque = channel.next_opaque()
+                frame = self._frames_of(target).frame(opaque, sys_flag, born_ms, flag, text, body, False)
+                try:
+                    answer = await channel.request(opaque, frame, limit_ms, started)
+                except (Unreachable, TimedOut) as failure:
+                    first = Tried(target, channel.address, failure)
+                else:
+                    result = delivery.settled(answer, target, message_id, started)
+                    first = Tried(target, channel.address, answer) if result is None else None
+            if result is None:
+                make = partial(self._frame, sys_flag, born_ms, flag, text, body)
+                deadline = started + limit_ms / 1000
+                result = await delivery.deliver(topic, message_id, make, deadline, queue, stay=stay, first=first)
             if self._tracer is not None:
                 self._tracer.sent(message, result, born_ms, sys_flag)
             return result
         finally:
-            self._delivery.in_flight -= 1
+            delivery.in_flight -= 1
 
     def _frame(
         self, sys_flag: int, born_ms: int, flag: int, text: bytes, body: bytes, target: MessageQueue, opaque: int
@@ -374,26 +391,3 @@ class Producer(Lifetime):
             self._replies.pushed(channel, command)
         else:
             decline(channel, command)
-
-
-def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
-    """Raise MessageIllegal saying why ``messages`` cannot travel as one batch. Source: MessageBatch."""
-    if not messages:
-        raise MessageIllegal("the batch is empty; give it at least one message")
-    topic = messages[0].topic
-    total = 0
-    for message in messages:
-        check_message(message, max_body_bytes)
-        if message.topic != topic:
-            raise MessageIllegal(f"a batch holds messages of one topic, not of {topic!r} and {message.topic!r}")
-        if topic.startswith(system_topics.RETRY_PREFIX):
-            raise MessageIllegal("a batch cannot be sent to a retry topic")
-        if is_delayed(message.properties):
-            raise MessageIllegal("a batch cannot hold delayed messages; send them one by one")
-        total += len(message.body)
-    if total > max_body_bytes:
-        raise MessageIllegal(f"the batch has {total} bytes of bodies; the limit is {max_body_bytes}. Split it")
-
-
-def is_delayed(values: Mapping[str, str]) -> bool:
-    return any(name in values and values[name] not in ("", "0") for name in properties.DELAYS)

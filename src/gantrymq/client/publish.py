@@ -23,6 +23,10 @@ class PublishQueues:
         self._turn = turn + 1
         return self.queues[turn % len(self.queues)]
 
+    def put_back(self) -> None:
+        """The queue that was just taken is to be taken again."""
+        self._turn -= 1
+
     def choose(self, avoid: str | None, faults: FaultTable, now: float) -> MessageQueue:
         """The next queue in turn that is not on ``avoid`` (the broker that just failed) and not on a slow broker.
 

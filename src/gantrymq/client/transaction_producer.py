@@ -19,7 +19,7 @@ from gantrymq.client.end_frame import EndFrames
 from gantrymq.client.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.half_memory import HalfMemory
 from gantrymq.client.listener import Outcome, TransactionListener, call, call_in_thread, is_async, is_decisive
-from gantrymq.client.producer import Producer, is_delayed
+from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
 from gantrymq.client.stamps import Stamps
 from gantrymq.errors import (
@@ -35,7 +35,7 @@ from gantrymq.message import flags, properties
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.message.validation import check_message
+from gantrymq.message.validation import check_message, is_delayed
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
 from gantrymq.protocol.headers.transaction import EndTransaction

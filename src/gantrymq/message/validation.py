@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gantrymq.errors import MessageIllegal
-from gantrymq.message import system_topics
+from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -24,3 +26,26 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Non
         )
     if not -(2**31) <= message.flag < 2**31:
         raise MessageIllegal(f"the flag {message.flag} does not fit into 32 bits")
+
+
+def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
+    """Raise MessageIllegal saying why ``messages`` cannot travel as one batch. Source: MessageBatch."""
+    if not messages:
+        raise MessageIllegal("the batch is empty; give it at least one message")
+    topic = messages[0].topic
+    total = 0
+    for message in messages:
+        check_message(message, max_body_bytes)
+        if message.topic != topic:
+            raise MessageIllegal(f"a batch holds messages of one topic, not of {topic!r} and {message.topic!r}")
+        if topic.startswith(system_topics.RETRY_PREFIX):
+            raise MessageIllegal("a batch cannot be sent to a retry topic")
+        if is_delayed(message.properties):
+            raise MessageIllegal("a batch cannot hold delayed messages; send them one by one")
+        total += len(message.body)
+    if total > max_body_bytes:
+        raise MessageIllegal(f"the batch has {total} bytes of bodies; the limit is {max_body_bytes}. Split it")
+
+
+def is_delayed(values: Mapping[str, str]) -> bool:
+    return any(name in values and values[name] not in ("", "0") for name in properties.DELAYS)
