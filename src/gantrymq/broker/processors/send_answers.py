@@ -1,7 +1,8 @@
-"""Answers to sends. The ordinary one is formatted and not encoded: it is made once per message."""
+"""Answers to sends. The ordinary one is joined and not encoded: it is made once per message."""
 
 from __future__ import annotations
 
+from binascii import hexlify
 from collections.abc import Sequence
 from struct import Struct
 from typing import Final
@@ -17,8 +18,17 @@ from gantrymq.store.values import Placement
 _JSON: Final = SerializeType.JSON
 _ROCKETMQ: Final = SerializeType.ROCKETMQ
 _PREFIX: Final = Struct(">II")
-_COMPACT: Final = Struct(">IIhBhiiii")
-"""Length of the frame, form and length of the header, and a binary header up to its extension map."""
+_OPAQUE: Final = Struct(">i").pack
+_OFFSET: Final = Struct(">Q").pack
+_COMPACT: Final = Struct(">IIhBh")
+"""Length of the frame, form and length of the header, and a binary header up to its opaque."""
+_COMPACT_REST: Final = Struct(">iii")
+"""Flag, size of the remark and size of the extension map."""
+_BYTES: Final = [bytes((number,)) for number in range(256)]
+_SHORT_KEY: Final = 60
+"""Characters of a unique key of which the size fits into one byte, whatever they are; those of clients have 32."""
+_QUEUES_LIMIT: Final = 1024
+"""Queue ids of which the text is kept."""
 
 
 class SendAnswers:
@@ -29,12 +39,15 @@ class SendAnswers:
         self._trace_on = "true" if config.trace_on else "false"
         self._id_prefix = offset_message_id(store_host, 0)[:-16]
         self._template = self._json_template() if is_plain(self._region) else None
-        self._compact = (
-            _entry(b"msgId", b"%b%%016X", len(self._id_prefix) + 16) % self._id_prefix.encode()
-            + b"\0\x07queueId\0\0\0%c%b\0\x0bqueueOffset\0\0\0%c%b\0\x0dtransactionId\0\0%c%c%b"
-        )
-        region, trace_on = self._region.encode(), self._trace_on.encode()
-        self._compact_tail = _entry(b"MSG_REGION", region, len(region)) + _entry(b"TRACE_ON", trace_on, len(trace_on))
+        # What is the same in all binary answers.
+        region, trace_on, prefix = self._region.encode(), self._trace_on.encode(), self._id_prefix.encode()
+        self._id_entry = _size_of(b"msgId", len(prefix) + 16) + prefix
+        self._tail = _entry(b"MSG_REGION", region) + _entry(b"TRACE_ON", trace_on)
+        self._compact_size = len(self._id_entry) + 16 + 1 + len(_TRANSACTION_ID) + 1 + len(self._tail)
+        self._heads: dict[int, tuple[bytes, bytes]] = {}
+        """By the size of the extension map: what is in front of the opaque and what is behind it."""
+        self._queue_entries: dict[int, bytes] = {}
+        """By queue id."""
 
     def _json_template(self) -> str:
         """The JSON answer with places for what differs from message to message."""
@@ -64,18 +77,30 @@ class SendAnswers:
             values = (queue_id, unique_key, place.log_offset, place.queue_offset, command.opaque)
             header = (template % values).encode()
             return _PREFIX.pack(len(header) + 4, len(header)) + header
-        if recall is None and command.serialize is _ROCKETMQ and unique_key:
-            queue, offset, key = b"%d" % queue_id, b"%d" % place.queue_offset, unique_key.encode()
-            # 1 us instead of 12.
-            entries = self._compact % (place.log_offset, len(queue), queue, len(offset), offset, len(key) >> 8,
-                                       len(key) & 255, key)  # fmt: skip
-            size = len(entries) + len(self._compact_tail)
+        if recall is None and command.serialize is _ROCKETMQ and 0 < len(unique_key) <= _SHORT_KEY:
+            # Joined of parts that are ready: 1 us instead of 12.
+            key, offset = unique_key.encode(), b"%d" % place.queue_offset
+            queue = self._queue_entries.get(queue_id) or self._queue_entry(queue_id)
+            size = self._compact_size + len(queue) + len(offset) + len(key)
+            before, behind = self._heads.get(size) or self._head(size)
             return b"".join(
-                (_COMPACT.pack(size + 25, 1 << 24 | size + 21, 0, PYTHON, VERSION, command.opaque, 1, 0, size), entries,
-                 self._compact_tail)
+                (before, _OPAQUE(command.opaque), behind, hexlify(_OFFSET(place.log_offset)).upper(), queue,
+                 _BYTES[len(offset)], offset, _TRANSACTION_ID, _BYTES[len(key)], key, self._tail)
             )  # fmt: skip
         message_id = self._message_id(place.log_offset)
         return self._encode(command, message_id, queue_id, place.queue_offset, unique_key, recall)
+
+    def _queue_entry(self, queue_id: int) -> bytes:
+        """The queue id, and the queue offset up to the last byte of its size."""
+        entry = _entry(b"queueId", b"%d" % queue_id) + _size_of(b"queueOffset", 0)[:-1]
+        if len(self._queue_entries) < _QUEUES_LIMIT:
+            self._queue_entries[queue_id] = entry
+        return entry
+
+    def _head(self, size: int) -> tuple[bytes, bytes]:
+        before = _COMPACT.pack(size + 25, 1 << 24 | size + 21, 0, PYTHON, VERSION)
+        head = self._heads[size] = before, _COMPACT_REST.pack(1, 0, size) + self._id_entry
+        return head
 
     def batch_stored(self, command: Command, places: Sequence[Placement], queue_id: int, unique_key: str) -> bytes:
         message_ids = ",".join([self._message_id(place.log_offset) for place in places])
@@ -104,9 +129,16 @@ class SendAnswers:
         return encode_response(command, ResponseCode.SUCCESS, answer)
 
 
-def _entry(name: bytes, value: bytes, size: int) -> bytes:
-    """One entry of the extension map; ``value`` may be a template of ``size`` bytes."""
-    return len(name).to_bytes(2, "big") + name + size.to_bytes(4, "big") + value
+def _size_of(name: bytes, size: int) -> bytes:
+    """What stands in front of a value of ``size`` bytes in the extension map."""
+    return len(name).to_bytes(2, "big") + name + size.to_bytes(4, "big")
+
+
+def _entry(name: bytes, value: bytes) -> bytes:
+    return _size_of(name, len(value)) + value
+
+
+_TRANSACTION_ID: Final = _size_of(b"transactionId", 0)[:-1]
 
 
 def is_plain(text: str) -> bool:
