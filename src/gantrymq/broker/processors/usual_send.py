@@ -21,13 +21,15 @@ STEERING: Final = (
 """A message with one of these is not an ordinary one, or its text is not stored as it came."""
 
 _ANY: Final = "[\x03-\U0010ffff]+"
-"""Neither a separator nor a zero: one range is compared faster than a set."""
+"""Neither a separator nor a zero: one range is compared faster than a set, but takes 3 ms of a start to compile."""
+_SHORT: Final = "[^\x00-\x02]+"
+"""The same, for what is rarely longer than a few characters: there both are as fast."""
 _READ: Final = (properties.UNIQ_KEY, properties.WAIT, properties.TAGS)
 _OTHER: Final = "|".join(sorted(STEERING.union(_READ)))
 # What is repeated counts as it comes last, in groups as in properties.find.
 _USUAL: Final = re.compile(
-    f"(?:{properties.UNIQ_KEY}\x01({_ANY})\x02|{properties.WAIT}\x01({_ANY})\x02|{properties.TAGS}\x01({_ANY})\x02"
-    f"|(?!(?:{_OTHER})\x01){_ANY}\x01{_ANY}\x02)*"
+    f"(?:{properties.UNIQ_KEY}\x01({_ANY})\x02|{properties.WAIT}\x01({_SHORT})\x02|{properties.TAGS}\x01({_SHORT})\x02"
+    f"|(?!(?:{_OTHER})\x01){_SHORT}\x01{_ANY}\x02)*"
 ).fullmatch
 
 
