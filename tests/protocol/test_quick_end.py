@@ -16,7 +16,7 @@ from gantrymq.protocol.command import (
     success_of,
 )
 from gantrymq.protocol.headers.transaction import EndTransaction
-from gantrymq.protocol.quick_end import LAYOUTS_LIMIT, QuickEnds
+from gantrymq.protocol.quick_end import LAYOUTS_LIMIT, SHAPES_LIMIT, QuickEnds
 
 NUMBERS = st.one_of(st.integers(0, 10**19), st.integers(-3, 300), st.sampled_from([2**63 - 1, 2**63, 2**31]))
 KEYS = st.one_of(st.text(max_size=12), st.text("0123456789ABCDEF", min_size=32, max_size=32))
@@ -98,13 +98,38 @@ def test_numbers_of_any_text(name: str, text: str) -> None:
     quick = QuickEnds()
     same(quick, frame(PLAIN))
     same(quick, frame(PLAIN | {name: text}))
+    same(quick, frame(PLAIN | {name: text}))
+
+
+@given(
+    st.sampled_from(["tranStateTableOffset", "commitLogOffset", "commitOrRollback"]),
+    st.text("0123456789 _+-\u0661", min_size=2, max_size=4),
+)
+@example(name="commitLogOffset", text="0700")
+@example(name="commitLogOffset", text="1_00")
+@example(name="tranStateTableOffset", text="+1")
+def test_numbers_of_as_many_digits(name: str, text: str) -> None:
+    """What has the size of a header that came twice, and differs from it where it may."""
+    quick = QuickEnds()
+    for _ in range(2):
+        same(quick, frame(PLAIN | {name: "1" + "0" * (len(text.encode()) - 1)}))
+    same(quick, frame(PLAIN | {name: text}))
+
+
+@given(st.sampled_from(["msgId", "transactionId"]), st.text(min_size=4, max_size=32))
+def test_ids_of_the_same_size(name: str, text: str) -> None:
+    quick = QuickEnds()
+    for _ in range(3):
+        same(quick, frame(PLAIN | {name: "A" * len(text.encode())}))
+    same(quick, frame(PLAIN | {name: text}))
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
 def test_one_byte_differs(at: int, value: int) -> None:
     quick = QuickEnds()
     header = bytearray(frame(PLAIN))
-    same(quick, bytes(header))
+    for _ in range(3):
+        same(quick, bytes(header))
     header[at % len(header)] = value
     same(quick, bytes(header))
 
@@ -123,9 +148,29 @@ def test_the_second_one_of_a_kind_is_read_quickly() -> None:
     assert isinstance(quick.decode(frame(PLAIN | {"commitLogOffset": "5"}), b"").ext, EndTransaction)
 
 
+def test_the_third_one_of_a_kind_has_a_shape() -> None:
+    quick = QuickEnds()
+    for number in range(10, 14):
+        same(quick, frame(PLAIN | {"commitLogOffset": str(number)}, number))
+    assert [len(shapes) for shapes in quick._shapes.values()] == [1]
+    quick._layouts.clear()
+    assert isinstance(quick.decode(frame(PLAIN | {"commitLogOffset": "99"}), b"").ext, EndTransaction)
+
+
+def test_only_so_many_shapes_are_remembered() -> None:
+    quick = QuickEnds()
+    for digits in range(1, 19):
+        for more in range(1, 19):
+            number = PLAIN | {"commitLogOffset": "9" * digits, "tranStateTableOffset": "8" * more}
+            same(quick, frame(number))
+            same(quick, frame(number))
+    assert 0 < sum(map(len, quick._shapes.values())) <= SHAPES_LIMIT
+
+
 def test_a_remark_is_kept() -> None:
     quick = QuickEnds()
-    same(quick, frame(PLAIN))
+    for _ in range(3):
+        same(quick, frame(PLAIN))
     same(quick, frame(PLAIN, remark="operator"))
 
 
