@@ -267,11 +267,11 @@ def test_the_properties_are_found_without_decoding(topic: bytes, hosts: tuple[in
 
 @pytest.mark.parametrize("topic", [b"T", b"o" * 127])
 @pytest.mark.parametrize("body", [b"", b"a body"])
-def test_a_record_made_with_a_ready_tail_or_of_another_one_has_the_same_bytes(topic: bytes, body: bytes) -> None:
+def test_a_record_made_of_another_one_has_the_same_bytes(topic: bytes, body: bytes) -> None:
     host, text = bytes(range(8)), "TAGS\x01ä\x02".encode()
     tail = stored_message.tail_of(topic, text)
     wanted = encode_record(topic, body, text, 3, 4, 5, 6, host, 7, host[::-1], 8)
-    assert stored_message.encode_with_tail(body, tail, 3, 4, 5, 6, host, 7, host[::-1], 8) == wanted
+    assert wanted.endswith(body + tail)
     moved = encode_record(b"other", body, b"K\x01V\x02", 13, 14, 15, 6, host, 17, host[::-1], 8, 8, 0, 99)
     parts = stored_message.parts_of(wanted)
     assert parts is not None and wanted[parts[1] :] == text

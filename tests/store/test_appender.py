@@ -12,7 +12,7 @@ from gantrymq.protocol.stored_message import encode_record, record_size
 from gantrymq.store.appender import APPENDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.values import NewRecord, Prepared
+from gantrymq.store.values import EncodePair, NewRecord, Prepared
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle
@@ -311,11 +311,19 @@ async def collect(story: Coroutine[object, object, tuple[object, ...]], results:
     results.append(await story)
 
 
-def prepared(topic: str, body: bytes, size: int | None = None) -> Prepared:
-    def encode(queue_offset: int, log_offset: int, now: int, host: bytes) -> bytes:
-        return encode_record(topic.encode(), body, b"", 0, queue_offset, log_offset, 5, bytes(8), now, host)
+def prepared(
+    topic: str, body: bytes, topic2: str, body2: bytes, size: int | None = None
+) -> tuple[Prepared, Prepared, EncodePair]:
+    def encode(offset: int, place: int, offset2: int, place2: int, now: int, host: bytes) -> bytes:
+        return encode_record(topic.encode(), body, b"", 0, offset, place, 5, bytes(8), now, host) + encode_record(
+            topic2.encode(), body2, b"", 0, offset2, place2, 5, bytes(8), now, host
+        )
 
-    return topic, 0, size or record_size(len(topic), len(body), 0), encode, 0, "", ""
+    return (
+        (topic, 0, size or record_size(len(topic), len(body), 0), 0, "", ""),
+        (topic2, 0, record_size(len(topic2), len(body2), 0), 0, "", ""),
+        encode,
+    )
 
 
 def test_a_pair_lies_side_by_side_in_one_write_and_one_file() -> None:
@@ -326,7 +334,7 @@ def test_a_pair_lies_side_by_side_in_one_write_and_one_file() -> None:
         for number in range(200):  # over the end of a file
             body = bytes(number)
             if pair:
-                start, end, offset = store.append_pair(prepared("one", body), prepared("two", b"end"))
+                start, end, offset = store.append_pair(*prepared("one", body, "two", b"end"))
             else:
                 placed = store.append(
                     [NewRecord("one", 0, body, "", 5, bytes(8)), NewRecord("two", 0, b"end", "", 5, bytes(8))]
@@ -351,9 +359,9 @@ def test_a_pair_that_does_not_keep_its_promises_is_not_appended() -> None:
         await durable(store, store.append([record()]))
         appended = store.appended
         with pytest.raises(InvariantViolated, match="sizes"):
-            store.append_pair(prepared("one", b"x", 300), prepared("two", b"y"))
+            store.append_pair(*prepared("one", b"x", "two", b"y", 300))
         with pytest.raises(InvariantViolated, match="different queues"):
-            store.append_pair(prepared("one", b"x"), prepared("one", b"y"))
+            store.append_pair(*prepared("one", b"x", "one", b"y"))
         assert (store.appended, store.next_offset("one", 0)) == (appended, 0)
 
     run(story())

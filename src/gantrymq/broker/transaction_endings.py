@@ -9,7 +9,7 @@ from typing import Final
 from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_history import TransactionHistory
-from gantrymq.errors import CorruptRecord, StoreError, invariant
+from gantrymq.errors import CorruptRecord, InvariantViolated, StoreError, invariant
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.values import NewRecord
@@ -17,16 +17,17 @@ from gantrymq.transactions.decisions import Cause, Decision
 from gantrymq.transactions.events import Kind
 from gantrymq.transactions.half import final_record, new_record_of, op_record, parked_record, prepared_commit
 from gantrymq.transactions.ports import HalfStore
-from gantrymq.transactions.states import Event, State
+from gantrymq.transactions.states import TRANSITIONS, Event, State
 from gantrymq.transactions.table import OpenHalf, TransactionTable, Waiting
 
 log = logging.getLogger("gantrymq.transactions")
 
 # Looking up a member of an enum costs ten times a global before Python 3.12; these are looked up for each message.
 _OPEN: Final = State.OPEN
-_COMMIT: Final = Event.COMMIT
+_COMMITTING: Final = TRANSITIONS[State.OPEN, Event.COMMIT]
 _DURABLE: Final = Event.DURABLE
 _COMMITTED: Final = Decision.COMMITTED
+_ONCE: Final = "only an open half is decided"
 
 
 class TransactionEndings:
@@ -50,6 +51,7 @@ class TransactionEndings:
         self._history = history
         self._make_parked_topic = make_parked_topic
         self._store = store
+        self._append_pair = store.append_pair
         self._table = table
         self._clock = clock
         self._counts = counts
@@ -72,8 +74,13 @@ class TransactionEndings:
                 half.tags_code, by or self._host, cause,
             )  # fmt: skip
             if prepared is not None:
-                invariant(half.state is _OPEN, "only an open half is decided")
-                self._wait(half, _COMMIT, _COMMITTED, *self._store.append_pair(*prepared), then)
+                if half.state is not _OPEN:
+                    raise InvariantViolated(_ONCE)
+                start, end, half.first_op_queue_offset = self._append_pair(*prepared)
+                half.state = _COMMITTING
+                half.first_record_offset = start
+                half.waiting = None if then is None else [then]
+                self._writes.add(end, (half, _COMMITTED))
                 return
         final = final_record(self._record_of(half), half.real_topic, queue_id, half.log_offset)
         self._end(half, Event.COMMIT, Decision.COMMITTED, final, then, by, cause, note)
@@ -94,25 +101,17 @@ class TransactionEndings:
         self, half: OpenHalf, event: Event, decision: Decision, message: NewRecord | None, then: Waiting | None,
         by: bytes, cause: int, note: str,
     ) -> None:  # fmt: skip
-        invariant(half.state is _OPEN, "only an open half is decided")
+        invariant(half.state is _OPEN, _ONCE)
         now_ms = self._clock.wall_ms()
         by = by or self._host
         ops = [op_record(half.queue_offset, decision, now_ms, by, cause, note)]
         ops += [op_record(offset, decision, now_ms, by, cause, note) for offset, _ in half.copies]
         placed = self._store.append(ops if message is None else [message, *ops])
-        first_op = placed[-len(ops)].queue_offset
-        self._wait(half, event, decision, placed[0].log_offset, placed[-1].end, first_op, then)
-
-    def _wait(
-        self, half: OpenHalf, event: Event, decision: Decision, start: int, end: int, first_op: int,
-        then: Waiting | None,
-    ) -> None:  # fmt: skip
-        """The records lie between the log offsets ``start`` and ``end``, and wait for the disk."""
         half.take(event)
-        half.first_record_offset = start
-        half.first_op_queue_offset = first_op
+        half.first_record_offset = placed[0].log_offset
+        half.first_op_queue_offset = placed[-len(ops)].queue_offset
         half.waiting = None if then is None else [then]
-        self._writes.add(end, (half, decision))
+        self._writes.add(placed[-1].end, (half, decision))
 
     def _ended(self, endings: list[tuple[OpenHalf, Decision]], error: StoreError | None) -> None:
         for half, decision in endings:

@@ -73,17 +73,18 @@ IPV6_EXTRA: Final = 12
 TOPIC_V1_MAX_BYTES: Final = 127
 CRC_MASK: Final = 0x7FFFFFFF
 
-_HEAD: Final = struct.Struct(">iIIiiqqiq8sq8siqi")
+HEAD: Final = struct.Struct(">iIIiiqqiq8sq8siqi")
+"""All fields of a record with IPv4 hosts in front of its body; see the table."""
 _START: Final = struct.Struct(">iIIiiqqiq")
 _END: Final = struct.Struct(">iqi")
-_MOVED: Final = struct.Struct(">I4xi16xiq8s16xi8xi")
-"""From the CRC on what a record keeps under another topic: CRC, flag, system flag, born data, reconsume times, and the
-length of its body."""
+MOVED: Final = struct.Struct(">II4xi16xiq8s16xi8xi")
+"""From the magic on what a record keeps under another topic: magic, CRC, flag, system flag, born data, reconsume times,
+and the length of its body."""
 _SHORT: Final = struct.Struct(">h")
 _LONG: Final = struct.Struct(">q")
 _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 _ONE_BYTE: Final = [bytes((number,)) for number in range(256)]
-_HOSTS_V6: Final = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
+HOSTS_V6: Final = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
 
 
 def encode_record(
@@ -118,7 +119,7 @@ def encode_record(
         )  # fmt: skip
     body_length = len(body)
     try:
-        head = _HEAD.pack(
+        head = HEAD.pack(
             91 + body_length + topic_length + properties_length, 0xDAA320A7, crc32(body) & 0x7FFFFFFF, queue_id, flag,
             queue_offset, log_offset, sys_flag & ~0x30, born_timestamp, born_host, store_timestamp, store_host,
             reconsume_times, prepared_transaction_offset, body_length,
@@ -138,7 +139,7 @@ def _encode_uncommon(
         raise LocalProtocolError("a packed host has 8 (IPv4) or 20 (IPv6) bytes")
     if len(topic) > properties.MAX_BYTES:
         raise MessageIllegal(f"the topic has {len(topic)} bytes; at most {properties.MAX_BYTES} fit")
-    sys_flag &= ~_HOSTS_V6
+    sys_flag &= ~HOSTS_V6
     sys_flag |= flags.BORN_HOST_V6 if len(born_host) == 20 else 0
     sys_flag |= flags.STORE_HOST_V6 if len(store_host) == 20 else 0
     v2 = len(topic) > TOPIC_V1_MAX_BYTES
@@ -164,18 +165,6 @@ def tail_of(topic: bytes, properties_text: bytes) -> bytes:
     return b"".join((_ONE_BYTE[len(topic)], topic, _SHORT.pack(len(properties_text)), properties_text))
 
 
-def encode_with_tail(
-    body: bytes, tail: bytes, queue_id: int, queue_offset: int, log_offset: int, born_timestamp: int, born_host: bytes,
-    store_timestamp: int, store_host: bytes, flag: int,
-) -> bytes:  # fmt: skip
-    """``encode_record`` of one of many records of the usual kind with the same topic and properties: a third less."""
-    head = _HEAD.pack(
-        88 + len(body) + len(tail), 0xDAA320A7, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, log_offset, 0,
-        born_timestamp, born_host, store_timestamp, store_host, 0, 0, len(body),
-    )  # fmt: skip
-    return head + body + tail
-
-
 def born_host_of(record: bytes) -> bytes:
     """The packed born host of a record, given alone and whole."""
     is_v6 = record[AT_SYS_FLAG + 3] & flags.BORN_HOST_V6
@@ -185,7 +174,7 @@ def born_host_of(record: bytes) -> bytes:
 def parts_of(record: bytes) -> tuple[int, int] | None:
     """Where the body of a record ends and where its properties begin; None when it is not of the usual kind: V1 with
     IPv4 hosts."""
-    if record[AT_SYS_FLAG + 3] & _HOSTS_V6 or record[AT_MAGIC + 3] != MAGIC_V1 & 0xFF:
+    if record[AT_SYS_FLAG + 3] & HOSTS_V6 or record[AT_MAGIC + 3] != MAGIC_V1 & 0xFF:
         return None
     body_end = AT_BODY + int.from_bytes(record[AT_BODY_LENGTH:AT_BODY], "big")
     return body_end, body_end + 3 + record[body_end]
@@ -200,9 +189,9 @@ def encode_moved(
     The same as decoding and encoding it again, without values for what stays: 1.5 us instead of 8. ``body_end``: see
     ``parts_of``. The topic has at most 127 bytes, the store host 8.
     """
-    crc, flag, sys_flag, born_timestamp, born_host, reconsume_times, body_length = _MOVED.unpack_from(record, 8)
+    _magic, crc, flag, sys_flag, born_timestamp, born_host, reconsume_times, body_length = MOVED.unpack_from(record, 4)
     topic_length, properties_length = len(topic), len(properties_text)
-    head = _HEAD.pack(
+    head = HEAD.pack(
         91 + body_length + topic_length + properties_length, 0xDAA320A7, crc, queue_id, flag, queue_offset, log_offset,
         sys_flag & ~flags.TRANSACTION_MASK | transaction_type, born_timestamp, born_host, store_timestamp, store_host,
         reconsume_times, prepared_transaction_offset, body_length,
@@ -252,11 +241,11 @@ def _decode(buffer: Buffer, offset: int, check: bool) -> StoredMessage:
     (
         size, magic, body_crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_timestamp, born_host,
         store_timestamp, store_host, reconsume_times, prepared, body_length,
-    ) = _HEAD.unpack_from(buffer, offset)  # fmt: skip
+    ) = HEAD.unpack_from(buffer, offset)  # fmt: skip
     if magic != MAGIC_V1 and magic != MAGIC_V2:
         raise RemoteProtocolError(f"the record at {offset} has the unknown magic {magic:#010x}")
     position = offset + AT_BODY
-    if sys_flag & _HOSTS_V6:
+    if sys_flag & HOSTS_V6:
         position, born_host, store_timestamp, store_host = _read_hosts(buffer, offset, sys_flag)
         reconsume_times, prepared, body_length = _END.unpack_from(buffer, position)
         position += _END.size
@@ -290,7 +279,7 @@ def _decode(buffer: Buffer, offset: int, check: bool) -> StoredMessage:
 def properties_text(record: Buffer) -> str:
     """The properties of a record, given alone and whole, without decoding the rest: it is called for many."""
     position = AT_BODY_LENGTH
-    if record[AT_SYS_FLAG + 3] & _HOSTS_V6:
+    if record[AT_SYS_FLAG + 3] & HOSTS_V6:
         sys_flag = record[AT_SYS_FLAG + 3]
         for host in (flags.BORN_HOST_V6, flags.STORE_HOST_V6):
             position += IPV6_EXTRA if sys_flag & host else 0

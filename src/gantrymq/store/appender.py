@@ -17,7 +17,7 @@ from gantrymq.store.dispatch import Dispatch, tags_code_of
 from gantrymq.store.flush import Done, Flusher, Waiters
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.records import NO_QUEUE_ENTRY
-from gantrymq.store.values import NewRecord, Placement, Prepared
+from gantrymq.store.values import EncodePair, NewRecord, Placement, Prepared
 
 log = logging.getLogger("gantrymq.store")
 
@@ -141,21 +141,25 @@ class Appender:
         self._appended()
         return Placement(place, size, queue_offset, now, data)
 
-    def append_pair(self, first: Prepared, second: Prepared) -> tuple[int, int, int]:
-        """See ``MessageStore.append_pair``. It costs a third of ``append``."""
-        topic, queue_id, size, encode, tags, text, key = first
-        topic2, queue_id2, size2, encode2, tags2, text2, key2 = second
+    def append_pair(self, first: Prepared, second: Prepared, encode: EncodePair) -> tuple[int, int, int]:
+        """``append`` of two records in different queues of which all is known but their places: ``encode`` makes them.
+        It costs a quarter.
+
+        The log offsets of the first one and behind the second one, and the queue offset of the second one.
+        """
+        topic, queue_id, size, tags, text, key = first
+        topic2, queue_id2, size2, tags2, text2, key2 = second
         queue = self._queues.get((topic, queue_id)) or self._queues.make(topic, queue_id)
         queue2 = self._queues.get((topic2, queue_id2)) or self._queues.make(topic2, queue_id2)
         if queue is queue2:
             raise InvariantViolated("the records of a pair go into different queues")
         now = self._begin()
-        commit_log, host = self._log, self._store_host
+        commit_log = self._log
         place = commit_log.place(size + size2)
         middle = place + size
         end = middle + size2
         offset, offset2 = queue.next_offset, queue2.next_offset
-        data = encode(offset, place, now, host) + encode2(offset2, middle, now, host)
+        data = encode(offset, place, offset2, middle, now, self._store_host)
         if len(data) != size + size2:
             raise InvariantViolated("prepared records have the sizes they say")
         commit_log.add(data)

@@ -31,7 +31,7 @@ from gantrymq.store.reading import QueueReader, Wants
 from gantrymq.store.recovery import NO_LIMIT, Recovered, Recovery
 from gantrymq.store.retention import deletable_end, delete_before
 from gantrymq.store.segment import OpenFiles
-from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement, Prepared
+from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
 
 log = logging.getLogger("gantrymq.store")
 
@@ -150,7 +150,9 @@ class MessageStore:
             self.config, self._disk, self._clock, self._store_host, self._log, self._queues, self._dispatch,
             self._mark_file, last_timestamp, self._housekeeping.arm,
         )  # fmt: skip
-        self.append_plain = self._appender.append_plain  # without a call in between: it is the way of every send
+        # Without a call in between: they are the ways of every send and every commit.
+        self.append_plain = self._appender.append_plain
+        self.append_pair = self._appender.append_pair
 
     # ---- positions
 
@@ -194,13 +196,6 @@ class MessageStore:
         StoreUnavailable (DiskFull: try again later) or MessageIllegal; then nothing was appended.
         """
         return self._appender.append(records)
-
-    def append_pair(self, first: Prepared, second: Prepared) -> tuple[int, int, int]:
-        """``append`` of two records that are encoded already but for their places, in different queues.
-
-        The log offsets of the first one and behind the second one, and the queue offset of the second one.
-        """
-        return self._appender.append_pair(first, second)
 
     def when_durable(self, end: int, done: Done) -> None:
         """Call ``done(None)`` once everything before log offset ``end`` is stored: synced (SYNC_FLUSH) or written.

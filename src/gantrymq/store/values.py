@@ -47,12 +47,15 @@ class Placement(msgspec.Struct, frozen=True):
         return self.log_offset + self.size
 
 
-Prepared: TypeAlias = tuple[str, int, int, Callable[[int, int, int, bytes], bytes], int, str, str | None]
+Prepared: TypeAlias = tuple[str, int, int, int, str, str | None]
 """A record of which all is known but its place; a plain tuple, as one is made for every commit:
 
-topic, queue id, size, what makes the record of (queue offset, log offset, store timestamp in ms, store host), tags
-code, properties text, unique key ("": it has none; None: not known).
+topic, queue id, size, tags code, properties text, unique key ("": it has none; None: not known).
 """
+
+EncodePair: TypeAlias = Callable[[int, int, int, int, int, bytes], bytes]
+"""Makes two records, end to end, of (queue offset and log offset of the first, those of the second, store timestamp in
+ms, store host)."""
 
 
 class GetStatus(enum.Enum):

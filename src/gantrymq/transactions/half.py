@@ -14,8 +14,9 @@ transactions-and-store.md A3, A4, A5.2, A7, A9.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
+from zlib import crc32
 
 from msgspec import structs
 
@@ -25,17 +26,19 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP, PARKED
 from gantrymq.protocol.stored_message import (
     AT_BODY,
-    FIXED_SIZE,
+    AT_MAGIC,
+    CRC_MASK,
+    HEAD,
+    HOSTS_V6,
+    MAGIC_V1,
+    MOVED,
     TOPIC_V1_MAX_BYTES,
-    encode_moved,
     encode_record,
-    encode_with_tail,
     pack_host,
-    parts_of,
     tail_of,
 )
 from gantrymq.store.dispatch import tags_code_of
-from gantrymq.store.values import NewRecord, Prepared
+from gantrymq.store.values import EncodePair, NewRecord, Prepared
 from gantrymq.transactions.decisions import Cause, Decision
 
 HALF_QUEUE_ID: Final = 0
@@ -132,50 +135,60 @@ def final_properties(text: str) -> str:
 def prepared_commit(
     half: bytes, real_topic: str, real_queue_id: int, log_offset: int, queue_offset: int, unique_key: str,
     tags_code: int | None, ended_by: bytes, cause: int,
-) -> tuple[Prepared, Prepared] | None:  # fmt: skip
+) -> tuple[Prepared, Prepared, EncodePair] | None:  # fmt: skip
     """``final_record`` of a half given as it is stored, and its ``op_record``, ready to append; None when it is not of
     the usual kind: IPv4 hosts, a topic of at most 127 bytes, and nothing behind the real place in its properties.
 
-    10 us less than by way of values. ``log_offset`` and ``queue_offset``: where the half lies. The op is born when it
-    is stored.
+    A quarter of the time it takes by way of values, as most of the half stays as it is. ``log_offset`` and
+    ``queue_offset``: where the half lies. The op is born when it is stored.
     """
-    parts = parts_of(half)
     topic, place = _place_bytes(real_topic, real_queue_id)
-    if parts is None or len(topic) > TOPIC_V1_MAX_BYTES or len(ended_by) != 8 or not half.endswith(place):
+    magic, crc, flag, sys_flag, born_timestamp, born_host, times, body_size = MOVED.unpack_from(half, AT_MAGIC)
+    usual = magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and topic and len(ended_by) == 8 and half.endswith(place)
+    if not usual:
         return None
-    body_end, properties_at = parts
-    packed = half[properties_at : 1 - len(place)]
+    body_end = AT_BODY + body_size
+    packed = half[body_end + 3 + half[body_end] : 1 - len(place)]
     text = packed.decode()
-    final: Prepared = (
-        real_topic, real_queue_id, FIXED_SIZE + body_end - AT_BODY + len(topic) + len(packed),
-        partial(encode_moved, half, body_end, topic, packed, real_queue_id, flags.COMMITTED, log_offset),
-        tags_code_of(text) if tags_code is None else tags_code, text, unique_key,
-    )  # fmt: skip
+    size = body_end + len(topic) + 2 + len(packed)
+    sys_flag = sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED
     number = b"%d" % queue_offset
-    op: Prepared = (
-        OP, HALF_QUEUE_ID, _OP_SIZE + len(number),
-        partial(_encode_op, number, Decision.COMMITTED | cause, ended_by),
-        OP_TAGS_CODE, _OP_PROPERTIES, "",
-    )  # fmt: skip
-    return final, op
+    op = _OPS[len(number)]
+    op_size = op[2]
+
+    def encode(offset: int, place: int, op_offset: int, op_place: int, now: int, host: bytes) -> bytes:
+        final_head = HEAD.pack(
+            size, MAGIC_V1, crc, real_queue_id, flag, offset, place, sys_flag, born_timestamp, born_host, now, host,
+            times, log_offset, body_size,
+        )  # fmt: skip
+        op_head = HEAD.pack(
+            op_size, MAGIC_V1, crc32(number) & CRC_MASK, HALF_QUEUE_ID, _COMMITTED | cause, op_offset, op_place, 0,
+            now, ended_by, now, host, 0, 0, len(number),
+        )  # fmt: skip
+        parts = (
+            final_head, half[AT_BODY:body_end], topic, len(packed).to_bytes(2, "big"), packed,
+            op_head, number, _OP_TAIL,
+        )  # fmt: skip
+        return b"".join(parts)
+
+    tags = tags_code_of(text) if tags_code is None else tags_code
+    return (real_topic, real_queue_id, size, tags, text, unique_key), op, encode
 
 
 @lru_cache(maxsize=4096)
 def _place_bytes(real_topic: str, real_queue_id: int) -> tuple[bytes, bytes]:
-    """A topic as bytes, and how the properties of its halves end."""
-    return real_topic.encode(), f"\x02{with_real_place('', real_topic, real_queue_id, '')}".encode()
+    """A topic as it stands in a record (``b""``: it is too long), and how the properties of its halves end."""
+    topic = real_topic.encode()
+    in_record = bytes((len(topic),)) + topic if len(topic) <= TOPIC_V1_MAX_BYTES else b""
+    return in_record, f"\x02{with_real_place('', real_topic, real_queue_id, '')}".encode()
 
 
-def _encode_op(
-    number: bytes, flag: int, ended_by: bytes, queue_offset: int, log_offset: int, now: int, store_host: bytes
-) -> bytes:
-    return encode_with_tail(
-        number, _OP_TAIL, HALF_QUEUE_ID, queue_offset, log_offset, now, ended_by, now, store_host, flag
-    )  # fmt: skip
-
-
+_COMMITTED: Final = int(Decision.COMMITTED)
 _OP_TAIL: Final = tail_of(OP.encode(), _OP_PROPERTIES.encode())
-_OP_SIZE: Final = FIXED_SIZE - 3 + len(_OP_TAIL)
+_OPS: Final[list[Prepared]] = [
+    (OP, HALF_QUEUE_ID, AT_BODY + digits + len(_OP_TAIL), OP_TAGS_CODE, _OP_PROPERTIES, "") for digits in range(20)
+]
+"""What is known of an op message, by the digits of the offset in its body."""
 
 
 def op_record(
