@@ -343,7 +343,7 @@ def test_the_quick_way_of_a_usual_half_knows_its_sender_too(lab: Lab) -> None:
     sender, sibling = lab.online(), lab.online()
     text = properties.encode({"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": "K"})
     lab.desk.put_usual(
-        TOPIC, 1, b"paid", text, lab.clock.wall, pack_host(sender.peer), 0, 0, 0, GROUP, "K", True, lambda *_: None
+        TOPIC, 1, b"paid", text, lab.clock.wall, pack_host(sender.peer), 0, 0, 0, GROUP, "K", 0, True, lambda *_: None
     )
     lab.clock.run()
     lab.offline(sender)

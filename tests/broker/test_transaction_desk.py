@@ -9,6 +9,7 @@ import pytest
 from gantrymq.errors import DiskFull, MessageIllegal, StoreUnavailable
 from gantrymq.message import properties
 from gantrymq.message.system_topics import HALF, OP
+from gantrymq.message.tags import tags_code
 from gantrymq.protocol.codes import ResponseCode
 from tests.broker.transaction_lab import GROUP, TOPIC, Lab
 
@@ -252,7 +253,8 @@ def test_a_usual_half_is_stored_like_every_other(lab: Lab) -> None:
     for _ in range(2):
         lab.desk.put_usual(
             TOPIC, 1, record.body, text, record.born_timestamp, record.born_host, record.flag, record.sys_flag & ~12,
-            record.reconsume_times, GROUP, "K2", False, lambda half, error: told.append((half.queue_offset, error)),
+            record.reconsume_times, GROUP, "K2", tags_code("TagA"), False,
+            lambda half, error: told.append((half.queue_offset, error)),
         )  # fmt: skip
     lab.clock.run()
     assert told == [(1, None)] * 2

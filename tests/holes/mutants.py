@@ -179,8 +179,8 @@ PUT_BACK = Mutant("checks without copies of the half", _put_back)
 
 
 def _first_in_first_out(patch: Patch) -> None:
-    def push(due_times: DueTimes, due: float, key: int) -> None:
-        due_times._in_order.append((due, key))
+    def push(due_times: DueTimes, due: float, keys: Sequence[int]) -> None:
+        due_times._in_order.extend((due, key) for key in keys)
 
     patch.setattr(DueTimes, "push", push)
 

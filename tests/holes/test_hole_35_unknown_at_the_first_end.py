@@ -7,7 +7,7 @@ a checker that says ROLLBACK for what it does not find yet would be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -70,13 +70,13 @@ def _no_answer(patch: pytest.MonkeyPatch) -> None:
 
 def _at_the_next_tick(patch: pytest.MonkeyPatch) -> None:
     """As a scan with an interval does it."""
-    usual = TransactionChecks._schedule
+    usual = TransactionChecks._schedule_all
 
-    def schedule(checks: TransactionChecks, half: OpenHalf, due: float) -> None:
+    def schedule(checks: TransactionChecks, halves: Sequence[OpenHalf], due: float) -> None:
         interval = checks._interval_s
-        usual(checks, half, (due // interval + 1) * interval)
+        usual(checks, halves, (due // interval + 1) * interval)
 
-    patch.setattr(TransactionChecks, "_schedule", schedule)
+    patch.setattr(TransactionChecks, "_schedule_all", schedule)
 
 
 CASES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gantrymq.broker.transaction_counts import TransactionCounts
@@ -114,12 +114,20 @@ class TransactionChecks:
     def watch(self, halves: Iterable[OpenHalf]) -> None:
         """Look at halves when their immunity ends."""
         wall_ms, now = self._clock.wall_ms(), self._clock.monotonic()
+        stored_at = immunity_ms = -1
+        until, alike = 0.0, list[OpenHalf]()
         for half in halves:
-            left_ms = half.stored_at + half.immunity_ms - wall_ms
-            # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
-            half.immune_until = now + min(max(left_ms, 0), half.immunity_ms) / 1000
-            # A sender that went away while its half was on the way to the disk.
-            self._schedule(half, now if half.sender_gone else half.immune_until)
+            if half.stored_at != stored_at or half.immunity_ms != immunity_ms:
+                self._schedule_all(alike, until)
+                stored_at, immunity_ms, alike = half.stored_at, half.immunity_ms, []
+                # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
+                until = now + min(max(stored_at + immunity_ms - wall_ms, 0), immunity_ms) / 1000
+            half.immune_until = until
+            if half.sender_gone:  # It went away while its half was on the way to the disk.
+                self._schedule(half, now)
+            else:
+                alike.append(half)
+        self._schedule_all(alike, until)
 
     def sender_gone(self, half: OpenHalf) -> None:
         """The sender of a half with decisive checkers is gone: a sibling may be asked now."""
@@ -194,8 +202,14 @@ class TransactionChecks:
         return half is not None and half.due == due
 
     def _schedule(self, half: OpenHalf, due: float) -> None:
-        half.due = due
-        self._due.push(due, half.queue_offset)
+        self._schedule_all((half,), due)
+
+    def _schedule_all(self, halves: Sequence[OpenHalf], due: float) -> None:
+        if not halves:
+            return
+        for half in halves:
+            half.due = due
+        self._due.push(due, [half.queue_offset for half in halves])
         if self._running and (self._timer is None or due < self._timer_due):
             self._arm()
 

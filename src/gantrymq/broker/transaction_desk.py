@@ -19,7 +19,7 @@ from gantrymq.broker.transaction_checks import TransactionChecks
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings, end_after
 from gantrymq.broker.transaction_history import DIRECTORY, TransactionHistory
-from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
+from gantrymq.errors import InvariantViolated, MessageIllegal, RequestRejected, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
@@ -30,7 +30,6 @@ from gantrymq.protocol.hosts import host_text
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
-from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.check_policy import has_decisive_checkers, immunity_ms
 from gantrymq.transactions.config import TransactionConfig
@@ -39,14 +38,14 @@ from gantrymq.transactions.events import Kind
 from gantrymq.transactions.half import HALF_QUEUE_ID, half_record, op_record, read_half, resumed_record, with_real_place
 from gantrymq.transactions.ports import HalfStore, OffsetBook, ProducerGroups, ProducerSession, TopicLookup
 from gantrymq.transactions.rebuild import rebuild
-from gantrymq.transactions.states import Event, State
+from gantrymq.transactions.states import TRANSITIONS, Event, State
 from gantrymq.transactions.table import OpenHalf, TransactionTable, Waiting
 
 log = logging.getLogger("gantrymq.transactions")
 
 # Looking up a member of an enum costs ten times a global before Python 3.12; these are looked up for each message.
 _STORING: Final = State.STORING
-_DURABLE: Final = Event.DURABLE
+_OPEN: Final = TRANSITIONS[State.STORING, Event.DURABLE]
 
 OFFSETS_INTERVAL_S: Final = 5.0
 """Between two updates of the CID_RMQ_SYS_TRANS offsets, which an Apache broker would start from."""
@@ -72,6 +71,7 @@ class TransactionDesk:
     ) -> None:
         """``broker_host``: this broker's packed address, for the op messages."""
         self._store = store
+        self._append_plain = store.append_plain
         self._producers = producers
         self._topics = topics
         self._offsets = offsets
@@ -198,21 +198,25 @@ class TransactionDesk:
 
     def put_usual(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, group: str, unique_key: str, decisive: bool, done: Waiting,
+        sys_flag: int, reconsume_times: int, group: str, unique_key: str, tags_code: int, decisive: bool,
+        done: Waiting,
     ) -> None:  # fmt: skip
         """``put_half`` of a message without anything unusual in its properties (``processors.usual_half``), and
-        without an object for it. ``topic``, ``queue_id``: the real ones; ``text`` ends with a separator."""
+        without an object for it. ``topic``, ``queue_id``: the real ones; ``text`` ends with a separator; ``tags_code``:
+        of its TAGS."""
         half = self.table.to_join(group, unique_key)
         if half is not None:
             self._join(half, topic, body, text, born_host, done)
             return
-        tags_code = tags_code_of(text)
-        place = self._store.append_plain(
+        place = self._append_plain(
             HALF, HALF_QUEUE_ID, body, with_real_place(text, topic, queue_id, unique_key), born_timestamp, born_host,
             flag, sys_flag, reconsume_times, unique_key, tags_code,
         )  # fmt: skip
-        half = self._open(place, group, unique_key, topic, queue_id, None, done)
-        half.tags_code = tags_code
+        half = OpenHalf(
+            place.queue_offset, place.log_offset, group, unique_key, topic, queue_id, place.store_timestamp,
+            self._config.timeout_ms, _STORING, 0, (), None, [done], tags_code=tags_code,
+        )  # fmt: skip
+        self._take_in(half, place)
         if decisive:
             self._departures.sent(half, born_host)
 
@@ -275,15 +279,21 @@ class TransactionDesk:
             own_immunity or self._config.timeout_ms, _STORING, own_immunity,
         )  # fmt: skip
         half.waiting = [done]
-        self.table.add(half, place.data)
-        self._storing.add(place.end, half)
+        self._take_in(half, place)
         return half
+
+    def _take_in(self, half: OpenHalf, place: Placement) -> None:
+        """A half was appended."""
+        self.table.add(half, place.data)
+        self._storing.add(place.log_offset + place.size, half)
 
     def _stored(self, halves: list[OpenHalf], error: StoreError | None) -> None:
         if error is None:
             self.counts.halves += len(halves)
             for half in halves:
-                half.take(_DURABLE)
+                if half.state is not _STORING:
+                    raise InvariantViolated("a half becomes durable once")
+                half.state = _OPEN
             self.checks.watch(halves)
         else:
             for half in halves:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 
 class DueTimes:
@@ -22,12 +22,14 @@ class DueTimes:
         self._heap: list[tuple[float, int]] = []
         self._prune_at = PRUNE_FROM
 
-    def push(self, due: float, key: int) -> None:
+    def push(self, due: float, keys: Sequence[int]) -> None:
+        """Keys that are due at the same time."""
         in_order = self._in_order
         if not in_order or due >= in_order[-1][0]:
-            in_order.append((due, key))
+            in_order.extend([(due, key) for key in keys])
         else:
-            heapq.heappush(self._heap, (due, key))
+            for key in keys:
+                heapq.heappush(self._heap, (due, key))
         if len(in_order) + len(self._heap) >= self._prune_at:
             self._prune()
 

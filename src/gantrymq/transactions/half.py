@@ -54,7 +54,6 @@ _REAL_PLACE: Final = frozenset({properties.REAL_TOPIC, properties.REAL_QUEUE_ID}
 _CHECK_COUNT: Final = frozenset({properties.CHECK_TIMES})
 _COPY_MARKS: Final = _CHECK_COUNT | {properties.PREPARED_QUEUE_OFFSET}
 _EARLY: Final = f"{properties.EARLY_CHECK}\x01true\x02"
-_REAL_TOPIC_ITEM: Final = f"\x02{properties.REAL_TOPIC}\x01"
 
 
 def half_record(sent: NewRecord, real_topic: str, real_queue_id: int, unique_key: str) -> NewRecord:
@@ -87,9 +86,15 @@ def half_record(sent: NewRecord, real_topic: str, real_queue_id: int, unique_key
 
 def with_real_place(text: str, real_topic: str, real_queue_id: int, unique_key: str) -> str:
     """The properties of a half: the sender's, which end with a separator, and where the message is for."""
-    item = f"{properties.TRANSACTION_ID}\x01{unique_key}\x02" if unique_key else ""
-    return f"{text}{item}{properties.REAL_TOPIC}\x01{real_topic}\x02{properties.REAL_QUEUE_ID}\x01{real_queue_id}\x02"
+    if not unique_key:
+        return f"{text}{_REAL_TOPIC}{real_topic}{_REAL_QUEUE_ID}{real_queue_id}\x02"
+    return f"{text}{_TRANSACTION_ID}{unique_key}{_REAL_TOPIC_ITEM}{real_topic}{_REAL_QUEUE_ID}{real_queue_id}\x02"
 
+
+_TRANSACTION_ID: Final = f"{properties.TRANSACTION_ID}\x01"
+_REAL_TOPIC: Final = f"{properties.REAL_TOPIC}\x01"
+_REAL_TOPIC_ITEM: Final = f"\x02{_REAL_TOPIC}"
+_REAL_QUEUE_ID: Final = f"\x02{properties.REAL_QUEUE_ID}\x01"
 
 _UTF8_MAX: Final = 4
 _PROPERTIES_LIMIT: Final = properties.MAX_BYTES - PROPERTIES_RESERVE_BYTES
@@ -127,7 +132,7 @@ def final_properties(text: str) -> str:
     """A half's properties without its real place, as 5.5.0 stores them."""
     at = text.rfind(_REAL_TOPIC_ITEM) + 1
     # The halves we wrote end with REAL_TOPIC and REAL_QID; cutting there spares a split of the whole text.
-    if at and text.count("\x02", at) == 2 and f"\x02{properties.REAL_QUEUE_ID}\x01" in text[at:]:
+    if at and text.count("\x02", at) == 2 and _REAL_QUEUE_ID in text[at:]:
         return text[:at]
     return properties.without(text, _REAL_PLACE)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gantrymq.errors import StoreError, invariant
+from gantrymq.errors import InvariantViolated, StoreError
 from gantrymq.transactions.decisions import Decision, DecisionLog
 from gantrymq.transactions.resolve import Standing
 from gantrymq.transactions.states import TRANSITIONS, Event, State, after
@@ -141,15 +141,16 @@ class TransactionTable:
 
     def add(self, half: OpenHalf, record: bytes | None = None) -> None:
         """Take in a half; its first copies come in the order of the half queue."""
-        invariant(half.queue_offset not in self._halves, "a half message enters the table once")
+        if half.queue_offset in self._halves:
+            raise InvariantViolated("a half message enters the table once")
         self._halves[half.queue_offset] = half
         for queue_offset, _ in half.copies:
             self._by_copy[queue_offset] = half
-        texts, group = self._texts, half.group
+        texts, group, topic = self._texts, half.group, half.real_topic
         if len(texts) > SHARED_TEXTS:
             texts.clear()
         half.group = texts.setdefault(group, group)
-        half.real_topic = texts.setdefault(half.real_topic, half.real_topic)
+        half.real_topic = texts.setdefault(topic, topic)
         if half.unique_key:
             of_group = self._by_key.get(group)
             if of_group is None:
@@ -176,7 +177,10 @@ class TransactionTable:
 
     def at(self, queue_offset: int, log_offset: int) -> OpenHalf | None:
         """The open half of which a copy lies exactly there."""
-        half = self._halves.get(queue_offset) or self._by_copy.get(queue_offset)
+        half = self._halves.get(queue_offset)
+        if half is not None and half.log_offset == log_offset:
+            return half
+        half = half or self._by_copy.get(queue_offset)
         return half if half is not None and half.lies_at(queue_offset, log_offset) else None
 
     def end(self, half: OpenHalf, decision: Decision) -> None:

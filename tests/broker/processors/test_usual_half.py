@@ -10,6 +10,7 @@ from gantrymq.broker.processors.admission import is_set, unique_key_of
 from gantrymq.broker.processors.send import _DELAYS, _NOT_THE_SENDERS
 from gantrymq.broker.processors.usual_half import PATTERNS_LIMIT, UsualHalves, pattern_of
 from gantrymq.message import properties
+from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.check_policy import has_decisive_checkers
 from gantrymq.transactions.half import half_record, with_real_place
@@ -35,7 +36,8 @@ def test_what_is_usual_needs_no_care(learned: str, text: str, same: bool) -> Non
     found = halves.read(text)
     if found is None:
         return
-    group, key, decisive = found
+    group, key, tags, decisive = found
+    assert tags == tags_code_of(text)
     assert properties.without(text, _NOT_THE_SENDERS) is text
     assert (properties.find(text, "PGROUP"), unique_key_of(text), properties.find(text, "UNIQ_KEY")) == (
         group,
@@ -50,11 +52,17 @@ def test_what_is_usual_needs_no_care(learned: str, text: str, same: bool) -> Non
     assert half_record(record, "Orders", 3, key).properties == with_real_place(text, "Orders", 3, key)
 
 
+def test_tags_are_read() -> None:
+    halves = UsualHalves()
+    halves.learn(USUAL.format(1) + "TAGS\x01A\x02")
+    assert halves.read(USUAL.format(1) + "TAGS\x01B\x02") == ("PG", "K1", 66, False)
+
+
 def test_texts_with_the_same_names_are_known() -> None:
     halves = UsualHalves()
     assert halves.read(USUAL.format(1)) is None
     halves.learn(USUAL.format(1))
-    assert halves.read(USUAL.format("ö2")) == ("PG", "Kö2", False)
+    assert halves.read(USUAL.format("ö2")) == ("PG", "Kö2", 0, False)
     assert halves.read(USUAL.format("x" * 8_000)) is None  # its size has to be looked at
 
 
@@ -77,9 +85,9 @@ def test_a_mark_of_decisive_checkers_is_usual_when_it_names_the_group() -> None:
     mark = f"{properties.IMMUNE_WHILE_CONNECTED}\x01{{}}\x02"
     halves = UsualHalves()
     halves.learn(USUAL.format(1) + mark.format("PG"))
-    assert halves.read(USUAL.format(2) + mark.format("PG")) == ("PG", "K2", True)
+    assert halves.read(USUAL.format(2) + mark.format("PG")) == ("PG", "K2", 0, True)
     other = (USUAL.format(2) + mark.format("PG")).replace("\x01PG\x02", "\x01PH\x02")
-    assert halves.read(other) == ("PH", "K2", True)
+    assert halves.read(other) == ("PH", "K2", 0, True)
     assert halves.read(USUAL.format(2) + mark.format("PH")) is None
     assert pattern_of(USUAL.format(1) + mark.format("PH")) is None
     assert pattern_of(mark.format("PG") + USUAL.format(1)) is None

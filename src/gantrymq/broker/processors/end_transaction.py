@@ -14,7 +14,7 @@ from gantrymq.errors import GantryError, RequestRejected, StoreError, StoreUnava
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.protocol.command import Command, encode_response, success_of
+from gantrymq.protocol.command import ONE_WAY_FLAG, Command, encode_response, success_of
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import born_host_of
@@ -88,7 +88,8 @@ class EndTransactionProcessor:
 
     def handle(self, session: ProducerSession, command: Command) -> bytes | None:
         """Answer a request, now or when its records are durable. A one-way request is never answered."""
-        header = command.header(EndTransaction)
+        ext = command.ext
+        header = ext if isinstance(ext, EndTransaction) else command.header(EndTransaction)
         resolution = _RESOLUTIONS.get(header.commit_or_rollback)
         if resolution is None:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong; it is 0, 8 or 12")
@@ -136,7 +137,7 @@ class EndTransactionProcessor:
         queues: int,
     ) -> None:  # fmt: skip
         then = None
-        if not command.is_one_way:
+        if not command.flag & ONE_WAY_FLAG:
 
             def then(_half: OpenHalf, error: StoreError | None) -> None:
                 session.send(_answer(command, error))

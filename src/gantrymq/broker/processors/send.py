@@ -33,7 +33,7 @@ from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
 from gantrymq.broker.timer_rules import HEADROOM_BYTES, TimerRules, park_for
 from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
-from gantrymq.message import properties, recall_handle, system_topics
+from gantrymq.message import flags, properties, recall_handle, system_topics
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import ONE_WAY_FLAG, Command
 from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
@@ -85,6 +85,7 @@ class SendProcessor:
         self._topics = topics
         self._groups = groups
         self._halves = halves
+        self._put_usual = halves.put_usual
         self._unique_ids = unique_ids
         self._clock = clock
         self._delays_ms = delays_ms
@@ -104,6 +105,11 @@ class SendProcessor:
         admission = self._admission
         target, queue_id = admission.admit(header, len(command.body))
         text = separated(header.properties)
+        if header.sys_flag & flags.PREPARED and not target.is_retry:  # a hint: halves without it are found below
+            half = self._usual_halves.read(text)
+            if half is not None:
+                self._send_usual_half(session, command, header, target, queue_id, text, *half)
+                return None
         usual = read_usual(text) if len(text) <= FITS_ANYWAY and not target.is_retry else None
         if usual is None:
             if needs_care(text) or target.is_retry:
@@ -251,16 +257,16 @@ class SendProcessor:
 
     def _send_usual_half(
         self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str,
-        group: str, key: str, decisive: bool,
+        group: str, key: str, tags_code: int, decisive: bool,
     ) -> None:  # fmt: skip
         """``_send_with_care`` of a half whose properties need none."""
         if self._config.reject_transaction_message or target.message_type not in _HALF_TYPES:
             self._check_half(header, target, text)
         try:
-            self._halves.put_usual(
+            self._put_usual(
                 header.topic, queue_id, command.body, text + self._stamp, header.born_timestamp,
                 pack_host(session.peer), header.flag, header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0,
-                group, key, decisive,
+                group, key, tags_code, decisive,
                 partial(self._half_stored, session, command, queue_id, key, self._admission.made_topic),
             )  # fmt: skip
         except (MessageIllegal, StoreError) as error:

@@ -24,11 +24,11 @@ class HalfMessages(Protocol):
 
     def put_usual(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, group: str, unique_key: str, decisive: bool,
-        done: Callable[[PlacedHalf, StoreError | None], None],
+        sys_flag: int, reconsume_times: int, group: str, unique_key: str, tags_code: int,
+        decisive: bool, done: Callable[[PlacedHalf, StoreError | None], None],
     ) -> None:  # fmt: skip
-        """``put_half`` of a message with nothing unusual in its properties (``usual_half``). ``decisive``: they say
-        that the group's checkers are."""
+        """``put_half`` of a message with nothing unusual in its properties (``usual_half``). ``tags_code``: of its
+        TAGS. ``decisive``: they say that the group's checkers are."""
 
     def put_half(
         self,

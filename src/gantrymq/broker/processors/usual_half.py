@@ -9,10 +9,14 @@ result for every text: tests/broker/processors/test_usual_half.py.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from gantrymq.broker.processors.admission import FITS_ANYWAY
 from gantrymq.message import properties
+from gantrymq.message.tags import tags_code
+
+Match = Callable[[str], re.Match[str] | None]
 
 PATTERNS_LIMIT: Final = 8
 """The first ones are remembered: one for each set of names that a message of this broker's producers has."""
@@ -23,30 +27,37 @@ _UNUSUAL: Final = (
     | {properties.REGION, properties.TRACE_ON, properties.CLUSTER}
     | {properties.CHECK_IMMUNITY_SECONDS}
 )
+_ANY: Final = "[^\x01\x02]++"
+_ANY_ASCII: Final = "[\x03-\x7f]++"
+"""No separator either, and no zero: twice as fast."""
 _NEEDED: Final = {properties.TRANSACTION_PREPARED, properties.PRODUCER_GROUP, properties.UNIQ_KEY}
 _VALUES: Final = {
     properties.TRANSACTION_PREPARED: "true",
-    properties.PRODUCER_GROUP: f"(?P<{properties.PRODUCER_GROUP}>[^\x01\x02]+)",
-    properties.UNIQ_KEY: f"(?P<{properties.UNIQ_KEY}>[^\x01\x02]+)",
+    properties.PRODUCER_GROUP: f"(?P<{properties.PRODUCER_GROUP}>{_ANY})",
+    properties.UNIQ_KEY: f"(?P<{properties.UNIQ_KEY}>{_ANY})",
+    properties.TAGS: f"(?P<{properties.TAGS}>{_ANY})",
     properties.IMMUNE_WHILE_CONNECTED: f"(?P={properties.PRODUCER_GROUP})",
 }
 """A mark of decisive checkers is usual when it is behind the group and the same."""
+
+_READ: Final = (properties.PRODUCER_GROUP, properties.UNIQ_KEY, properties.TAGS)
 
 
 class UsualHalves:
     """Knows the usual texts of one broker."""
 
     def __init__(self) -> None:
-        self._patterns: list[tuple[re.Pattern[str], bool]] = []
-        """With whether the mark of decisive checkers is in it."""
+        self._patterns: list[tuple[Match, Match, tuple[int, ...], bool]] = []
+        """Match of ASCII texts, of all, the groups to read, and whether the mark of decisive checkers is in it."""
 
-    def read(self, text: str) -> tuple[str, str, bool] | None:
-        """Producer group, unique key, and whether the group's checkers are decisive; None when the text, which ends
-        with a separator, is not known to be usual."""
-        for pattern, decisive in self._patterns:
-            found = pattern.fullmatch(text)
+    def read(self, text: str) -> tuple[str, str, int, bool] | None:
+        """Producer group, unique key, tags code, and whether the group's checkers are decisive; None when the text,
+        which ends with a separator, is not known to be usual."""
+        for match_ascii, match, groups, decisive in self._patterns:
+            found = match_ascii(text) if text.isascii() else match(text)
             if found is not None and len(text) <= FITS_ANYWAY:
-                return found[properties.PRODUCER_GROUP], found[properties.UNIQ_KEY], decisive
+                group, key, *tags = found.group(*groups)
+                return group, key, tags_code(tags[0]) if tags else 0, decisive
         return None
 
     def learn(self, text: str) -> None:
@@ -54,7 +65,10 @@ class UsualHalves:
         if len(self._patterns) < PATTERNS_LIMIT:
             pattern = pattern_of(text)
             if pattern is not None:
-                self._patterns.append((pattern, f"{properties.IMMUNE_WHILE_CONNECTED}\x01" in text))
+                groups = [pattern.groupindex[name] for name in _READ if name in pattern.groupindex]
+                decisive = f"{properties.IMMUNE_WHILE_CONNECTED}\x01" in text
+                ascii_pattern = re.compile(pattern.pattern.replace(_ANY, _ANY_ASCII))
+                self._patterns.append((ascii_pattern.fullmatch, pattern.fullmatch, tuple(groups), decisive))
 
 
 def pattern_of(text: str) -> re.Pattern[str] | None:
@@ -70,6 +84,3 @@ def pattern_of(text: str) -> re.Pattern[str] | None:
         return None
     found = re.compile("".join([f"{re.escape(name)}\x01{_VALUES.get(name, _ANY)}\x02" for name in names]))
     return found if found.fullmatch(text) else None
-
-
-_ANY: Final = "[^\x01\x02]+"
