@@ -12,7 +12,7 @@ from gantrymq.protocol.stored_message import encode_record, record_size
 from gantrymq.store.appender import APPENDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.values import EncodePair, NewRecord, Prepared
+from gantrymq.store.values import EncodePair, Known, NewRecord, Prepared
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle
@@ -313,8 +313,8 @@ async def collect(story: Coroutine[object, object, tuple[object, ...]], results:
 
 def prepared(
     topic: str, body: bytes, topic2: str, body2: bytes, size: int | None = None
-) -> tuple[Prepared, Prepared, EncodePair]:
-    def encode(offset: int, place: int, offset2: int, place2: int, now: int, host: bytes) -> bytes:
+) -> tuple[Prepared, Prepared, EncodePair, Known]:
+    def encode(known: Known, offset: int, place: int, offset2: int, place2: int, now: int, host: bytes) -> bytes:
         return encode_record(topic.encode(), body, b"", 0, offset, place, 5, bytes(8), now, host) + encode_record(
             topic2.encode(), body2, b"", 0, offset2, place2, 5, bytes(8), now, host
         )
@@ -323,6 +323,7 @@ def prepared(
         (topic, 0, size or record_size(len(topic), len(body), 0), 0, "", ""),
         (topic2, 0, record_size(len(topic2), len(body2), 0), 0, "", ""),
         encode,
+        (),
     )
 
 

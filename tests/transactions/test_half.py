@@ -206,10 +206,10 @@ def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
         return
     final = half.final_record(half.new_record_of(decode_record(data)), topic, 3, 4290)
     assert prepared is not None
-    *both, encode = prepared
+    first, second, encode, known = prepared
     bytes_of_both = encoded(final, 5, 6000, store_host), encoded(op, 9, 8000, store_host)
-    assert encode(5, 6000, 9, 8000, 7777, store_host) == b"".join(bytes_of_both)
-    for ready, wanted, data in zip(both, (final, op), bytes_of_both, strict=True):
+    assert encode(known, 5, 6000, 9, 8000, 7777, store_host) == b"".join(bytes_of_both)
+    for ready, wanted, data in zip((first, second), (final, op), bytes_of_both, strict=True):
         topic, queue_id, size, tags, properties_text, _key = ready
         assert (topic, queue_id, properties_text) == (wanted.topic, wanted.queue_id, wanted.properties)
         assert size == len(data)

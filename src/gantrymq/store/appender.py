@@ -17,7 +17,7 @@ from gantrymq.store.dispatch import Dispatch, tags_code_of
 from gantrymq.store.flush import Done, Flusher, Waiters
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.records import NO_QUEUE_ENTRY
-from gantrymq.store.values import EncodePair, NewRecord, Placement, Prepared
+from gantrymq.store.values import EncodePair, Known, NewRecord, Placement, Prepared
 
 log = logging.getLogger("gantrymq.store")
 
@@ -141,9 +141,9 @@ class Appender:
         self._appended()
         return Placement(place, size, queue_offset, now, data)
 
-    def append_pair(self, first: Prepared, second: Prepared, encode: EncodePair) -> tuple[int, int, int]:
-        """``append`` of two records in different queues of which all is known but their places: ``encode`` makes them.
-        It costs a quarter.
+    def append_pair(self, first: Prepared, second: Prepared, encode: EncodePair, known: Known) -> tuple[int, int, int]:
+        """``append`` of two records in different queues of which all but their places is ``known``; ``encode`` makes
+        them. It costs a quarter.
 
         The log offsets of the first one and behind the second one, and the queue offset of the second one.
         """
@@ -159,7 +159,7 @@ class Appender:
         middle = place + size
         end = middle + size2
         offset, offset2 = queue.next_offset, queue2.next_offset
-        data = encode(offset, place, offset2, middle, now, self._store_host)
+        data = encode(known, offset, place, offset2, middle, now, self._store_host)
         if len(data) != size + size2:
             raise InvariantViolated("prepared records have the sizes they say")
         commit_log.add(data)

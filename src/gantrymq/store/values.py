@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -53,9 +53,10 @@ Prepared: TypeAlias = tuple[str, int, int, int, str, str | None]
 topic, queue id, size, tags code, properties text, unique key ("": it has none; None: not known).
 """
 
-EncodePair: TypeAlias = Callable[[int, int, int, int, int, bytes], bytes]
-"""Makes two records, end to end, of (queue offset and log offset of the first, those of the second, store timestamp in
-ms, store host)."""
+Known: TypeAlias = tuple[Any, ...]
+EncodePair: TypeAlias = Callable[[Known, int, int, int, int, int, bytes], bytes]
+"""Makes two records, end to end, of (what is known of them, queue offset and log offset of the first, those of the
+second, store timestamp in ms, store host)."""
 
 
 class GetStatus(enum.Enum):

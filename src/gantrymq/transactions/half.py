@@ -38,7 +38,7 @@ from gantrymq.protocol.stored_message import (
     tail_of,
 )
 from gantrymq.store.dispatch import tags_code_of
-from gantrymq.store.values import EncodePair, NewRecord, Prepared
+from gantrymq.store.values import EncodePair, Known, NewRecord, Prepared
 from gantrymq.transactions.decisions import Cause, Decision
 
 HALF_QUEUE_ID: Final = 0
@@ -140,7 +140,7 @@ def final_properties(text: str) -> str:
 def prepared_commit(
     half: bytes, real_topic: str, real_queue_id: int, log_offset: int, queue_offset: int, unique_key: str,
     tags_code: int | None, ended_by: bytes, cause: int,
-) -> tuple[Prepared, Prepared, EncodePair] | None:  # fmt: skip
+) -> tuple[Prepared, Prepared, EncodePair, Known] | None:  # fmt: skip
     """``final_record`` of a half given as it is stored, and its ``op_record``, ready to append; None when it is not of
     the usual kind: IPv4 hosts, a topic of at most 127 bytes, and nothing behind the real place in its properties.
 
@@ -156,28 +156,36 @@ def prepared_commit(
     packed = half[body_end + 3 + half[body_end] : 1 - len(place)]
     text = packed.decode()
     size = body_end + len(topic) + 2 + len(packed)
-    sys_flag = sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED
     number = b"%d" % queue_offset
     op = _OPS[len(number)]
-    op_size = op[2]
-
-    def encode(offset: int, place: int, op_offset: int, op_place: int, now: int, host: bytes) -> bytes:
-        final_head = HEAD.pack(
-            size, MAGIC_V1, crc, real_queue_id, flag, offset, place, sys_flag, born_timestamp, born_host, now, host,
-            times, log_offset, body_size,
-        )  # fmt: skip
-        op_head = HEAD.pack(
-            op_size, MAGIC_V1, crc32(number) & CRC_MASK, HALF_QUEUE_ID, _COMMITTED | cause, op_offset, op_place, 0,
-            now, ended_by, now, host, 0, 0, len(number),
-        )  # fmt: skip
-        parts = (
-            final_head, half[AT_BODY:body_end], topic, len(packed).to_bytes(2, "big"), packed,
-            op_head, number, _OP_TAIL,
-        )  # fmt: skip
-        return b"".join(parts)
-
+    known = (
+        half, body_end, topic, packed, size, crc, real_queue_id, flag, sys_flag, born_timestamp, born_host, times,
+        log_offset, body_size, op[2], number, _COMMITTED | cause, ended_by,
+    )  # fmt: skip
     tags = tags_code_of(text) if tags_code is None else tags_code
-    return (real_topic, real_queue_id, size, tags, text, unique_key), op, encode
+    return (real_topic, real_queue_id, size, tags, text, unique_key), op, _encode_commit, known
+
+
+def _encode_commit(
+    known: Known, offset: int, place: int, op_offset: int, op_place: int, now: int, host: bytes
+) -> bytes:  # fmt: skip
+    # A closure would say the same; it is 0.6 us more, as each of its variables is made an object.
+    (
+        half, body_end, topic, packed, size, crc, real_queue_id, flag, sys_flag, born_timestamp, born_host, times,
+        log_offset, body_size, op_size, number, op_flag, ended_by,
+    ) = known  # fmt: skip
+    final_head = HEAD.pack(
+        size, MAGIC_V1, crc, real_queue_id, flag, offset, place, sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED,
+        born_timestamp, born_host, now, host, times, log_offset, body_size,
+    )  # fmt: skip
+    op_head = HEAD.pack(
+        op_size, MAGIC_V1, crc32(number) & CRC_MASK, HALF_QUEUE_ID, op_flag, op_offset, op_place, 0, now, ended_by,
+        now, host, 0, 0, len(number),
+    )  # fmt: skip
+    parts = (
+        final_head, half[AT_BODY:body_end], topic, len(packed).to_bytes(2, "big"), packed, op_head, number, _OP_TAIL,
+    )  # fmt: skip
+    return b"".join(parts)
 
 
 @lru_cache(maxsize=4096)

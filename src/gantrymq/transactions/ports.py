@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
-from gantrymq.store.values import EncodePair, GetResult, NewRecord, Placement, Prepared
+from gantrymq.store.values import EncodePair, GetResult, Known, NewRecord, Placement, Prepared
 
 
 class Entry(Protocol):
@@ -36,7 +36,9 @@ class HalfStore(Protocol):
         sys_flag: int, reconsume_times: int, key: str, tags_code: int,
     ) -> Placement: ...  # fmt: skip
 
-    def append_pair(self, first: Prepared, second: Prepared, encode: EncodePair) -> tuple[int, int, int]: ...
+    def append_pair(
+        self, first: Prepared, second: Prepared, encode: EncodePair, known: Known
+    ) -> tuple[int, int, int]: ...
 
     def when_durable(self, end: int, done: Callable[[StoreError | None], None]) -> None: ...
 

@@ -56,8 +56,8 @@ class UsualHalves:
         for match_ascii, match, groups, decisive in self._patterns:
             found = match_ascii(text) if text.isascii() else match(text)
             if found is not None and len(text) <= FITS_ANYWAY:
-                group, key, *tags = found.group(*groups)
-                return group, key, tags_code(tags[0]) if tags else 0, decisive
+                group, key, tags = found.group(*groups)
+                return group, key, tags_code(tags), decisive
         return None
 
     def learn(self, text: str) -> None:
@@ -65,7 +65,7 @@ class UsualHalves:
         if len(self._patterns) < PATTERNS_LIMIT:
             pattern = pattern_of(text)
             if pattern is not None:
-                groups = [pattern.groupindex[name] for name in _READ if name in pattern.groupindex]
+                groups = [pattern.groupindex[name] for name in _READ]
                 decisive = f"{properties.IMMUNE_WHILE_CONNECTED}\x01" in text
                 ascii_pattern = re.compile(pattern.pattern.replace(_ANY, _ANY_ASCII))
                 self._patterns.append((ascii_pattern.fullmatch, pattern.fullmatch, tuple(groups), decisive))
@@ -82,5 +82,6 @@ def pattern_of(text: str) -> re.Pattern[str] | None:
     mark = properties.IMMUNE_WHILE_CONNECTED
     if mark in names and names.index(mark) < names.index(properties.PRODUCER_GROUP):
         return None
-    found = re.compile("".join([f"{re.escape(name)}\x01{_VALUES.get(name, _ANY)}\x02" for name in names]))
+    tags = "" if properties.TAGS in names else f"(?P<{properties.TAGS}>)"
+    found = re.compile("".join([f"{re.escape(name)}\x01{_VALUES.get(name, _ANY)}\x02" for name in names]) + tags)
     return found if found.fullmatch(text) else None
