@@ -46,11 +46,12 @@ class Message:
         deliver_at_ms: int = 0,
     ) -> None:
         self.topic = topic
-        self.body = body.encode() if isinstance(body, str) else bytes(body)
+        self.body = body if body.__class__ is bytes else body.encode() if isinstance(body, str) else bytes(body)
         self.flag = flag
         self.properties = {}
-        for name, value in (properties or {}).items():
-            self.put_user_property(name, value)
+        if properties:
+            for name, value in properties.items():
+                self.put_user_property(name, value)
         if tags:
             self.properties["TAGS"] = tags
         if keys:
