@@ -23,7 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
@@ -32,10 +32,9 @@ from typing import Any
 
 import uvloop
 from rich.console import Console
-from rich.table import Table
 
 import gantrymq
-from benchmarks import apache, load, processes
+from benchmarks import apache, load, processes, ratios
 from benchmarks.apache import SECONDS_PER_LINE, Jars, NotPossible
 from benchmarks.processes import START_LIMIT_S, Running
 from gantrymq.aio import Admin, Message, Producer, TransactionProducer
@@ -47,11 +46,6 @@ console = Console()
 if console.width < NARROWEST:
     console.width = NARROWEST
 TOPIC_QUEUES = 8
-GOALS = {"plain": 1.5, "transaction": 2.0, "consume": 1.0}
-"""How many times Apache's messages per second we want, by kind."""
-CPU_GOAL = 0.6
-SIZE_GOAL = 0.1
-"""Goals for CPU per message, and for memory and start-up time, as parts of Apache's."""
 OWN_PROCESSES = 2
 OWN_START_S = 1.0
 """About what its processes need to be there."""
@@ -331,57 +325,19 @@ def _after(running: Running) -> dict[str, float]:
 def tell(row: Row, measured: dict[str, list[Figures]], done: int, rows: int, begun: float) -> None:
     """Progress: this row, and how long the others will take."""
     left = (time.monotonic() - begun) / done * (rows - done) / 60
-    rates = ", ".join(f"{name} {middle(figures, 'per_second'):,.0f}/s" for name, figures in measured.items())
+
+    def middle(figures: list[Figures]) -> float:
+        return statistics.median(each.per_second for each in figures)
+
+    rates = ", ".join(f"{name} {middle(figures):,.0f}/s" for name, figures in measured.items())
     console.print(f"  {done}/{rows} {row}: {rates}; about {left:.0f} min left")
 
 
-def middle(figures: Iterable[Figures | dict[str, float]], field: str) -> float:
-    return statistics.median(
-        figure[field] if isinstance(figure, dict) else getattr(figure, field) for figure in figures
-    )
-
-
-def ratio(ours: float, theirs: float) -> float:
-    return ours / theirs if theirs else 0.0
-
-
 def show(report: dict[str, Any]) -> None:
-    """The rows and the processes as tables; what misses its goal is marked."""
-    table = Table(title="GantryMQ and Apache 5.5.0: medians of the turns, and ours as a part of Apache's")
-    for title in ("client", "what", "flush", "bytes", "threads"):
-        table.add_column(title)
-    for title in ("/s Apache", "/s ours", "ratio", "avg ms", "max ms", "CPU us", "CPU ratio", "failed"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for row in report["rows"]:
-        pairs = {
-            field: (middle(row["GantryMQ"], field), middle(row["Apache"], field))
-            for field in ("per_second", "average_ms", "max_ms", "broker_cpu_us")
-        }
-        faster, cheaper = ratio(*pairs["per_second"]), ratio(*pairs["broker_cpu_us"])
-        failed = " : ".join(str(sum(figure["failed"] for figure in row[name])) for name in NAMES[::-1])
-        table.add_row(
-            row["client"], row["kind"], row["flush"], str(row["size"]), str(row["threads"]),
-            f"{pairs['per_second'][1]:,.0f}", f"{pairs['per_second'][0]:,.0f}",
-            _marked(faster, faster >= GOALS[row["kind"]]),
-            "{:.2f} : {:.2f}".format(*pairs["average_ms"]), "{:.0f} : {:.0f}".format(*pairs["max_ms"]),
-            "{:.1f} : {:.1f}".format(*pairs["broker_cpu_us"]), _marked(cheaper, cheaper <= CPU_GOAL), failed,
-        )  # fmt: skip
-    console.print(table)
-    console.print("Pairs are ours : Apache's. ! marks what misses its goal: "
-                  f"{GOALS['plain']} times the messages (transactions {GOALS['transaction']}), {CPU_GOAL} of the CPU, "
-                  f"{SIZE_GOAL} of memory and start-up.")  # fmt: skip
-    for found in report["processes"]:
-        parts = []
-        for field, unit in (("start_s", "s"), ("rss_mb", "MB"), ("anonymous_mb", "MB"), ("rss_mb_after", "MB"),
-                            ("anonymous_mb_after", "MB")):  # fmt: skip
-            ours, theirs = found["GantryMQ"][field], found["Apache"][field]
-            share = ratio(ours, theirs)
-            parts.append(f"{field} {ours:.2f} : {theirs:.2f} {unit} = {_marked(share, share <= SIZE_GOAL)}")
-        console.print(f"{found['flush']} {found['bytes']} B: " + "; ".join(parts))
-
-
-def _marked(value: float, good: bool) -> str:
-    return f"{value:.2f}" + ("" if good else " !")
+    """The rows and the processes; what misses its goal is marked."""
+    console.print(ratios.table(report))
+    for line in (ratios.LEGEND, *ratios.sizes(report)):
+        console.print(line, markup=False)
 
 
 def main(arguments: list[str]) -> int:
@@ -396,6 +352,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=int, default=20, help="length of a turn: 10 (not warm), 20, 30, ...")
     parser.add_argument("--turns", type=int, default=3, help="how often each row is measured on each broker")
     parser.add_argument("--json", type=Path, help="write everything measured to this file, after every row")
+    parser.add_argument("--markdown", type=Path, help="write the ratios to this file, as a table in Markdown")
     parser.add_argument(
         "--cache", type=Path, default=Path(__file__).parents[1] / ".interop", help="where jars are kept"
     )
@@ -430,4 +387,6 @@ def main(arguments: list[str]) -> int:
         console.print("stopped; this is what was measured until then")
     if report["rows"]:
         show(report)
+        if chosen.markdown:
+            chosen.markdown.write_text(ratios.markdown(report))
     return 0
