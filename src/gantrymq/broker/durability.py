@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.shared_wait import SharedWait
@@ -26,40 +26,29 @@ class Durability:
 
     def __init__(self, config: BrokerConfig, store: MessageStore) -> None:
         self._store = store
-        self._sync = config.flush_disk_type == "SYNC_FLUSH"
+        self.limited: Final = config.flush_disk_type == "SYNC_FLUSH"
+        """Whether ``check_waiting`` has to be asked before an append: only then answers wait for the disk."""
+        self.append_plain: Final = store.append_plain
+        """``append`` for one ordinary message, see ``Appender.append_plain``. Check and errors of the store are left to
+        the caller: each call in between shows in the rate of sends."""
 
     def append(self, records: Sequence[NewRecord]) -> list[Placement]:
         """Raises RequestRejected with what the client is to hear when the store does not take them."""
-        store = self._store
-        if self._sync and store.appended - store.flushed > MAX_WAITING_BYTES:
-            self._refuse()
+        if self.limited:
+            self.check_waiting()
         try:
-            return store.append(records)
+            return self._store.append(records)
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error
 
-    def _refuse(self) -> NoReturn:
+    def check_waiting(self) -> None:
+        """Raise RequestRejected when too much waits for the disk."""
         waiting = self._store.appended - self._store.flushed
-        raise RequestRejected(
-            ResponseCode.SYSTEM_BUSY,
-            f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",
-        )
-
-    def append_plain(
-        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str, tags_code: int,
-    ) -> Placement:  # fmt: skip
-        """``append`` for one ordinary message; see ``Appender.append_plain``."""
-        store = self._store
-        if self._sync and store.appended - store.flushed > MAX_WAITING_BYTES:
-            self._refuse()
-        try:
-            return store.append_plain(
-                topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, reconsume_times, key,
-                tags_code,
-            )  # fmt: skip
-        except (MessageIllegal, StoreError) as error:
-            raise refusal(error) from error
+        if waiting > MAX_WAITING_BYTES:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_BUSY,
+                f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",
+            )
 
     def when_stored(self, end: int, wait: bool, done: Done) -> None:
         """Call ``done`` when everything before log offset ``end`` is stored: with SYNC_FLUSH on the disk, else, or when

@@ -79,7 +79,7 @@ class SendProcessor:
         self._config = config
         self._admission = admission
         self._durability = durability
-        self._append_plain = durability.append_plain
+        self._append_plain, self._limited = durability.append_plain, durability.limited
         self._storing = durability.shared_wait(_tell_all)
         self._answers = answers
         self._topics = topics
@@ -122,10 +122,15 @@ class SendProcessor:
         text += self._stamp
         if len(text) > FITS_ANYWAY:
             check_properties(text)
-        place = self._append_plain(
-            header.topic, queue_id, command.body, text, header.born_timestamp, pack_host(session.peer), header.flag,
-            header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0, unique_key, tags_code,
-        )  # fmt: skip
+        if self._limited:
+            self._durability.check_waiting()
+        try:
+            place = self._append_plain(
+                header.topic, queue_id, command.body, text, header.born_timestamp, pack_host(session.peer),
+                header.flag, header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0, unique_key, tags_code,
+            )  # fmt: skip
+        except (MessageIllegal, StoreError) as error:
+            raise refusal(error) from error
         if not command.flag & ONE_WAY_FLAG:
             # Made now, while the disk is at work, and not when it has answered.
             answer = self._answers.stored(command, place, queue_id, unique_key)
