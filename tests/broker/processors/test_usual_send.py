@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gantrymq.broker.processors.admission import separated, unique_key_of, waits
 from gantrymq.broker.processors.send import _DELAYS, _NOT_THE_SENDERS
-from gantrymq.broker.processors.usual_send import STEERING, read_usual
+from gantrymq.broker.processors.usual_send import PATTERNS_LIMIT, STEERING, UsualSends, read_usual
 from gantrymq.message import properties
 from gantrymq.store.dispatch import tags_code_of
 
@@ -57,3 +57,32 @@ def test_what_clients_send_is_usual() -> None:
     assert read_usual(f"INSTANCE_ID\x01MQ_INST\x02{java}orderId\x0117\x02Übung\x01ß\x02") == read_usual(java)
     assert read_usual(f"UNIQ_KEY\x01{key}\x02WAIT\x01false\x02") == (key, 0, False)
     assert read_usual("") == (None, 0, True)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+def test_a_learned_text_is_read_alike(texts: list[str]) -> None:
+    sends = UsualSends()
+    for text in [separated(text) for text in texts for _ in range(2)]:
+        found, wanted = sends.read("T", text), read_usual(text)
+        assert (found is None) == (wanted is None)
+        if found is not None and wanted is not None:
+            assert ((found[0] or ""), *found[1:]) == ((wanted[0] or ""), *wanted[1:])
+
+
+def test_texts_of_a_topic_are_known_by_their_names() -> None:
+    sends = UsualSends()
+    key = "7F0000016D98E784C4C96794C400000{}"
+    text = f"KEYS\x01a\x02UNIQ_KEY\x01{key}\x02colour.(x)\x01g\x02TAGS\x01TagA\x02"
+    code = tags_code_of(text)
+    assert sends.read("T", text.format(1)) == (key.format(1), code, True)
+    assert sends.read("T", text.format(2)) == (key.format(2), code, True)
+    assert sends.read("T", text.format(2) + "WAIT\x01false\x02") == (key.format(2), code, False)
+    assert sends.read("T", text.format(2) + "DELAY\x011\x02") is None
+    assert sends.read("T", text.format(3).replace("TagA", "")) is None
+
+
+def test_the_number_of_patterns_is_limited() -> None:
+    sends = UsualSends()
+    for number in range(PATTERNS_LIMIT + 5):
+        assert sends.read(f"T{number}", f"n{number}\x011\x02") == (None, 0, True)
+    assert len(sends._patterns) == PATTERNS_LIMIT

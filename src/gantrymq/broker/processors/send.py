@@ -28,7 +28,7 @@ from gantrymq.broker.processors.admission import (
 from gantrymq.broker.processors.send_answers import SendAnswers
 from gantrymq.broker.processors.transaction_port import HalfMessages, PlacedHalf
 from gantrymq.broker.processors.usual_half import UsualHalves
-from gantrymq.broker.processors.usual_send import read_usual
+from gantrymq.broker.processors.usual_send import UsualSends
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
 from gantrymq.broker.timer_rules import HEADROOM_BYTES, TimerRules, park_for
@@ -91,6 +91,7 @@ class SendProcessor:
         self._delays_ms = delays_ms
         self._timer = timer
         self._usual_halves = UsualHalves()
+        self._read_usual = UsualSends().read
         self._stamp = properties.encode(
             {
                 properties.REGION: config.region_id,
@@ -110,7 +111,9 @@ class SendProcessor:
             if half is not None:
                 self._send_usual_half(session, command, header, target, queue_id, text, *half)
                 return None
-        usual = read_usual(text) if len(text) <= FITS_ANYWAY and not target.is_retry else None
+        usual = None
+        if len(text) <= FITS_ANYWAY and not target.is_retry:
+            usual = self._read_usual(header.topic, text)
         if usual is None:
             if needs_care(text) or target.is_retry:
                 return self._send_unusual(session, command, header, target, queue_id, text)

@@ -8,6 +8,7 @@ tests/broker/processors/test_usual_send.py.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from gantrymq.message import properties
@@ -20,16 +21,19 @@ STEERING: Final = (
 )
 """A message with one of these is not an ordinary one, or its text is not stored as it came."""
 
-_ANY: Final = "[\x03-\U0010ffff]+"
-"""Neither a separator nor a zero: one range is compared faster than a set, but takes 3 ms of a start to compile."""
-_SHORT: Final = "[^\x00-\x02]+"
-"""The same, for what is rarely longer than a few characters: there both are as fast."""
+_ANY: Final = "[^\x02]+"
+"""A value. It may hold the separator of names, as in properties.find."""
 _READ: Final = (properties.UNIQ_KEY, properties.WAIT, properties.TAGS)
 _OTHER: Final = "|".join(sorted(STEERING.union(_READ)))
+PATTERNS_LIMIT: Final = 64
+"""Patterns that one broker makes: to make one takes as long as ten messages."""
+_ITEMS_LIMIT: Final = 32
+"""Properties of a message of which a pattern is made."""
+
 # What is repeated counts as it comes last, in groups as in properties.find.
 _USUAL: Final = re.compile(
-    f"(?:{properties.UNIQ_KEY}\x01({_ANY})\x02|{properties.WAIT}\x01({_SHORT})\x02|{properties.TAGS}\x01({_SHORT})\x02"
-    f"|(?!(?:{_OTHER})\x01){_SHORT}\x01{_ANY}\x02)*"
+    f"(?:{properties.UNIQ_KEY}\x01({_ANY})\x02|{properties.WAIT}\x01({_ANY})\x02|{properties.TAGS}\x01({_ANY})\x02"
+    f"|(?!(?:{_OTHER})\x01)[^\x01\x02]+\x01{_ANY}\x02)*"
 ).fullmatch
 
 
@@ -43,3 +47,41 @@ def read_usual(text: str) -> tuple[str | None, int, bool] | None:
         return None
     unique_key, wait, tags = found.groups()
     return unique_key, tags_code(tags), wait != "false"
+
+
+class UsualSends:
+    """Reads the texts of one broker.
+
+    Messages of a topic have properties of the same names in the same order, mostly, so the names of the last one that
+    did not fit make a pattern: two thirds of the cost of ``read_usual``, with the same result.
+    """
+
+    def __init__(self) -> None:
+        self._patterns: dict[str, tuple[Callable[[str], re.Match[str] | None], int, int, int]] = {}
+        """By topic: what matches, and the groups of unique key, WAIT and TAGS."""
+        self._left = PATTERNS_LIMIT
+
+    def read(self, topic: str, text: str) -> tuple[str | None, int, bool] | None:
+        """See ``read_usual``; a unique key that is not there may be empty, too."""
+        known = self._patterns.get(topic)
+        if known is not None:
+            match, first, second, third = known
+            found = match(text)
+            if found is not None:
+                unique_key, wait, tags = found.group(first, second, third)
+                return unique_key, tags_code(tags), wait != "false"
+        usual = read_usual(text)
+        if usual is not None and self._left:
+            self._learn(topic, text)
+        return usual
+
+    def _learn(self, topic: str, text: str) -> None:
+        names = [item.partition("\x01")[0] for item in text.split("\x02")[:-1]]
+        if len(set(names)) < len(names) or len(names) > _ITEMS_LIMIT:
+            return
+        self._left -= 1
+        # The first group is empty, for what is not there.
+        order = [name for name in names if name in _READ]
+        unique_key, wait, tags = [order.index(name) + 2 if name in order else 1 for name in _READ]
+        items = [f"{re.escape(name)}\x01{f'({_ANY})' if name in _READ else _ANY}\x02" for name in names]
+        self._patterns[topic] = re.compile("()" + "".join(items)).fullmatch, unique_key, wait, tags
