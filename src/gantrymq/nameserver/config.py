@@ -26,6 +26,10 @@ class NameServerConfig:
     """``orderMessageEnable``: routes carry the topic's entry of ORDER_TOPIC_CONFIG."""
     return_order_topic_config_to_broker: bool = True
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.listen_port <= 65535:
+            raise ConfigError(f"listenPort of the name server is {self.listen_port}; it must be between 0 and 65535")
+
 
 _SWITCHES: Final = {
     "orderMessageEnable": "order_message_enable",
