@@ -48,4 +48,6 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
 
 
 def is_delayed(values: Mapping[str, str]) -> bool:
+    if properties.DELAYS.isdisjoint(values):
+        return False
     return any(name in values and values[name] not in ("", "0") for name in properties.DELAYS)
