@@ -73,6 +73,7 @@ CLIENTS = Section(
                 "send: timer",
                 "send: recall",
                 "push: POP",
+                "pull: lite pull, seek",
                 "fast port",
                 "query: id, key, unique key",
                 "push: offset reset",

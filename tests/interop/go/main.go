@@ -61,7 +61,7 @@ func sent(what string, result *primitive.SendResult, err error) {
 
 func got(who string, m *primitive.MessageExt) {
 	step("got", fields{"who": who, "body": string(m.Body), "tag": m.GetTags(), "keys": m.GetKeys(), "queue": m.Queue.QueueId,
-		"offset": m.QueueOffset, "times": m.ReconsumeTimes, "color": m.GetProperty("color")})
+		"offset": m.QueueOffset, "times": m.ReconsumeTimes, "color": m.GetProperty("color"), "topic": m.Topic})
 }
 
 func newProducer() rocketmq.Producer {
@@ -112,7 +112,11 @@ func newConsumer(name, instance string, more ...consumer.Option) rocketmq.PushCo
 }
 
 func listen(c rocketmq.PushConsumer, selector consumer.MessageSelector, f func(m *primitive.MessageExt) consumer.ConsumeResult) {
-	must(c.Subscribe(topic, selector, func(_ context.Context, ms ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+	listenTo(c, topic, selector, f)
+}
+
+func listenTo(c rocketmq.PushConsumer, where string, selector consumer.MessageSelector, f func(m *primitive.MessageExt) consumer.ConsumeResult) {
+	must(c.Subscribe(where, selector, func(_ context.Context, ms ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 		for _, m := range ms {
 			if result := f(m); result != consumer.ConsumeSuccess {
 				return result, nil
@@ -177,9 +181,7 @@ func (listener) CheckLocalTransaction(m *primitive.MessageExt) primitive.LocalTr
 }
 
 func transactions() {
-	p, err := rocketmq.NewTransactionProducer(listener{}, producer.WithNameServer(nameServers), producer.WithGroupName(group))
-	must(err)
-	must(p.Start())
+	p := newTransactionProducer()
 	for _, key := range []string{"commit", "rollback", "unknown-then-commit", "unknown-then-rollback"} {
 		r, err := p.SendMessageInTransaction(context.Background(), message(key, "TagA", key))
 		must(err)
@@ -205,7 +207,9 @@ func administers() {
 
 func main() {
 	rlog.SetLogLevel("error")
-	scenarios := map[string]func(){"sends": sends, "consumes": consumes, "transactions": transactions, "administers": administers}
+	scenarios := map[string]func(){"sends": sends, "consumes": consumes, "transactions": transactions, "administers": administers,
+		"asks": asks, "exceeds": exceeds, "leaves": leaves, "inherits": inherits, "traces": traces, "namespaces": namespaces,
+		"feeds": feeds, "belongs": belongs, "selects": selects, "pulls": pulls}
 	scenarios[os.Args[2]]()
 	time.Sleep(10 * time.Millisecond)
 	step("done", nil)
