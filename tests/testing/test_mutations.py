@@ -10,8 +10,9 @@ import pytest
 from gantrymq.testing.mutations import MUTATIONS, broken, find
 from gantrymq.testing.simulation import Plan, run
 
-QUICK = ("a rollback commits", "a commit rolls back", "halves are visible", "retried halves are not joined",
+QUICK = ("a rollback commits", "a commit rolls back", "halves are visible", "the sync is skipped",
          "immunity is ignored")  # fmt: skip
+"""Those that show in many seeds: which seed shows a rare one changes with every change of the client or the broker."""
 SEEDS = 15
 
 
