@@ -14,7 +14,7 @@ from gantrymq.message.message import Message, StoredMessage
 from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.bodies.topics import TopicConfig
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import SerializeType
+from gantrymq.protocol.command import Command, SerializeType
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.send import SendMessageAnswer, SendMessageLong
 from gantrymq.protocol.message_ids import parse_offset_message_id
@@ -406,20 +406,33 @@ def test_only_who_says_so_is_answered_before_the_sync(text: str, now: bool) -> N
     story(work, "/store", disk=disk)
 
 
-def test_a_stalled_disk_ends_in_refusals_and_not_in_a_full_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("more", "sys_flag", "taken"),
+    [("", 0, 5), ("TRAN_MSG\x01true\x02PGROUP\x01PG\x02", 4, 4)],  # halves are longer
+    ids=["plain", "halves"],
+)
+def test_a_stalled_disk_ends_in_refusals_and_not_in_a_full_memory(
+    monkeypatch: pytest.MonkeyPatch, more: str, sys_flag: int, taken: int
+) -> None:
     monkeypatch.setattr(durability, "MAX_WAITING_BYTES", 5_000)
     disk = SimDisk()
 
     async def work(c: Cluster) -> None:
         await c.create_topic("T")
         disk.hold_syncs = True
-        sends = [asyncio.ensure_future(c.send("T", bytes(1000))) for _ in range(10)]
-        await until(lambda: sum(send.done() for send in sends) == 5)
-        disk.hold_syncs = False
-        while disk.held:
-            disk.release_sync()
+        sends: list[asyncio.Future[Command]] = []
+        try:
+            for n in range(10):  # one a turn: what one turn brings is counted when it is written
+                before = c.broker.store.appended
+                text = f"UNIQ_KEY\x01K{n}\x02{more}"
+                sends.append(asyncio.ensure_future(c.send("T", bytes(1000), text, sys_flag=sys_flag)))
+                await until(lambda before=before: c.broker.store.appended > before or sends[-1].done())  # type: ignore[misc]
+        finally:
+            disk.hold_syncs = False
+            while disk.held:
+                disk.release_sync()
         answers = [answer.code for answer in await asyncio.gather(*sends)]
-        assert answers == [ResponseCode.SUCCESS] * 5 + [ResponseCode.SYSTEM_BUSY] * 5
+        assert answers == [ResponseCode.SUCCESS] * taken + [ResponseCode.SYSTEM_BUSY] * (10 - taken)
         assert (await c.send("T")).code == ResponseCode.SUCCESS
 
     story(work, "/store", disk=disk)

@@ -105,6 +105,8 @@ class SendProcessor:
         header: SendHeader = ext if isinstance(ext, SendMessage) else _header_of(command)
         admission = self._admission
         target, queue_id = admission.admit(header, len(command.body))
+        if self._limited:
+            self._durability.check_waiting()
         text = separated(header.properties)
         if header.sys_flag & flags.PREPARED and not target.is_retry:  # a hint: halves without it are found below
             half = self._usual_halves.read(text)
@@ -125,8 +127,6 @@ class SendProcessor:
         text += self._stamp
         if len(text) > FITS_ANYWAY:
             check_properties(text)
-        if self._limited:
-            self._durability.check_waiting()
         try:
             place = self._append_plain(
                 header.topic, queue_id, command.body, text, header.born_timestamp, pack_host(session.peer),
