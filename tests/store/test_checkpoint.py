@@ -73,3 +73,15 @@ def test_a_bit_that_turns_over_takes_one_note_at_most() -> None:
     file.keep(1000)
     durable = bytes(disk.bytes_of("/gantry/mark")[1])
     assert read_mark(durable[:512])[0] == read_mark(bytes(512) + durable[512:])[0] == 1000
+
+
+def test_the_older_note_is_written_over_also_by_the_next_process() -> None:
+    disk = SimDisk()
+    file = MarkFile(disk, "/gantry/mark")
+    file.note_flushed(900)
+    for position in (950, 990, 1010):
+        again = MarkFile(disk, "/gantry/mark")
+        before = again.read()[0]
+        again.note_flushed(position)
+        data = bytes(disk.bytes_of("/gantry/mark")[0])
+        assert sorted((read_mark(data[:512])[0], read_mark(bytes(512) + data[512:])[0])) == [before, position]

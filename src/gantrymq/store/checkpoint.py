@@ -105,8 +105,11 @@ class MarkFile:
         self._next = 0
 
     def read(self) -> tuple[int, Mark | None]:
-        """See ``read_mark``."""
-        return read_mark(self._file.read(_MARK_AT + _CRC.size + _MARK.size, 0))
+        """See ``read_mark``. The older note is the next to be written over."""
+        data = self._file.read(_MARK_AT + _CRC.size + _MARK.size, 0)
+        first, second = _notes(data)
+        self._next = 0 if first <= second else 1
+        return read_mark(data)
 
     def note_flushed(self, position: int) -> None:
         """The log is durable up to ``position``. Called after every sync, so it costs one small write. DiskFull."""
@@ -135,10 +138,14 @@ class MarkFile:
 def read_mark(data: bytes) -> tuple[int, Mark | None]:
     """(a lower bound of the durable end of the log, the mark) of a mark file's bytes; 0 and None where nothing usable
     is written."""
-    notes = [found[0] for at in _FLUSHED_AT if (found := _checked(data, at, _FLUSHED))]
     values = _checked(data, _MARK_AT, _MARK)
     mark = Mark(*values) if values else None
-    return max([*notes, mark.position if mark else 0, 0]), mark
+    return max(*_notes(data), mark.position if mark else 0), mark
+
+
+def _notes(data: bytes) -> list[int]:
+    """The durable ends in both places; 0 where nothing usable is written."""
+    return [found[0] if (found := _checked(data, at, _FLUSHED)) else 0 for at in _FLUSHED_AT]
 
 
 def _checked(data: bytes, at: int, layout: struct.Struct) -> tuple[int, ...] | None:
