@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import struct
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import uvloop
 
 from gantrymq.errors import Unreachable
-from gantrymq.runtime.network import Listener, TcpNetwork
+from gantrymq.runtime.network import Listener, TcpNetwork, split_address
 
 
 class Silent:
@@ -91,6 +94,54 @@ def test_what_the_kernel_does_not_take_at_once_follows_in_order(run: Any) -> Non
         async with asyncio.timeout(20):
             await reader.whole.wait()
         assert bytes(reader.got) == b"".join(parts)
+        await listener.close()
+
+    run(test())
+
+
+class Busy(Silent):
+    """A receiver that is at work on the first byte while its peer sends more and goes; then it answers, twice."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._link: Any = None
+        self.got = bytearray()
+        self.ended = asyncio.Event()
+
+    def connected(self, link: Any) -> None:
+        self._link = link
+
+    def received(self, data: bytes) -> None:
+        if not self.got:
+            self._work()
+            for _ in range(2):  # the first may still go out; to it the kernel of the peer says that nobody is there
+                self._link.write(b"answer")
+                time.sleep(0.01)
+        self.got += data
+
+    def lost(self, reason: str) -> None:
+        self.ended.set()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+def test_what_a_peer_sent_before_it_went_is_received_whoever_cannot_be_answered(run: Any, reset: bool) -> None:
+    """A client that ends its transactions or notes its offsets one-way, and closes."""
+
+    async def test() -> None:
+        def send_and_go() -> None:
+            peer.sendall(b"more")
+            if reset:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+
+        receiver = Busy(send_and_go)
+        listener = await TcpNetwork().listen("127.0.0.1", 0, lambda: receiver)
+        peer = socket.create_connection(split_address(listener.address))
+        peer.sendall(b"first ")
+        async with asyncio.timeout(10):
+            await receiver.ended.wait()
+        assert receiver.got == b"first more"
         await listener.close()
 
     run(test())

@@ -132,8 +132,14 @@ class _AsyncioLink(asyncio.Protocol):
         if self._fd >= 0 and transport.get_write_buffer_size() == 0 and not transport.is_closing():
             try:
                 sent = os.write(self._fd, data)
+            except (BrokenPipeError, ConnectionResetError):
+                # The peer is gone, but what it sent before may lie unread in the kernel: one-way ends and offsets, as
+                # clients send them when they close. A transport that fails to write forgets them; one that reads comes
+                # to the end of what is there, and that is when the link is lost.
+                transport.resume_reading()
+                return
             except OSError:
-                sent = 0  # full, or broken: the transport finds out which
+                sent = 0  # full
             if sent == len(data):
                 return
             data = data[sent:]
