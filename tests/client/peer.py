@@ -69,6 +69,8 @@ class ScriptedBroker:
         self.offsets: dict[tuple[str, str, int], int] = {}
         self.requests: list[Command] = []
         self.sessions: list[Session] = []
+        self.consumers: list[Session] = []
+        """Of those, the ones that a consumer sent a heartbeat on, for each heartbeat."""
         self.script: dict[int, list[Answer]] = {}
         self.members: dict[str, None] = {}
         self.position = 0
@@ -119,6 +121,7 @@ class ScriptedBroker:
         self.beats.append(beat)
         if beat.consumer_data_set:
             self.members[beat.client_id] = None
+            self.consumers.append(session)
         return encode_response(command, 0)
 
     def unregister(self, session: Session, command: Command) -> bytes:

@@ -32,7 +32,7 @@ class Asker:
         peers.broker.server._responses = lambda session, command: self.answers.update({command.opaque: command.body})
 
     def tell(self, code: int, header: Header, body: bytes = b"", one_way: bool = False) -> int:
-        session = [session for session in self.broker.sessions if session.alive][-1]
+        session = self.broker.consumers[-1]  # not whichever is alive: that of a producer may not have ended yet
         opaque = session.next_opaque()
         session.send(encode_request(code, opaque, header, body, one_way=one_way))
         return opaque
