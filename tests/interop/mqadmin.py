@@ -17,6 +17,7 @@ from tests.interop.ours import GantryCluster
 from tests.interop.process import poll
 
 CLUSTER = "DefaultCluster"
+QUEUES = 4
 SYSTEM_TOPICS = {
     "BenchmarkTest", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC",
     "SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC", "TBW102", "broker-a",
@@ -58,13 +59,18 @@ class Tool:
 
     def start_residents(self) -> None:
         """The topic gets four queues and five messages, which its group consumes."""
-        self.run("updateTopic", "-c", CLUSTER, "-t", self.topic, "-r", "4", "-w", "4")
+        self.run("updateTopic", "-c", CLUSTER, "-t", self.topic, "-r", str(QUEUES), "-w", str(QUEUES))
         self._process.write_line(f"!residents\t{self.topic}")
         self._process.await_step("residents")
         self.sent = self._process.steps("sent")
         self.broker = re.findall(r"127\.0\.0\.1:\d+", self.run("clusterList"))[0]
-        progress = ("consumerProgress", "-g", f"C{self.topic}")
-        poll(lambda: "Diff Total: 0" in self.run(*progress), "committed offsets")
+        poll(self._all_committed, "committed offsets")
+
+    def _all_committed(self) -> bool:
+        """Whether the group's progress has every queue of the topic: at first only the retry topic may be in it."""
+        text = self.run("consumerProgress", "-g", f"C{self.topic}")
+        rows = [line for line in text.splitlines() if line.startswith(f"{self.topic} ")]
+        return len(rows) == QUEUES and "Diff Total: 0" in text
 
     def close(self) -> None:
         self._process.kill()

@@ -6,6 +6,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /** What all drivers share: one JSON object a line on standard output, messages, waiting. */
 final class Lab {
@@ -62,7 +63,30 @@ final class Lab {
         p.setNamesrvAddr(nameServers);
         p.setSendMsgTimeout(20000);
         p.start();
+        meet(p);
         return p;
+    }
+
+    /**
+     * The client gives the name server 3 s to be connected, and a send has one try. While a JVM is cold and its neighbours
+     * are busy that is too short now and then.
+     */
+    private static void meet(DefaultMQProducer p) throws Exception {
+        for (int attempt = 0; attempt < 20; attempt++) {
+            try {
+                p.fetchPublishMessageQueues("TBW102");
+                return;
+            } catch (Exception e) {
+                Throwable cause = e;
+                while (cause.getCause() != null) {
+                    cause = cause.getCause();
+                }
+                if (!(cause instanceof RemotingException)) {
+                    return; // it answered, whatever that was
+                }
+                Thread.sleep(200);
+            }
+        }
     }
 
     static DefaultMQPushConsumer consumer(String nameServers, String group) throws Exception {

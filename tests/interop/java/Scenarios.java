@@ -7,6 +7,7 @@ public class Scenarios {
     private static final long PAUSE_MS = 300;
 
     public static void main(String[] args) throws Exception {
+        Lab.producer(args[0], args[1] + "_first").shutdown(); // loads what all of them need
         List<Thread> threads = new ArrayList<>();
         for (String name : Arrays.copyOfRange(args, 2, args.length)) {
             Scenario scenario = (Scenario) Class.forName(name).getDeclaredConstructor().newInstance();
