@@ -152,8 +152,12 @@ def turn(row: Row, running: Running, lib: Jars, directory: Path, seconds: int) -
     """Measure one row on one broker; once more, and saying so, when that gave nothing."""
     figures = _turn(row, running, lib, directory, seconds)
     if figures.per_second == 0:
-        why = apache.complaints(directory)
-        console.print(f"  {row}: nothing arrived in this turn, it is repeated. The client says:\n{why}", markup=False)
+        said = (
+            ""
+            if row.client == "ours"
+            else f" The Java clients' last complaints so far:\n{apache.complaints(directory)}"
+        )
+        console.print(f"  {row}: nothing arrived in this turn, it is repeated.{said}", markup=False)
         figures = _turn(row, running, lib, directory, seconds)
     return figures
 
@@ -204,7 +208,7 @@ def own_turn(row: Row, running: Running, topic: str, seconds: float) -> Figures:
     taken = [each for times, _ in found for each in times]
     messages = max(1, len(taken))
     return Figures(
-        per_second=messages / seconds,
+        per_second=len(taken) / seconds,
         average_ms=sum(taken) / messages * 1000,
         max_ms=max(taken, default=0.0) * 1000,
         broker_cpu_us=cpu / messages * 1e6,

@@ -89,7 +89,31 @@ def stopped(process: subprocess.Popen[bytes], sent: signal.Signals) -> bool:
     if process.poll() is None:
         process.send_signal(sent) if sent is signal.SIGTERM else os.killpg(process.pid, sent)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
+            process.wait(20)  # longer than a seed takes: a second one would not wait for its end
+    return process.poll() is not None
+
+
+def test_a_second_signal_does_not_wait_for_the_end_of_a_long_story() -> None:
+    command = [sys.executable, "-m", "gantrymq.cli.main", "simulate", "--seed", "1", "--orders", "20000"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            until(lambda: listens(process.pid, signal.SIGTERM))
+            until(lambda: again(process))
+        finally:
+            process.kill()
+
+
+def listens(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for the signal."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (caught,) = (int(line.split()[1], 16) for line in lines if line.startswith("SigCgt"))
+    return bool(caught >> (number - 1) & 1)
+
+
+def again(process: subprocess.Popen[bytes]) -> bool:
+    process.send_signal(signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1)
     return process.poll() is not None
 
 

@@ -48,7 +48,7 @@ def simulate(
     if os.environ.get(HASH_SEED) != FIXED:
         os.environ[HASH_SEED] = FIXED
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _HEARD:
         signal.signal(number, _note)
     plan = Plan(orders, _kinds(faults), fault_count)
     console = Console(stderr=True)
@@ -125,12 +125,17 @@ swallowed there (in a weak reference's callback), and processes that are just be
 instructions."""
 
 
+_HEARD = (signal.SIGTERM, signal.SIGINT)
+
+
 def _note(number: int, _frame: object) -> None:
     _noted.append(number)
+    for heard in _HEARD:  # whoever asks again does not want to wait for the end of the seed
+        signal.signal(heard, signal.SIG_DFL)
 
 
 def _tell(console: Console, result: Result) -> None:
-    shortest = shrink(result, run)
+    shortest = result if _noted else shrink(result, run)
     console.print(f"seed {result.seed}:", style="bold red")
     for line in [*map(str, shortest.violations[:SHOWN]), *shortest.errors[:SHOWN]]:
         console.print(f"  {line}", markup=False)

@@ -63,7 +63,7 @@ class ClientChannel:
     def request(self, opaque: int, frame: bytes, timeout_ms: int, now: float | None = None) -> Answer:
         """Send a request; the future gets the answer, TimedOut or Unreachable. Cancelling it forgets the answer.
 
-        ``now``: the monotonic time, if the caller has just asked for it.
+        ``now``: the monotonic time from which on the timeout counts, if that is not this moment.
         """
         answer = self._create_future()
         if not self.alive:

@@ -46,6 +46,10 @@ class Placement(msgspec.Struct, frozen=True):
         """Log offset behind the record."""
         return self.log_offset + self.size
 
+    def __repr__(self) -> str:
+        """Without the record: it may have megabytes."""
+        return f"Placement({self.log_offset}, {self.size}, {self.queue_offset}, {self.store_timestamp})"
+
 
 Prepared: TypeAlias = tuple[str, int, int, int, str, str | None]
 """A record of which all is known but its place; a plain tuple, as one is made for every commit:
