@@ -152,12 +152,9 @@ def turn(row: Row, running: Running, lib: Jars, directory: Path, seconds: int) -
     """Measure one row on one broker; once more, and saying so, when that gave nothing."""
     figures = _turn(row, running, lib, directory, seconds)
     if figures.per_second == 0:
-        said = (
-            ""
-            if row.client == "ours"
-            else f" The Java clients' last complaints so far:\n{apache.complaints(directory)}"
-        )
-        console.print(f"  {row}: nothing arrived in this turn, it is repeated.{said}", markup=False)
+        console.print(f"  {row}: nothing arrived in this turn, it is repeated.", markup=False)
+        if row.client != "ours":
+            console.print(f"  The Java clients' last complaints so far:\n{apache.complaints(directory)}", markup=False)
         figures = _turn(row, running, lib, directory, seconds)
     return figures
 

@@ -193,7 +193,7 @@ NORMAL = (
     (r"\b(MSG_REGION|TRACE_ON|WAIT)=\w+(, )?", ""),
     (r", }", "}"),
     (r"[ \t]+", " "),
-    # What a broker was busy with in that moment: requests that wait, how far its timers are, the wait for the page cache.
+    # What a broker is busy with at a moment: requests that wait, how far its timers are, the wait for the page cache.
     (r"RATE\([\dms,|]+\)", "RATE(LOAD)"),
     (r"\b\d+-\d+\(\S+, RATE, RATE\) \d+ ", "PROGRESS WAIT "),
 )

@@ -1,8 +1,8 @@
 """Starts of servers that the words of the command line say plainly, without the library that reads all command lines.
 
 Typer, and pydantic, which it loads, took a third of the time of a broker's start and 13 MB of its 44 MB; of a name
-server three quarters and 17 MB, together with the broker's modules. Plain is ``--option value`` or ``--option=value`` with
-options of the table and values that need no judgement. All else, mistakes and ``--help`` among it, is the command
+server three quarters and 17 MB, together with the broker's modules. Plain is ``--option value`` or ``--option=value``
+with options of the table and values that need no judgement. All else, mistakes and ``--help`` among it, is the command
 line's (``cli.commands``); a test holds what both understand equal.
 """
 
