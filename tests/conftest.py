@@ -7,6 +7,11 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine may stop us at any time for longer than the 200 ms that an example is given by default.
+settings.register_profile("gantrymq", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("gantrymq")
 
 # A shell that starts us in the background makes us ignore Ctrl-C, and our children inherit that; the tests that
 # interrupt would test the shell.

@@ -48,7 +48,7 @@ async def answered(c: Cluster, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(*split_address(c.broker.address))
     writer.write(data)
     try:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(10):
             return await reader.read()
     except TimeoutError:
         return b"silence"

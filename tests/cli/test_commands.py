@@ -17,9 +17,11 @@ CONF = """
 brokerName=broker-a
 flushDiskType=ASYNC_FLUSH
 transactionTimeOut=1000
-transactionCheckInterval=300
+transactionCheckInterval=2000
 transactionCheckMax=3
 """
+"""A question that is not answered within the interval is asked again, and counts; and what is open has to be so while
+some commands are run."""
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from gantrymq.aio import ConsumeFromWhere, ConsumeStatus, Message, MessageView, Producer, PushConsumer
@@ -78,7 +79,8 @@ def test_state_progress_and_a_message_to_be_consumed() -> None:
                     body = await asker.ask(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, status)
                     return PositionsByClient.decode(body).message_queue_table
 
-                assert await positions() == {key_of(QUEUE): 2}
+                while await positions() != {key_of(QUEUE): 2}:  # it is there when the listener has ended, not begun
+                    await asyncio.sleep(0.01)
                 for body, result in (("later", "CR_LATER"), ("raise", "CR_THROW_EXCEPTION"), ("fine", "CR_SUCCESS")):
                     await fill(peers, body)
                     await until(lambda wanted=body: wanted in seen)  # type: ignore[misc]

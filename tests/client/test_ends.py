@@ -81,7 +81,7 @@ def test_a_commit_answered_too_late_is_repeated_and_its_second_answer_counts() -
         async with (
             cluster() as peers,
             TransactionProducer(
-                "tpg", name_servers=peers.address, listener=Listener(), send_timeout_ms=200
+                "tpg", name_servers=peers.address, listener=Listener(), send_timeout_ms=1000
             ) as producer,
         ):
             peers.broker.next(END, keep)
@@ -100,7 +100,7 @@ def test_a_commit_that_is_never_answered_says_so() -> None:
         async with (
             cluster() as peers,
             TransactionProducer(
-                "tpg", name_servers=peers.address, listener=Listener(), send_timeout_ms=100, end_retries=1
+                "tpg", name_servers=peers.address, listener=Listener(), send_timeout_ms=1000, end_retries=1
             ) as producer,
         ):
             peers.broker.next(END, lambda s, c: None, lambda s, c: None)

@@ -9,7 +9,7 @@ import pytest
 
 from gantrymq.aio import ConsumeFromWhere, Message, MessageView, Producer, PushConsumer
 from gantrymq.errors import MessageIllegal, RequestRejected, TimedOut
-from tests.client.peer import run
+from tests.client.peer import run, until
 from tests.client.real import server
 
 
@@ -41,6 +41,7 @@ def test_each_request_gets_its_own_reply_and_late_ones_are_refused(tmp_path: Pat
                 assert (await requester.request(Message("T", "big"), 10_000)).body == b"x" * 10_000
                 with pytest.raises(TimedOut, match="reply"):
                     await requester.request(Message("T", "late"), 500)
+                await until(lambda: late)
                 try:
                     await replier.reply(late[0], "too late")
                 except RequestRejected as error:

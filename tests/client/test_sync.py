@@ -295,6 +295,7 @@ def test_a_missing_name_server_is_one_sentence() -> None:
 
 def test_timeouts_reach_the_caller() -> None:
     with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
+        producer.send(Message("T", b"connects"))
         peers.broker.next(SEND, lambda s, c: None)
         with pytest.raises(TimedOut):
             producer.send(Message("T", b"x"), timeout_ms=100)

@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
-
-settings.register_profile("gantrymq", deadline=None, print_blob=True)
-settings.load_profile("gantrymq")
 
 if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
     collect_ignore_glob = ["test_*.py", "pipelines/test_*.py"]

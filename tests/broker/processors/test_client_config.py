@@ -141,7 +141,7 @@ def test_a_held_pull_that_gets_nothing_learns_how_far_it_was_looked(tmp_path: Pa
     async def work(c: Cluster) -> None:
         await c.create_topic("T")
         await subscribe(c, subscription("amount > 5"))
-        waiting = asyncio.ensure_future(c.pull("T", sys_flag=SUSPEND, suspend_timeout_millis=500))
+        waiting = asyncio.ensure_future(c.pull("T", sys_flag=SUSPEND, suspend_timeout_millis=3_000))
         await until(lambda: len(c.broker.held_pulls) == 1)
         await fill(c, 1, 2)
         answer = await waiting

@@ -127,8 +127,8 @@ def test_what_was_popped_is_invisible_and_what_was_acknowledged_stays_away(tmp_p
     async def work(c: Cluster) -> None:
         for number in range(6):
             await c.sent("T", b"%d" % number, queue_id=number % 3)
-        first = await pop(c, "T", max_msg_nums=4, invisible_time=700)
-        second = await pop(c, "T", max_msg_nums=4, invisible_time=700)
+        first = await pop(c, "T", max_msg_nums=4, invisible_time=3_000)
+        second = await pop(c, "T", max_msg_nums=4, invisible_time=3_000)
         assert bodies(first + second) == [b"0", b"1", b"2", b"3", b"4", b"5"]
         for got in first:
             assert (await ack(c, "T", got)).code == ResponseCode.SUCCESS
@@ -177,13 +177,13 @@ def test_a_group_that_never_acknowledges_gets_a_dead_letter_in_the_end(tmp_path:
 def test_a_renewed_message_stays_invisible_and_the_old_handle_is_dead(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         await c.sent("T", b"slow")
-        (got,) = await pop(c, "T", invisible_time=400)
+        (got,) = await pop(c, "T", invisible_time=2_000)
         answer = await change(c, "T", got, LONG_MS)
         header = answer.header(ChangeInvisibleTimeAnswer)
         assert (answer.code, header.invisible_time) == (ResponseCode.SUCCESS, LONG_MS)
         assert header.revive_qid == got.handle.revive_queue
         assert (await change(c, "T", got, 0)).code == ResponseCode.NO_MESSAGE
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(2.3)
         assert await pop(c, "T") == []
         new = Got(got.message, ReceiptHandle(
             got.handle.offset, header.pop_time, LONG_MS, header.revive_qid, "0", "broker-a", 0, got.handle.offset
@@ -264,12 +264,13 @@ def test_each_of_several_waiting_pops_gets_its_share(tmp_path: Path) -> None:
 def test_too_many_may_not_wait(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         await c.create_topic("T")
-        waiting = asyncio.create_task(ask_pop(c, "T", poll_time=1_000))
+        waiting = asyncio.create_task(ask_pop(c, "T", poll_time=5_000))
         await until(lambda: len(c.broker.popping.pops.waiting) == 1)
-        assert (await ask_pop(c, "T", poll_time=1_000)).code == ResponseCode.POLLING_FULL
+        assert (await ask_pop(c, "T", poll_time=5_000)).code == ResponseCode.POLLING_FULL
         notified = await c.ask(RequestCode.NOTIFICATION, notification("T"))
         assert notified.header(NotificationAnswer) == NotificationAnswer(has_msg=False, polling_full=True)
-        await waiting
+        await c.sent("T")
+        assert len(read(await waiting)) == 1
 
     story(work, tmp_path, pop_polling_size=1)
 
@@ -317,7 +318,7 @@ def test_an_orderly_pop_closes_its_queue(tmp_path: Path) -> None:
         await c.create_topic("T", 1)
         for number in range(4):
             await c.sent("T", b"%d" % number)
-        first = await pop(c, "T", order=True, max_msg_nums=2, invisible_time=300)
+        first = await pop(c, "T", order=True, max_msg_nums=2, invisible_time=2_000)
         assert (bodies(first), first[0].handle.revive_queue) == ([b"0", b"1"], 999)
         assert await pop(c, "T", order=True) == []
         assert (await ack(c, "T", first[0])).code == ResponseCode.SUCCESS
@@ -434,7 +435,7 @@ def test_what_was_popped_before_a_restart_comes_back(tmp_path: Path, v2: bool) -
     async def before(c: Cluster) -> None:
         for number in range(5):
             await c.sent("T", b"%d" % number)
-        found = await pop(c, "T", invisible_time=1_000)
+        found = await pop(c, "T", invisible_time=3_000)
         for got in found[:3]:
             await ack(c, "T", got)
 

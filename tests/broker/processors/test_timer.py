@@ -41,8 +41,8 @@ def test_a_timer_message_is_answered_with_its_place_and_a_handle_and_comes(tmp_p
 
 def test_a_recalled_message_does_not_come(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
-        one = await c.sent("T", b"one", f"{KEY}TIMER_DELAY_MS\x01400\x02")
-        await c.sent("T", b"two", "UNIQ_KEY\x010A0C\x02TIMER_DELAY_MS\x01400\x02")
+        one = await c.sent("T", b"one", f"{KEY}TIMER_DELAY_MS\x013000\x02")
+        await c.sent("T", b"two", "UNIQ_KEY\x010A0C\x02TIMER_DELAY_MS\x013000\x02")
         answer = await recall(c, one.recall_handle or "")
         assert answer.code == ResponseCode.SUCCESS
         assert answer.header(RecallMessageAnswer) == RecallMessageAnswer(msg_id="0A0B", region="DefaultRegion")
