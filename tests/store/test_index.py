@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.store.index import hash_all, key_hash, keys_of
+from gantrymq.store.index_file import IndexFile
+from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock
 
@@ -65,3 +69,18 @@ def test_without_an_index_nothing_is_found_by_key(tmp_path: Path) -> None:
         await again.close()
 
     run(story())
+
+
+@pytest.mark.parametrize("left", [0, 40, 200, 340, 345, 360, 2190, 2200])
+def test_checking_a_file_that_somebody_cut_off_comes_to_an_end(left: int) -> None:
+    """Its header says how many entries there are, and a step that reads none of them must not be repeated."""
+    disk = SimDisk()
+    disk.make_dirs("/index")
+    file = IndexFile(disk, "/index/20260101000000000", 40, 120)
+    file.create()
+    file.put_all([(number * 7, number * 100, number) for number in range(1, 100)])
+    assert file.flush() and list(file.verify(1 << 20)) == [True]
+    disk.open(file.path).truncate(left)
+    verdicts = list(islice(file.verify(1 << 20), 10))
+    assert verdicts == [left == 2200]
+    assert file.header.count == max(1, (left - 200) // 20)

@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.errors import DiskFull
 from gantrymq.store.segment import OpenFiles, Segment, segment_name
-from gantrymq.testing.disk import SECTOR, SimDisk
+from gantrymq.testing.disk import SECTOR, SimDisk, SimFile
 
 
 def segment(disk: SimDisk, base: int = 8192, size: int = 8192) -> Segment:
@@ -65,3 +65,15 @@ def test_only_so_many_files_stay_open_but_pinned_ones_do() -> None:
     with pytest.raises(ValueError, match="closed"):
         pinned.size()
     files.close()
+
+
+def test_looking_for_what_is_not_zero_ends_where_somebody_cut_the_file_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the file system does not know its holes: then every place may hold something."""
+    disk = SimDisk()
+    made = segment(disk)
+    made.write(9000, b"x")
+    disk.open(made.path).truncate(100)
+    asked = iter(range(100))
+    monkeypatch.setattr(SimFile, "next_data", lambda _file, offset: next(asked) and offset)
+    next(asked)
+    assert made.next_nonzero(8192) is None and made.zero(8192) == 0

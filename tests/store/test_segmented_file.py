@@ -76,3 +76,11 @@ def test_when_the_disk_is_full_nothing_is_added() -> None:
     with pytest.raises(DiskFull):
         files.write(0, b"x")
     assert files.end == 256
+
+
+def test_reading_over_the_end_of_a_file_that_somebody_cut_off_ends() -> None:
+    disk = SimDisk()
+    files = sequence(disk)
+    files.write(0, b"x" * 700)
+    disk.open(files.segments[0].path).truncate(100)
+    assert files.read(50, 400) == b"x" * 50 and files.read(200, 100) == b""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import struct
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from gantrymq.errors import StoreFormatUnknown
 from gantrymq.message.tags import java_hash
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.timer_log import BLANK_MAGIC, DELETE, TimerCheck, TimerCheckFile, TimerLog, Unit
-from gantrymq.testing.disk import SimDisk
+from gantrymq.testing.disk import SimDisk, SimFile
 from tests.golden.stores import unpack
 
 FILE_BYTES = 52 * 5 + 20
@@ -142,3 +144,30 @@ def test_the_check_file() -> None:
     assert disk.size("/config/timercheck") == 4096
     disk = disk.power_cut()
     assert disk.exists("/config/timercheck"), "its name is durable from the start"
+
+
+@pytest.mark.parametrize("started_before", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_bytes_the_files_hold_every_way_through_them_ends(
+    seed: int, started_before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who goes round in a circle reads for ever."""
+    rng, left, read = random.Random(seed), iter(range(2000)), SimFile.read
+    monkeypatch.setattr(SimFile, "read", lambda file, size, at: next(left) is not None and read(file, size, at))
+    disk = SimDisk()
+    log = opened(disk)
+    log.append([unit(number, rng.randrange(1, 5) * 1000) for number in range(1, 40)])
+    log = opened(disk) if started_before else log
+    for name in disk.list("/timerlog"):
+        content, _kept = disk.bytes_of(f"/timerlog/{name}")
+        for _ in range(rng.choice([0, 1, 8])):
+            at, size = rng.randrange(len(content)), rng.choice([1, 4, 8, 52])
+            source = rng.randrange(len(content))
+            new = rng.choice([rng.randbytes(size), bytes(size), content[source : source + size]])
+            content[at : at + size] = new[: len(content) - at].ljust(min(size, len(content) - at), b"\0")
+    log = log if started_before else opened(disk)
+    for slot in list(log.slots):
+        with contextlib.suppress(struct.error):  # a place where no unit can lie
+            assert len(log.units(slot)) <= 40 * 52
+    log.oldest(3000)
+    log.drop_before(1000)

@@ -173,5 +173,5 @@ class CommitLog:
             self._open_files.unpin(self._active.pop(0).path)
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to ``size`` written bytes."""
-        return self.files.read(position, min(size, self.written - position))
+        """Up to ``size`` written bytes; none where nothing is written."""
+        return self.files.read(position, min(size, self.written - position)) if position < self.written else b""

@@ -149,18 +149,19 @@ class ConsumeQueue:
         log_offset, size, tags_code = ENTRY.unpack(raw)
         return None if size == BLANK_SIZE else Entry(log_offset, size, tags_code)
 
-    def first_at(self, log_offset: int) -> int:
+    def first_at(self, log_offset: int, least: int = 0) -> int:
         """Queue offset of the first visible entry that lies at or behind ``log_offset``; ``max_offset`` when none.
 
-        An entry whose bits turned over may have led astray: then the one two places before says so.
+        An entry whose bits turned over may have led astray: then the one two places before says so. ``least``: queue
+        offset of the first entry that counts.
         """
-        found = self._first_at(log_offset, self.max_offset)
-        while found - 2 >= self.start_offset and self._is_behind(found - 2, log_offset):
-            found = self._first_at(log_offset, found - 1)
+        least = max(least, self.start_offset)
+        found = self._first_at(log_offset, least, self.max_offset)
+        while found - 2 >= least and self._is_behind(found - 2, log_offset):
+            found = self._first_at(log_offset, least, found - 1)
         return found
 
-    def _first_at(self, log_offset: int, high: int) -> int:
-        low = self.start_offset
+    def _first_at(self, log_offset: int, low: int, high: int) -> int:
         while low < high:
             middle = (low + high) // 2
             if self._is_behind(middle, log_offset):

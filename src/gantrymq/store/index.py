@@ -9,7 +9,7 @@ import logging
 import os
 import struct
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
@@ -23,6 +23,7 @@ from gantrymq.runtime.disk import Disk
 from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.dispatch import Pending
 from gantrymq.store.index_file import Header, IndexFile
+from gantrymq.store.quarantine import Quarantine
 from gantrymq.store.records import LogWalk
 
 log = logging.getLogger("gantrymq.store")
@@ -130,10 +131,10 @@ class Index:
         directory: str,
         slots: int,
         entries: int,
-        quarantined: Mapping[int, int],
+        quarantine: Quarantine,
     ) -> None:
         self._disk = disk
-        self._quarantined = quarantined
+        self._quarantine = quarantine
         self._clock = clock
         self._log = commit_log
         self._directory = directory
@@ -253,6 +254,7 @@ class Index:
     def _catch_up(self, end: int) -> Iterator[None]:
         """Index what lies in the log before ``end``; bad places are left out."""
         while self.position < end:
+            self.position = max(self.position, self._log.start)  # retention may have come first
             walk = LogWalk(self._log.files, self.position, end)
             batch: list[Keyed] = []
             for place, parsed, _data, _at in walk:
@@ -267,7 +269,7 @@ class Index:
             self._index(batch)
             self.position = max(self.position, walk.position)
             if self.position < end:
-                self.position = self._quarantined.get(self.position, end)
+                self.position = self._quarantine.behind(self.position, end)
 
     def _take_pending(self) -> None:
         """Index the oldest of the pending records."""

@@ -212,7 +212,7 @@ class IndexFile:
         while good < self.header.count:
             size = min(VERIFY_ENTRIES, self.header.count - good)
             data = self.file.read(size * ENTRY_BYTES, self._entry_place(good))
-            for key_hash, found, since, previous in ENTRY.iter_unpack(data):
+            for key_hash, found, since, previous in ENTRY.iter_unpack(data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]):
                 slot = key_hash % self._slots
                 missing = key_hash == 0 and found == 0
                 if missing or key_hash < 0 or not offset <= found < log_end or previous != newest[slot]:
@@ -222,6 +222,9 @@ class IndexFile:
                 newest[slot] = good
                 offset, seconds = found, since
                 good += 1
+            if whole and len(data) < size * ENTRY_BYTES:  # somebody has cut the file off
+                self._cut(good, offset, seconds)
+                whole = False
             yield whole
         self._set_slots(newest)
 

@@ -7,14 +7,13 @@ from typing import Final
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message.message import StoredMessage
-from gantrymq.message.queues import QueueOffset
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.consume_queue import Entry
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.index import FOREVER_MS, QUERY_LIMIT, Index, has_key
+from gantrymq.store.quarantine import Quarantine
 from gantrymq.store.queue_table import QueueTable
-from gantrymq.store.reading import QueueReader
 from gantrymq.store.records import LogWalk, has_queue_entry
 
 HEAD_READ_BYTES: Final = 4096
@@ -25,11 +24,16 @@ class Lookup:
     """Answers about visible records of an open store."""
 
     def __init__(
-        self, commit_log: CommitLog, queues: QueueTable, reader: QueueReader, dispatch: Dispatch, index: Index | None
+        self,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        quarantine: Quarantine,
+        dispatch: Dispatch,
+        index: Index | None,
     ) -> None:
         self._log = commit_log
         self._queues = queues
-        self._reader = reader
+        self._quarantine = quarantine
         self._dispatch = dispatch
         self._index = index
 
@@ -78,19 +82,7 @@ class Lookup:
                 if place >= stop:
                     return
                 yield decode_record(data, at, check=False)
-            position = self._reader.quarantined.get(walk.position, end)
-            if position == end > walk.position:
-                position = self._behind_damage(walk.position, end)
-
-    def _behind_damage(self, position: int, end: int) -> int:
-        """Where the log goes on behind a bad place that no start has read: at the next record that a queue knows."""
-        following = end
-        for queue in self._queues.queues.values():
-            entry = queue.entry(QueueOffset(queue.first_at(position + 1)))
-            if entry is not None and position < entry.log_offset < following:
-                following = entry.log_offset
-        self._reader.quarantine(position, following)
-        return following
+            position = end if walk.position >= end else self._quarantine.behind(walk.position, end)
 
     def query(
         self, topic: str, key: str, max_num: int, begin_ms: int = 0, end_ms: int = FOREVER_MS

@@ -26,6 +26,7 @@ from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.index import Index
 from gantrymq.store.layout import Found, Layout, inspect
 from gantrymq.store.lookup import Lookup
+from gantrymq.store.quarantine import Quarantine
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.reading import QueueReader, Wants
 from gantrymq.store.recovery import NO_LIMIT, Recovered, Recovery
@@ -103,8 +104,8 @@ class MessageStore:
         self._deleted.fit(files.start, self.recovered.end)
         checkpoint = checkpoint or Checkpoint()
         self._log.start_at(self.recovered.end)
-        self._reader = QueueReader(self._log, self.recovered.end)
-        self._reader.quarantined.update(self.recovered.quarantined)
+        self._quarantine = Quarantine(self._log, self._queues, self.recovered.quarantined)
+        self._reader = QueueReader(self._log, self.recovered.end, self._quarantine)
         self._index = self._open_index(found.index_names, recovery, checkpoint) if config.message_index_enable else None
         self._go_on(self.recovered, checkpoint)
 
@@ -123,7 +124,7 @@ class MessageStore:
         config = self.config
         index = Index(
             self._disk, self._clock, self._log, self._layout.index, config.max_hash_slot_num, config.max_index_num,
-            self._reader.quarantined,
+            self._quarantine,
         )  # fmt: skip
         known: int | None = recovery.mark.index_position if recovery.mark is not None else 0
         if not self._had_mark_file:
@@ -138,7 +139,7 @@ class MessageStore:
         self._dispatch = Dispatch(recovered.end, recovered.last_record, last_timestamp, note)
         self.arrivals: list[Arrival] = self._dispatch.arrivals
         self.arrivals_of = self._dispatch.arrivals_of
-        lookup = Lookup(self._log, self._queues, self._reader, self._dispatch, self._index)
+        lookup = Lookup(self._log, self._queues, self._quarantine, self._dispatch, self._index)
         self.read, self.scan, self.query, self.entry = lookup.read, lookup.scan, lookup.query, lookup.entry
         self._housekeeping = Housekeeping(
             self._disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._index,

@@ -5,18 +5,16 @@ Source: DefaultMessageStore.getMessage; transactions-and-store.md B12.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
 from gantrymq.errors import CorruptRecord
-from gantrymq.protocol.stored_message import AT_QUEUE_OFFSET, properties_text
+from gantrymq.protocol.stored_message import properties_text
 from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.consume_queue import BLANK_SIZE, ENTRY, ENTRY_BYTES, ConsumeQueue
-from gantrymq.store.records import is_good
+from gantrymq.store.quarantine import Quarantine
+from gantrymq.store.records import LARGEST_RECORD_BYTES, PLACE_BYTES, is_good, place_of
 from gantrymq.store.values import Boundary, GetResult, GetStatus
-
-log = logging.getLogger("gantrymq.store")
 
 LEAST_SCAN_ENTRIES = 800
 """How many entries a filtered read looks at, at least. Source: DefaultMessageStore (16000 bytes)."""
@@ -34,17 +32,20 @@ TRUSTED_BYTES = 256 << 20
 
 Wants: TypeAlias = Callable[[str], bool]
 """Properties text of a record to whether it is wanted."""
+Wanted: TypeAlias = tuple[int, int, int]
+"""Of a record to hand out: log offset, size, queue offset."""
+Pieces: TypeAlias = dict[int, "bytes | memoryview"]
+"""Queue offset, as the entry has it, to the record: the record itself may say another one."""
 
 
 class QueueReader:
     """Reads records by queue offset. It never hands out a record that fails its checks."""
 
-    def __init__(self, commit_log: CommitLog, opened_end: int) -> None:
+    def __init__(self, commit_log: CommitLog, opened_end: int, quarantine: Quarantine) -> None:
         self._log = commit_log
         self._opened_end = opened_end
         """End of the log when the store was opened; what lies before was written by somebody else."""
-        self.quarantined: dict[int, int] = {}
-        """Bad ranges met so far: start to end."""
+        self._quarantine = quarantine
 
     def get(
         self,
@@ -73,17 +74,17 @@ class QueueReader:
         if not raw:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, least, most)
         if wants is not None:
-            next_offset, found = self._look(raw, offset, max_count, max_bytes, wants, offset >= queue.loaded_end)
+            next_offset, found = self._look(queue, raw, offset, max_count, max_bytes, wants)
             status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
             return GetResult(status, next_offset, least, most, len(found), b"".join(found))
         own = offset >= queue.loaded_end
         if tag_codes is None and own and self._is_trusted(raw):
             count, data = self._copy(raw, max_bytes)
             return GetResult(GetStatus.FOUND, offset + count, least, most, count, data)
-        wanted, passed = self._choose(raw, max_count, max_bytes, tag_codes)
-        pieces = self._fetch(wanted, own)
+        wanted, passed = self._choose(queue, raw, offset, max_count, max_bytes, tag_codes)
+        pieces = self._fetch(queue, wanted, own)
         if pieces:
-            return GetResult(GetStatus.FOUND, offset + passed, least, most, len(pieces), b"".join(pieces))
+            return GetResult(GetStatus.FOUND, offset + passed, least, most, len(pieces), b"".join(pieces.values()))
         status = GetStatus.MESSAGE_WAS_REMOVING if wanted else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, offset + passed, least, most)
 
@@ -131,7 +132,7 @@ class QueueReader:
         return count, pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else b"".join(pieces)
 
     def _look(
-        self, raw: bytes, offset: int, max_count: int, max_bytes: int, wants: Wants, own: bool
+        self, queue: ConsumeQueue, raw: bytes, offset: int, max_count: int, max_bytes: int, wants: Wants
     ) -> tuple[int, list[bytes | memoryview]]:
         """(queue offset to go on with, records that are wanted) of the entries from ``offset`` on."""
         found: list[bytes | memoryview] = []
@@ -139,13 +140,12 @@ class QueueReader:
         passed = 0
         while passed * ENTRY_BYTES < len(raw) and looked < LOOK_BYTES:
             part = raw[passed * ENTRY_BYTES : (passed + READ_ENTRIES) * ENTRY_BYTES]
-            wanted, count = self._choose(part, READ_ENTRIES, LOOK_BYTES, None)
-            for record in self._fetch(wanted, own):
+            wanted, count = self._choose(queue, part, offset + passed, READ_ENTRIES, LOOK_BYTES, None)
+            for place, record in self._fetch(queue, wanted, offset >= queue.loaded_end).items():
                 looked += len(record)
                 if not wants(properties_text(record)):
                     continue
                 total += len(record)
-                place = int.from_bytes(record[AT_QUEUE_OFFSET : AT_QUEUE_OFFSET + 8], "big")
                 if found and total > max_bytes:
                     return place, found
                 found.append(record)
@@ -155,50 +155,54 @@ class QueueReader:
         return offset + passed, found
 
     def _choose(
-        self, raw: bytes, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None
-    ) -> tuple[list[tuple[int, int]], int]:
-        """(log offset, size) of the records to hand out, and how many entries that covers."""
-        wanted: list[tuple[int, int]] = []
+        self,
+        queue: ConsumeQueue,
+        raw: bytes,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: frozenset[int] | None,
+    ) -> tuple[list[Wanted], int]:
+        """The records to hand out of the entries from ``offset`` on, and how many entries that covers."""
+        wanted: list[Wanted] = []
         passed = 0
         total = 0
         log_start, log_end = self._log.start, self._log.written
         for log_offset, size, tags_code in ENTRY.iter_unpack(raw):
             if (tag_codes is None or tags_code in tag_codes) and size != BLANK_SIZE and log_offset >= log_start:
                 if not 0 < size <= log_end - log_offset:  # bits of the entry turned over
-                    self.quarantine(log_offset, log_offset)
+                    self._quarantine.entry(queue, offset + passed, log_offset, size)
                     passed += 1
                     continue
                 if total and total + size > max_bytes:
                     break
                 total += size
-                wanted.append((log_offset, size))
+                wanted.append((log_offset, size, offset + passed))
                 if len(wanted) == max_count:
                     passed += 1
                     break
             passed += 1
         return wanted, passed
 
-    def _fetch(self, wanted: list[tuple[int, int]], own: bool) -> list[bytes | memoryview]:
+    def _fetch(self, queue: ConsumeQueue, wanted: list[Wanted], own: bool) -> Pieces:
         """The records, without those that are bad. ``own``: this process made the entries."""
-        pieces: list[bytes | memoryview] = []
+        pieces: Pieces = {}
         at = 0
         while at < len(wanted):
             first = last_end = wanted[at][0]
             stop = at
             while stop < len(wanted):
-                log_offset, size = wanted[stop]
+                log_offset, size, _number = wanted[stop]
                 near = 0 <= log_offset - last_end <= GAP_BYTES and log_offset + size - first <= SPAN_BYTES
                 if stop > at and not near:
                     break
                 last_end = log_offset + size
                 stop += 1
-            self._take(pieces, wanted[at:stop], first, last_end, own)
+            self._take(queue, pieces, wanted[at:stop], first, last_end, own)
             at = stop
         return pieces
 
-    def _take(
-        self, pieces: list[bytes | memoryview], span: list[tuple[int, int]], first: int, end: int, own: bool
-    ) -> None:
+    def _take(self, queue: ConsumeQueue, pieces: Pieces, span: list[Wanted], first: int, end: int, own: bool) -> None:
         data = self._log.read(first, end - first)
         view = memoryview(data)
         if (
@@ -207,26 +211,31 @@ class QueueReader:
             and first >= self._log.written - TRUSTED_BYTES
             and len(data) == end - first
         ):
-            pieces += [view[offset - first : offset - first + size] for offset, size in span]
+            pieces.update((number, view[offset - first : offset - first + size]) for offset, size, number in span)
             return
-        for offset, size in span:
+        for offset, size, number in span:
             if is_good(view, offset - first, offset, size):
-                pieces.append(view[offset - first : offset - first + size])
+                pieces[number] = view[offset - first : offset - first + size]
             else:
-                self.quarantine(offset, offset + size)
+                self._blame(queue, number, offset, size)
 
-    def quarantine(self, start: int, end: int) -> None:
-        """Remember a bad range and report it once."""
-        if start not in self.quarantined:
-            log.error("record at log offset %d is corrupt; it is not served", start)
-            self.quarantined[start] = end
+    def _blame(self, queue: ConsumeQueue, number: int, log_offset: int, size: int) -> None:
+        """Say what is bad: the record, when its head tells that it is the one of the entry, or the entry."""
+        head = self._log.read(log_offset, PLACE_BYTES)
+        own_size, queue_id, queue_offset, own = place_of(head)
+        whole = self._log.read(log_offset, own_size) if 0 < own_size <= LARGEST_RECORD_BYTES else b""
+        its_head = own == log_offset or (queue_id, queue_offset) == (queue.queue_id, number)
+        if its_head and not is_good(memoryview(whole), 0, log_offset, own_size):
+            self._quarantine.record(log_offset)
+        else:
+            self._quarantine.entry(queue, number, log_offset, size)
 
     # ---- times
 
     def store_time(self, queue: ConsumeQueue, offset: int) -> int | None:
         """Store timestamp in ms of the message at a queue offset; None when there is none."""
         entry = queue.entry(offset)
-        if entry is None or entry.log_offset < self._log.start:
+        if entry is None or not self._log.start <= entry.log_offset < self._log.written:
             return None
         head = self._log.read(entry.log_offset, 76)
         if len(head) < 76:

@@ -101,6 +101,8 @@ class Segment:
             if at is None or at >= self.size:
                 return None
             data = file.read(min(CHUNK_BYTES, self.size - at), at)
+            if not data:
+                return None  # somebody has cut the file off
             rest = data.lstrip(b"\0")
             if rest:
                 return self.base + at + len(data) - len(rest)

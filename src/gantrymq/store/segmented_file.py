@@ -87,6 +87,8 @@ class SegmentedFile:
         parts = []
         while size > 0 and segment is not None:
             part = segment.read(position, size)
+            if not part:
+                break  # somebody has cut the file off
             parts.append(part)
             position += len(part)
             size -= len(part)

@@ -79,3 +79,12 @@ def test_any_body_is_understood_or_refused(tag: str, body: bytes) -> None:
 def test_damaged_bodies(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         decode(record("ck", body), "b")
+
+
+@pytest.mark.parametrize("count", [128, 1 << 30, (1 << 63) - 1])
+def test_nobody_counts_to_any_number_a_body_names(count: int) -> None:
+    body = b'{"bm":0,"c":"G","it":60000,"n":%d,"pt":7,"q":1,"ro":0,"so":5,"t":"T"}'
+    with pytest.raises(RemoteProtocolError, match="revive topic"):
+        decode(record("ck", body % count), "b")
+    most = decode(record("ck", body % 127), "b")
+    assert isinstance(most, CheckPoint) and len(most.distances) == 127

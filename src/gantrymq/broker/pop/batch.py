@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gantrymq.broker.pop.names import kind_of
+from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import properties
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.receipt_handle import NORMAL, ReceiptHandle
-from gantrymq.protocol.stored_message import AT_QUEUE_OFFSET, encode_record, scan
+from gantrymq.protocol.stored_message import AT_QUEUE_OFFSET, FIXED_SIZE, encode_record, scan
 
 
 @dataclass(slots=True)
@@ -31,13 +32,16 @@ class Batch:
 
 
 def queue_offsets(data: bytes) -> list[int]:
-    """Of the records in ``data``."""
+    """Of the records in ``data``. RemoteProtocolError when one was damaged since this process wrote it."""
     found: list[int] = []
     at = 0
     while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if size < FIXED_SIZE:
+            raise RemoteProtocolError(f"the record at byte {at} of what was read claims {size} bytes")
         place = at + AT_QUEUE_OFFSET
         found.append(int.from_bytes(data[place : place + 8], "big"))
-        at += int.from_bytes(data[at : at + 4], "big")
+        at += size
     return found
 
 

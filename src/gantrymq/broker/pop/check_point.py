@@ -29,6 +29,8 @@ from gantrymq.message.message import StoredMessage
 CHECK_POINT_TAG: Final = "ck"
 ACK_TAG: Final = "ack"
 BATCH_ACK_TAG: Final = "bAck"
+COUNT_MAX: Final = 127
+"""Most messages of a check point that does not list them. Source: PopCheckPoint.num, a byte."""
 
 Key: TypeAlias = tuple[str, str, int, int, int, str]
 """What an acknowledgement names: topic, group, queue id, start offset, pop time, broker name."""
@@ -145,6 +147,8 @@ def decode(record: StoredMessage, broker_name: str) -> CheckPoint | Ack | None:
     try:
         if tag == CHECK_POINT_TAG:
             body = _decode_check_point(record.body)
+            if not body.distances and body.count > COUNT_MAX:
+                raise RemoteProtocolError(f"a record of the revive topic is malformed: {body.count} messages")
             distances = tuple(body.distances or range(max(body.count, 1)))
             return CheckPoint(
                 body.topic, body.group, body.queue_id, body.start_offset, body.pop_time, body.invisible_time,
