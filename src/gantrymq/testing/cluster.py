@@ -168,6 +168,9 @@ class Cluster:
         """End its process, if one runs; the disk stays as it is."""
         if host.node is not None:
             self.kill(host.node)
+        desk = getattr(host.broker, "desk", None)
+        for half in () if desk is None else desk.table:
+            half.waiting = None  # nobody will be told; and the collector does not look into halves for cycles
         host.node = host.broker = None
 
     async def revive(self, host: BrokerHost) -> None:
