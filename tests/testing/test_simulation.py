@@ -18,6 +18,7 @@ from gantrymq.testing.history import decode, encode
 from gantrymq.testing.mutations import MUTATIONS, broken, find
 from gantrymq.testing.shrink import shrink
 from gantrymq.testing.simulation import Plan, run
+from tests.support.processes import group_of
 
 HAPPENED = {
     "check ahead of time", "check answered by two producers", "clock stepped", "connection broken", "connection parted",
@@ -122,17 +123,6 @@ def until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def group_of(leader: int) -> list[int]:
-    """The processes of a process group."""
-    members = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, _parent, group = stat.read_text().rpartition(")")[2].split()[:3]
-            if int(group) == leader and state != "Z":
-                members.append(int(stat.parent.name))
-    return members
 
 
 def test_check_history_judges_a_file(tmp_path: Path) -> None:

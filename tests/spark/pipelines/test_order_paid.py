@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.events import OrderPaid
 from tests.spark.fakes import FakeBroker
 from tests.spark.log_server import LogServer
+from tests.support.processes import group_of
 
 pytestmark = pytest.mark.spark
 
@@ -144,6 +146,29 @@ def test_a_batch_that_died_between_two_tables(spark: Any, server: LogServer, tmp
         assert orders(table(spark, tmp_path, name)) == once(range(40))
 
 
+def test_a_job_that_died_between_its_tables_and_sparks_commit(
+    spark: Any, server: LogServer, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The batch is in every table, and Spark gives it to the next run again."""
+    from gantrymq.spark.pipelines import order_paid
+
+    deliver(server.broker, range(30))
+    write = order_paid.BatchWriter.write
+
+    def die_afterwards(self: Any, batch: Any, number: int) -> None:
+        write(self, batch, number)
+        raise RuntimeError("killed here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(order_paid.BatchWriter, "write", die_afterwards)
+        with pytest.raises(Exception, match="killed here"):
+            process(spark, server, tmp_path)
+    deliver(server.broker, range(20, 40))
+    assert process(spark, server, tmp_path)[0] == {"shipping": 40, "points": 40, "cart": 40, "rejected": 0}
+    for name in ("shipping", "points", "cart"):
+        assert orders(table(spark, tmp_path, name)) == once(range(40))
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -156,6 +181,7 @@ def wait_until(condition: Any, what: str, seconds: float = 90) -> None:
 
 
 @pytest.mark.kill
+@pytest.mark.timeout(600)
 def test_the_program_is_killed_and_another_run_goes_on(spark: Any, server: LogServer, tmp_path: Path) -> None:
     """SIGKILL of the whole program while it works; then a second run, which ends by its stop file."""
     deliver(server.broker, range(200))
@@ -166,12 +192,15 @@ def test_the_program_is_killed_and_another_run_goes_on(spark: Any, server: LogSe
         "--progress", str(progress), "--interval-ms", "100", "--master", "local[2]",
         "--conf", "spark.ui.enabled=false",
     ]  # fmt: skip
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ)
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ, start_new_session=True)
     try:
-        wait_until(lambda: any(line["event"] == "batch" for line in lines(progress)), "a batch")
+        # A second Spark, cold, beside the one of these tests.
+        wait_until(lambda: any(line["event"] == "batch" for line in lines(progress)), "a batch", seconds=240)
     finally:
-        first.kill()
+        # With its JVM, which would go on writing for a moment while the second run reads.
+        os.killpg(first.pid, signal.SIGKILL)
         first.wait(30)
+    wait_until(lambda: not group_of(first.pid), "the end of its processes")
     deliver(server.broker, range(150, 400), seed=3)
 
     def more_then_stop() -> None:

@@ -191,9 +191,11 @@ class BatchWriter:
         if self._query is None:
             self._query = query_id(self._checkpoint, self._disk)
             self._find_rows_of_others(batch.sparkSession, self._query)
+        # Also when a run that was killed has put it into every table: computing the rows makes Spark's state of the
+        # batch, and Spark fails a query that has not made it.
+        events = batch.toArrow()
         if all(table.entry(self._query, number) for table in self.tables.values()):
             return
-        events = batch.toArrow()
         added = {name: self._add(name, events, number, self._query) for name in self.tables}
         self._progress.say("batch", batch=number, rows=added)
 
