@@ -14,7 +14,9 @@ from gantrymq.message.queues import MessageQueue
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.log_server import LogServer
 
-pytestmark = pytest.mark.spark
+# One step of a test, and a whole test: the first query of a session takes long on a busy machine.
+STEP_SECONDS = 240
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 Q0, Q1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
@@ -136,7 +138,8 @@ class Collected:
 
     def wait_for(self, count: int) -> None:
         with self.arrived:
-            assert self.arrived.wait_for(lambda: len(self.rows) >= count, 60), f"only {len(self.rows)} rows came"
+            enough = self.arrived.wait_for(lambda: len(self.rows) >= count, STEP_SECONDS)
+            assert enough, f"only {len(self.rows)} rows came"
 
 
 def start(frame: Any, sink: Collected, checkpoint: Path, **trigger: Any) -> Any:
@@ -148,13 +151,13 @@ def test_a_stream_in_limited_batches_over_a_restart(spark: Any, server: LogServe
     sink = Collected()
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "150", "columns": "queue_id,queue_offset"}
     query = start(stream(spark, server, **options), sink, tmp_path / "c", availableNow=True)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(STEP_SECONDS)
     assert sink.rows == all_of(0, 0, 300) + all_of(1, 0, 200)
     assert all(len(rows) <= 150 for rows in sink.batches.values())
     server.broker.fill(Q1, 5)
     server.broker.fill(MessageQueue("orders", "broker-a", 2), 3)
     query = start(stream(spark, server, **options), sink, tmp_path / "c", availableNow=True)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(STEP_SECONDS)
     assert sink.rows == all_of(0, 0, 300) + all_of(1, 0, 205) + all_of(2, 0, 3)
 
 
@@ -163,7 +166,7 @@ def test_a_stream_goes_on_when_the_server_dies(spark: Any, server: LogServer, tm
     query = start(stream(spark, server, columns="queue_id,queue_offset"), sink, tmp_path / "c")
     try:
         with sink.arrived:
-            assert sink.arrived.wait_for(lambda: 0 in sink.batches, 60)
+            assert sink.arrived.wait_for(lambda: 0 in sink.batches, STEP_SECONDS)
         assert sink.rows == [], "a stream starts at the end by default"
         server.broker.fill(Q0, 10)
         sink.wait_for(10)

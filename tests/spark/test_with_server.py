@@ -13,9 +13,9 @@ import pytest
 from gantrymq import LocalTransactionState, Message, MessageView, Producer, TransactionProducer
 from gantrymq.errors import GantryError
 from tests.kill.server import Server
-from tests.spark.test_source import Collected, start
+from tests.spark.test_source import STEP_SECONDS, Collected, start
 
-pytestmark = [pytest.mark.spark, pytest.mark.kill]
+pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.timeout(900)]
 
 TOPIC = "Payments"
 
@@ -102,10 +102,10 @@ def test_a_stream_over_kills_of_the_server(spark: Any, server: Server, tmp_path:
             server.start()
         sink.wait_for(1000)
         done.set()
-        sender.join(90)
+        sender.join(STEP_SECONDS)
         assert not sender.is_alive()
         with sink.arrived:
-            assert sink.arrived.wait_for(lambda: set(acknowledged) <= set(sink.rows), 90)
+            assert sink.arrived.wait_for(lambda: set(acknowledged) <= set(sink.rows), STEP_SECONDS)
         assert query.exception() is None
         assert len(sink.rows) == len(set(sink.rows)), "a place was delivered twice"
     finally:
