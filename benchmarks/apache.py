@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tests.interop import jars as interop
 
-from benchmarks.processes import Running, await_route, free_port
+from benchmarks.processes import Running, await_route
+from gantrymq.demo.ports import free_port
 
 VERSION = "5.5.0"
 JAVA_OPENS = [

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gantrymq.demo.ports import free_port
 from gantrymq.message.system_topics import AUTO_CREATE
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
@@ -61,23 +62,6 @@ def paused(running: Running) -> Iterator[None]:
         yield
     finally:
         os.kill(running.pid, signal.SIGCONT)
-
-
-def free_port() -> int:
-    """A free port, and so are those that Apache's broker takes beside it: 2 below (fast port), 1 above (HA)."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if _is_free(port - 2) and _is_free(port + 1):
-            return port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe, contextlib.suppress(OSError, OverflowError):
-        probe.bind(("127.0.0.1", port))
-        return True
-    return False
 
 
 @contextlib.contextmanager

@@ -38,6 +38,7 @@ from benchmarks import apache, load, processes, ratios
 from benchmarks.apache import SECONDS_PER_LINE, Jars, NotPossible
 from benchmarks.processes import START_LIMIT_S, Running
 from gantrymq.aio import Admin, Message, Producer, TransactionProducer
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import GantryError
 
 NARROWEST = 170
@@ -132,7 +133,7 @@ def gantry(directory: Path, flush: str) -> Iterator[Running]:
     compileall.compile_dir(Path(gantrymq.__file__).parent, quiet=1)
     log = directory / "output.log"
     command = [sys.executable, "-m", "gantrymq.cli.main"]
-    name_port, broker_port = processes.free_port(), processes.free_port()
+    name_port, broker_port = free_port(), free_port()
     options = ["--listen-port", str(name_port), "--log-level", "warning"]
     with apache.child([*command, "nameserver", *options], log) as name_server:
         processes.await_route(name_port, name_server, time.monotonic(), log, expect=None)

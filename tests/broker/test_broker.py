@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import struct
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.refusals import refused_codes
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, StoreFormatUnknown, StoreLocked, Unreachable
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -277,7 +277,8 @@ def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> Non
 
 def test_the_fast_port_serves_as_well(tmp_path: Path) -> None:
     """Clients with the "VIP channel" send to the port two below, without asking whether it is there."""
-    main, fast = _two_ports()
+    main = free_port()
+    fast = main - 2
 
     async def work(c: Cluster) -> None:
         answer = await c.client.call(
@@ -290,7 +291,8 @@ def test_the_fast_port_serves_as_well(tmp_path: Path) -> None:
 
 
 def test_a_taken_fast_port_keeps_no_broker_from_serving(tmp_path: Path) -> None:
-    main, fast = _two_ports()
+    main = free_port()
+    fast = main - 2
 
     async def work(c: Cluster) -> None:
         assert (await c.send("T")).code == ResponseCode.SUCCESS
@@ -312,12 +314,3 @@ def test_the_name_server_knows_a_new_topic_when_its_first_message_is_answered(tm
             assert route.code == ResponseCode.SUCCESS
 
     story(work, tmp_path, with_name_server=True)
-
-
-def _two_ports() -> tuple[int, int]:
-    """A free port, and the one two below it, free as well."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port - 2)):
-                return port, port - 2

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import socket
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from gantrymq.cli import supervise
+from gantrymq.demo.ports import free_port
 from tests.cli.test_serve import program
 
 
 def test_a_server_says_where_its_endpoint_is_and_answers_there(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     arguments = ("--store", str(tmp_path), "--name-server-port", "0", "--listen-port", "0", "--http-port", str(port))
     with program("server", *arguments) as running:
         assert f"HTTP 127.0.0.1:{port}" in running.ready()

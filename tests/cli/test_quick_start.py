@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import signal
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from typer.testing import CliRunner
 
 from gantrymq.cli import commands, main, quick_start
 from gantrymq.cli.serving import broker, nameserver, server
+from gantrymq.demo.ports import free_port
 from tests.cli.test_serve import program
 
 PROGRAMS = {"server": server, "nameserver": nameserver, "broker": broker}
@@ -122,12 +122,6 @@ def test_ctrl_c_before_the_loop_runs_ends_it_quietly(monkeypatch: pytest.MonkeyP
     assert plainly.value.code == told.value.code == main.INTERRUPTED
 
 
-def _unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.mark.parametrize("command", sorted(quick_start.OPTIONS))
 def test_a_running_server_has_not_loaded_what_it_does_not_need(command: str, tmp_path: Path) -> None:
     options = ["--listen-port", "0", "--host", "127.0.0.1", "--log-level", "error"]
@@ -136,7 +130,7 @@ def test_a_running_server_has_not_loaded_what_it_does_not_need(command: str, tmp
     if command == "server":
         options += ["--name-server-port", "0"]
     if command == "broker":
-        options += ["-n", f"127.0.0.1:{_unused_port()}"]
+        options += ["-n", f"127.0.0.1:{free_port()}"]
     with program(command, *options, PYTHONPROFILEIMPORTTIME="1") as running:
         running.ready()
         running.process.send_signal(signal.SIGTERM)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq import Admin, Message, Producer, PullConsumer
+from gantrymq.demo.ports import free_port
 
 DEADLINE_S = 30.0
 READY = re.compile(r"is ready: (.*)\. Stop with Ctrl-C\.")
@@ -120,9 +121,7 @@ def test_name_server_and_broker_apart(tmp_path: Path) -> None:
 
 
 def test_a_broker_serves_without_its_name_server_and_finds_it_when_it_comes(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     arguments = ("--store", str(tmp_path), "--listen-port", "0", "--host", "127.0.0.1", "-n", f"127.0.0.1:{port}")
     with program("broker", *arguments) as broker:
         assert f"waits for name server 127.0.0.1:{port}" in broker.ready()
@@ -215,9 +214,7 @@ def test_a_file_where_the_store_should_be(tmp_path: Path) -> None:
 
 
 def test_the_configuration_alone_starts_the_same_server_again(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     conf = tmp_path / "broker.conf"
     conf.write_text(f"listenPort=0\nnamesrvAddr=127.0.0.1:{port}\nstorePathRootDir={tmp_path}/store\n")
     with program("server", "-c", str(conf), cwd=tmp_path) as running:

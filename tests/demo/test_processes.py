@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from gantrymq.demo.processes import Child, DemoFailed, Watchdog, free_port, is_listening
+from gantrymq.demo.ports import free_port
+from gantrymq.demo.processes import Child, DemoFailed, Watchdog, is_listening
 
 PATIENCE_SECONDS = 30
 

@@ -9,7 +9,8 @@ import pytest
 
 from gantrymq import Admin
 from gantrymq.demo.layout import TOPIC, Layout
-from gantrymq.demo.processes import DemoFailed, Watchdog, free_port
+from gantrymq.demo.ports import free_port
+from gantrymq.demo.processes import DemoFailed, Watchdog
 from gantrymq.demo.server import DOWN_SECONDS, Outage, Server
 
 

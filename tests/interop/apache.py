@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gantrymq.demo.ports import free_port
 from tests.interop.jars import drivers, java, library
-from tests.interop.places import await_route, free_port
+from tests.interop.places import await_route
 from tests.interop.process import Process
 
 JVM = [

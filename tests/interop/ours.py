@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from gantrymq.demo.ports import free_port
 from tests.interop.apache import SMALL_STORE
-from tests.interop.places import await_route, free_port
+from tests.interop.places import await_route
 from tests.interop.process import Process
 
 READY = r"is ready: "

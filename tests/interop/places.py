@@ -1,8 +1,7 @@
-"""Ports and routes that clusters of tests share."""
+"""What clusters of tests ask the servers about: routes, and single requests."""
 
 from __future__ import annotations
 
-import random
 import socket
 from contextlib import suppress
 
@@ -13,26 +12,7 @@ from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
 from tests.interop.process import poll
 
-FIRST_PORT, LAST_PORT = 12000, 31000
-"""Below the ports that Linux gives to outgoing connections, so that no client takes one first."""
 ANSWER_SECONDS = 20.0
-_chance = random.Random()
-
-
-def free_port() -> int:
-    """A free port, and so are those that Apache's broker takes beside it: 2 below (fast port), 1 above (HA)."""
-    while True:
-        port = _chance.randrange(FIRST_PORT, LAST_PORT)
-        if all(map(_is_free, (port - 2, port, port + 1))):
-            return port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe, suppress(OSError):
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
-        return True
-    return False
 
 
 def await_route(name_server: str, topic: str, brokers: int = 1) -> None:

@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from gantrymq.demo.ports import free_port
+
 START_SECONDS = 30.0
 PR_SET_PDEATHSIG = 1
 
@@ -39,7 +41,7 @@ class Server:
         self.store = root / "store"
         self.log = root / "server.log"
         self._conf = root / "broker.conf"
-        self.name_server_port, self.broker_port = _free_ports(2)
+        self.name_server_port, self.broker_port = free_port(), free_port()
         self.name_servers = f"127.0.0.1:{self.name_server_port}"
         root.mkdir(parents=True, exist_ok=True)
         self._conf.write_text(
@@ -88,14 +90,3 @@ def _die_with_parent() -> None:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from gantrymq.demo.ports import free_port
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import BrokerData, QueueData, TopicRoute
 from gantrymq.protocol.bodies.topics import TopicList
@@ -44,7 +45,7 @@ class LogServer:
 
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
-        self.address = "127.0.0.1:0"
+        self.address = f"127.0.0.1:{free_port()}"
         self.served = 0
         """Pulls answered."""
         self.before_pull: Callable[[LogServer], None] = lambda server: None

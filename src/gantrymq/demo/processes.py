@@ -170,14 +170,6 @@ class Child:
             raise self.failure(f"ended with status {status}")
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody has right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def is_listening(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):

@@ -19,7 +19,8 @@ from gantrymq.demo.order_database import Counts, OrderDatabase
 from gantrymq.demo.orders import make_order
 from gantrymq.demo.pace import Pace
 from gantrymq.demo.plan import make_plan
-from gantrymq.demo.processes import DemoFailed, Watchdog, free_port
+from gantrymq.demo.ports import free_port
+from gantrymq.demo.processes import DemoFailed, Watchdog
 from gantrymq.demo.result import Result, Rows, Verdict
 from gantrymq.demo.server import Outage, Server
 from gantrymq.demo.shop import Shop

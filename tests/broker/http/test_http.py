@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gantrymq.broker.http import server as http_server
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer, parse_target
 from gantrymq.broker.http.server import HttpServer, is_local_name, is_loopback
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import StoreUnavailable
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.tools import ExplainTransaction
@@ -26,12 +27,6 @@ from tests.support.brokers import Cluster, story, until
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
 Got = tuple[int, dict[str, str], Any]
 """Status, headers, JSON."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def request(target: str, *, method: str = "GET", host: str = "127.0.0.1", more: str = "") -> bytes:
