@@ -167,12 +167,12 @@ def test_orderly(broker: PopBroker) -> None:
     broker.prepare(topic, group)
     for number in range(3):
         broker.send(topic, str(number))
-    answer, found = broker.pop(topic, group, order=True, max_msg_nums=2, invisible_time=2000)
+    answer, found = broker.pop(topic, group, order=True, max_msg_nums=2, invisible_time=5000)
     assert answer.header(PopMessageAnswer).order_count_info == "0 0 0"
     assert [handle.revive_queue for _, _, handle in found] == [999, 999]
     assert broker.pop(topic, group, order=True)[1] == []
     assert broker.ack(topic, group, found[0][2]).code == ResponseCode.SUCCESS
-    second, again = broker.pop(topic, group, order=True, poll_time=10_000)
+    second, again = broker.pop(topic, group, order=True, poll_time=15_000)
     assert [body for body, _, _ in again] == ["1", "2"]
     assert second.header(PopMessageAnswer).order_count_info == "0 qo0%1 1;0 0 0"
     for _, _, handle in again:

@@ -18,6 +18,8 @@ from tests.interop.process import poll
 CONF = {"flushConsumerOffsetInterval": "300", "mappedFileSizeTimerLog": "52000"}
 TOPIC, GROUP = "PopSwap", "GPopSwap"
 COUNT, ACKED = 6, 2
+INVISIBLE_MS = 20_000
+"""Long enough that nothing comes back before the kill: Apache's broker keeps a check point in memory for 10 s."""
 QUIET_MS = 3000
 """How long nothing more may come."""
 
@@ -26,10 +28,10 @@ def _write(broker: PopBroker, store: Path, chapter: str, before: int) -> None:
     """Six messages popped, two acknowledged, one renewed; everything written down."""
     for number in range(COUNT):
         broker.send(TOPIC, f"{chapter}{number}")
-    _, found = broker.pop(TOPIC, GROUP, invisible_time=6_000)
+    _, found = broker.pop(TOPIC, GROUP, invisible_time=INVISIBLE_MS)
     assert [body for body, _, _ in found] == [f"{chapter}{number}" for number in range(COUNT)]
     broker.batch_ack(TOPIC, GROUP, [handle for _, _, handle in found[:ACKED]])
-    broker.change(TOPIC, GROUP, found[ACKED][2], 5_000)
+    broker.change(TOPIC, GROUP, found[ACKED][2], INVISIBLE_MS)
     poll(lambda: _saved(store, TOPIC) == before + COUNT, "offset in its file")
 
 
