@@ -39,6 +39,7 @@ public class Checks {
             }
         });
         p.start();
+        Lab.meet(p);
         send(p, args[1], "silent");
         await(() -> count("silent") > SILENT_TIMES);
         send(p, args[1], "slow");

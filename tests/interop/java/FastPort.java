@@ -25,6 +25,7 @@ class FastPort extends Scenario {
             }
         });
         p.start();
+        Lab.meet(p);
         sent("plain", p.send(message(own("t"), "TagA", "plain", "plain")));
         sent("commit", p.sendMessageInTransaction(message(own("t"), "TagA", "commit", "commit"), null));
         sent("check", p.sendMessageInTransaction(message(own("t"), "TagA", "check", "check"), null));

@@ -71,7 +71,7 @@ final class Lab {
      * The client gives the name server 3 s to be connected, and a send has one try. While a JVM is cold and its neighbours
      * are busy that is too short now and then.
      */
-    private static void meet(DefaultMQProducer p) throws Exception {
+    static void meet(DefaultMQProducer p) throws Exception {
         for (int attempt = 0; attempt < 20; attempt++) {
             try {
                 p.fetchPublishMessageQueues("TBW102");

@@ -49,6 +49,7 @@ public class Mqadmin {
         p.setInstanceName("resident-producer");
         p.setSendMsgTimeout(20000);
         p.start();
+        Lab.meet(p);
         for (int i = 0; i < MESSAGES; i++) {
             Message m = Lab.message(topic, i == 0 ? "TagB" : "TagA", "key" + i + " all", "message " + i);
             m.putUserProperty("number", String.valueOf(i));

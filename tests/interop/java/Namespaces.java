@@ -17,6 +17,7 @@ class Namespaces extends Scenario {
             p.setNamespace(space);
             p.setSendMsgTimeout(20000);
             p.start();
+            Lab.meet(p); // no topic of that name in the namespace is an answer, too
             sent(space, p.send(message(own("t"), "TagA", space, "for the " + space)));
             Set<String> done = ConcurrentHashMap.newKeySet();
             DefaultMQPushConsumer c = consumer(own("g"));

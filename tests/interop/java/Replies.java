@@ -36,6 +36,7 @@ public class Replies {
         asker.setInstanceName(name + "_asker");
         asker.setSendMsgTimeout(20000);
         asker.start();
+        Lab.meet(asker);
         // Not by the asker: its first request finds no route then, and it introduces itself to the brokers before it asks.
         replier.send(Lab.message(name, "first", "first", "silence"));
         DefaultMQPushConsumer c = Lab.consumer(nameServers, name + "_answering");
@@ -129,6 +130,7 @@ public class Replies {
         p.setNamesrvAddr(nameServers);
         p.setSendMsgTimeout(20000);
         p.start();
+        Lab.meet(p);
         Lab.sent("traced", p.send(Lab.message(topic, "TagT", "traced key", "traced")));
         AtomicInteger seen = new AtomicInteger();
         DefaultMQPushConsumer c =

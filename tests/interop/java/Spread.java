@@ -53,6 +53,7 @@ public class Spread {
             }
         });
         t.start();
+        Lab.meet(t);
         for (String state : new String[] {"COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"}) {
             for (int i = 0; i < 4; i++) {
                 String body = state + " " + i;

@@ -68,6 +68,7 @@ class Transactions extends Scenario {
             }
         });
         p.start();
+        Lab.meet(p);
         return p;
     }
 
