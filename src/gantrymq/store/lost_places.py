@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from gantrymq.errors import MessageIllegal
+from gantrymq.message.system_topics import check_topic
 from gantrymq.protocol.stored_message import MAGIC_V2
 from gantrymq.store.records import (
     LARGEST_RECORD_BYTES,
@@ -52,7 +54,7 @@ def lost_place(record: bytes, known: Iterable[bytes]) -> LostPlace | None:
     """What a damaged record tells of its place; None when it tells nothing that could be believed, or had none.
 
     Three lengths say where the topic lies: of the body before it, its own, of the properties behind it. One of them may
-    be the damage if the topic is among the ``known``.
+    be the damage if the topic is among the ``known``, or if one byte of it explains all.
     """
     if len(record) < SMALLEST_RECORD_BYTES:
         return None
@@ -67,10 +69,56 @@ def lost_place(record: bytes, known: Iterable[bytes]) -> LostPlace | None:
         while at >= 0:
             agree = [at == after_body + width, _topic_at(record, at - width, width) == topic]
             agree.append(_properties_end(record, at + len(topic)) == len(record))
-            if all(agree) or (agree.count(True) == 2 and topic in known):
-                return LostPlace(topic.decode("utf-8", "replace"), queue_id, queue_offset)
+            if (all(agree) and _is_name(topic)) or (agree.count(True) == 2 and topic in known):
+                return LostPlace(topic.decode(), queue_id, queue_offset)
             at = record.find(topic, at + 1)
-    return None
+    topic = _topic_if_one_byte_is_wrong(record, body_place(record, 0, sys_flag), width)
+    return LostPlace(topic.decode(), queue_id, queue_offset) if topic else None
+
+
+def _topic_if_one_byte_is_wrong(record: bytes, body_at: int, width: int) -> bytes:
+    """The legal topic with which the record's parts add up when one byte of one length is another one. Of several
+    explanations the one that needs one bit only counts; empty when there is none, or no such one."""
+    found: dict[bytes, int] = {}
+
+    def take(topic_at: int, length: int, bits: int) -> None:
+        topic = record[topic_at : topic_at + length]
+        if _is_name(topic):
+            found[topic] = min(bits, found.get(topic, bits))
+
+    after_body = _after_body(record, _HEAD.unpack_from(record)[3])
+    for length, bits in _one_byte_off(record, body_at, 4):
+        after = body_at + 4 + length
+        topic = _topic_at(record, after, width)
+        if topic and _properties_end(record, after + width + len(topic)) == len(record):
+            take(after + width, len(topic), bits)
+    for length, bits in _one_byte_off(record, after_body, width):
+        if _properties_end(record, after_body + width + length) == len(record):
+            take(after_body + width, length, bits)
+    topic = _topic_at(record, after_body, width)
+    behind = after_body + width + len(topic)
+    for length, bits in _one_byte_off(record, behind, 2):
+        if topic and behind + 2 + length == len(record):
+            take(after_body + width, len(topic), bits)
+    likely = [topic for topic, bits in found.items() if bits == 1 or len(found) == 1]
+    return likely[0] if len(likely) == 1 else b""
+
+
+def _is_name(topic: bytes) -> bool:
+    try:
+        check_topic(topic.decode("latin-1"))
+    except MessageIllegal:
+        return False
+    return True
+
+
+def _one_byte_off(record: bytes, at: int, size: int) -> Iterator[tuple[int, int]]:
+    """The numbers that differ in one byte from the one at ``at`` and fit into the record, and in how many bits."""
+    number = int.from_bytes(record[at : at + size], "big") if 0 <= at <= len(record) - size else None
+    for shift in range(0, 8 * size, 8):
+        for wrong in range(1, 256):
+            if number is not None and number ^ wrong << shift <= len(record):
+                yield number ^ wrong << shift, wrong.bit_count()
 
 
 def _after_body(record: bytes, sys_flag: int) -> int:
