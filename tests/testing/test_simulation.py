@@ -86,7 +86,7 @@ def test_stopping_it_leaves_no_process_and_no_traceback(sent: signal.Signals) ->
 
 
 def stopped(process: subprocess.Popen[bytes], sent: signal.Signals) -> bool:
-    """Whether it has ended; asked to, as a shell does it, until it has: Ctrl-C is not heard while it starts others."""
+    """Whether it has ended; asked to, as a shell does it, again when it was not heard at its very start."""
     if process.poll() is None:
         process.send_signal(sent) if sent is signal.SIGTERM else os.killpg(process.pid, sent)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from gantrymq.cli.held_back import ctrl_c_held_back
 from gantrymq.cli.progress import shown
 from gantrymq.cli.simulate import CALLED_AS, FIXED, HASH_SEED
 from gantrymq.runtime.clock import SystemClock
@@ -109,12 +109,8 @@ def _in_processes(plan: Plan, work: list[range], jobs: int) -> Iterator[Figures]
     if jobs == 1:
         yield from map(partial(try_cuts, plan), work)
         return
-    # Ctrl-C goes to all processes of a terminal: the others are born deaf to it, and this one ends them.
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
+    with ctrl_c_held_back():
         pool = multiprocessing.get_context("spawn").Pool(jobs, silence)
-    finally:
-        signal.signal(signal.SIGINT, heard)
     with pool:
         yield from pool.imap_unordered(partial(try_cuts, plan), work)
 

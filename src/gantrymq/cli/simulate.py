@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from gantrymq.cli.held_back import ctrl_c_held_back
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing.faults import FAULTS
@@ -107,10 +108,9 @@ def _play(seeds: range, plan: Plan, jobs: int) -> Iterator[Result]:
     if jobs == 1:
         yield from map(play, seeds)
         return
-    # They inherit that Ctrl-C, which goes to all of them, is for this one to answer.
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with multiprocessing.get_context("spawn").Pool(jobs, _leave_quietly) as pool:
-        signal.signal(signal.SIGINT, heard)
+    with ctrl_c_held_back():
+        pool = multiprocessing.get_context("spawn").Pool(jobs, _leave_quietly)
+    with pool:
         yield from pool.imap_unordered(play, seeds, chunksize=4)
 
 

@@ -1,0 +1,20 @@
+"""Ctrl-C while the processes of ``--jobs`` are started."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+
+
+@contextlib.contextmanager
+def ctrl_c_held_back() -> Iterator[None]:
+    """What comes meanwhile is heard at the end, and never by processes that are born meanwhile: a terminal sends it to
+    all of them, and it is for this one to end the others."""
+    resource_tracker.ensure_running()  # which lets Ctrl-C through when it starts
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
