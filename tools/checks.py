@@ -6,7 +6,6 @@ Each stage shows its own output. The end is a table of stages with their times a
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -20,10 +19,6 @@ SOURCES = ["src", "tests", "tools", "run.py"]
 
 # A stage that hangs must not eat the time of CI: seconds after which it is ended and counts as failed.
 STAGE_LIMIT_SECONDS = 30 * 60
-MOST_REPEATED = 2
-REPEATS = 3
-remarks: list[str] = []
-"""What is to be read although nothing failed."""
 
 
 def run(*command: str | Path) -> bool:
@@ -63,25 +58,8 @@ def layers(_: list[str]) -> bool:
 
 def tests(arguments: list[str]) -> bool:
     # Two processes on two cores: much of what the tests do is waiting for processes of their own.
-    pytest: list[str | Path] = [BIN / "python", "-m", "pytest", "-m", "not interop"]
-    if run(*pytest, "--durations=10", "-n", "2", "--dist", "loadgroup", *arguments):
-        return True
-    # Of thousands of tests with real sockets, processes and disks one may miss its time beside the others. One or two
-    # that pass three times alone do not keep a change from landing; they are named at the end, and have to be mended.
-    failed = failed_tests()
-    if not 0 < len(failed) <= MOST_REPEATED:
-        return False
-    for _ in range(REPEATS):
-        if not run(*pytest, *failed):
-            return False
-    remarks.extend(f"to be mended, failed beside others and passed {REPEATS} times alone: {name}" for name in failed)
-    return True
-
-
-def failed_tests() -> list[str]:
-    """What failed in the last run of pytest, by its own notes."""
-    notes = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
-    return sorted(json.loads(notes.read_text())) if notes.exists() else []
+    workers = ["-n", "2", "--dist", "loadgroup"]
+    return run(BIN / "python", "-m", "pytest", "--durations=10", *workers, "-m", "not interop", *arguments)
 
 
 def interop(arguments: list[str]) -> bool:
@@ -133,7 +111,6 @@ def main() -> int:
     for name, good, seconds in results:
         print(f"{name:8} {'passed' if good else 'FAILED'} {seconds:7.1f} s")
     failed = sum(not good for _, good, _ in results)
-    print("\n".join(remarks), end="\n" if remarks else "")
     print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
