@@ -61,3 +61,12 @@ def test_two_wrong_lengths_need_a_topic_that_is_known() -> None:
     record[at : at + size] = b"\x7e\x7e"
     assert lost_place(bytes(record), ()) is None
     assert lost_place(bytes(record), (TOPIC,)) == PLACE
+
+
+def test_a_topic_that_is_known_may_have_any_name() -> None:
+    """Apache's brokers have some of their own; here only the body is damaged."""
+    topic = b"long." * 26
+    record = bytearray(encode_record(topic, BODY, PROPERTIES, 3, 7, 1000, 1, HOST, 2, HOST))
+    record[90] ^= 1
+    assert lost_place(bytes(record), ()) is None
+    assert lost_place(bytes(record), (topic,)) == LostPlace(topic.decode(), 3, 7)

@@ -69,14 +69,14 @@ def lost_place(record: bytes, known: Iterable[bytes]) -> LostPlace | None:
         while at >= 0:
             agree = [at == after_body + width, _topic_at(record, at - width, width) == topic]
             agree.append(_properties_end(record, at + len(topic)) == len(record))
-            if (all(agree) and _is_name(topic)) or (agree.count(True) == 2 and topic in known):
+            if agree.count(True) >= 2 if topic in known else all(agree) and _is_name(topic):
                 return LostPlace(topic.decode(), queue_id, queue_offset)
             at = record.find(topic, at + 1)
-    topic = _topic_if_one_byte_is_wrong(record, body_place(record, 0, sys_flag), width)
+    topic = _topic_if_one_byte_is_wrong(record, body_place(record, 0, sys_flag), after_body, width)
     return LostPlace(topic.decode(), queue_id, queue_offset) if topic else None
 
 
-def _topic_if_one_byte_is_wrong(record: bytes, body_at: int, width: int) -> bytes:
+def _topic_if_one_byte_is_wrong(record: bytes, body_at: int, after_body: int, width: int) -> bytes:
     """The legal topic with which the record's parts add up when one byte of one length is another one. Of several
     explanations the one that needs one bit only counts; empty when there is none, or no such one."""
     found: dict[bytes, int] = {}
@@ -86,7 +86,6 @@ def _topic_if_one_byte_is_wrong(record: bytes, body_at: int, width: int) -> byte
         if _is_name(topic):
             found[topic] = min(bits, found.get(topic, bits))
 
-    after_body = _after_body(record, _HEAD.unpack_from(record)[3])
     for length, bits in _one_byte_off(record, body_at, 4):
         after = body_at + 4 + length
         topic = _topic_at(record, after, width)
