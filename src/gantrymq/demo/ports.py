@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import cycle
+from itertools import cycle, islice
 
+from gantrymq.errors import Unreachable
+from gantrymq.runtime.network import address_of
 from gantrymq.runtime.rng import SystemRng
 
 _PORTS = range(12000, 31000, 4)
@@ -21,12 +23,15 @@ _candidates: Iterator[int] = cycle([*_PORTS[_begin:], *_PORTS[:_begin]])
 def free_port() -> int:
     """A free port of the loopback interface, and so are those that a broker takes beside it.
 
-    That is 2 below (the fast port) and, where it is Apache's, 1 above (HA).
+    That is 2 below (the fast port) and, where it is Apache's, 1 above (HA). Raises Unreachable when there is none.
     """
-    while True:
-        port = next(_candidates)
+    for port in islice(_candidates, len(_PORTS)):
         if all(map(_is_free, (port - 2, port, port + 1))):
             return port
+    raise Unreachable(
+        address_of("127.0.0.1", _PORTS.start),
+        f"no port below {_PORTS.stop} is free either; end servers of this machine",
+    )
 
 
 def _is_free(port: int) -> bool:
