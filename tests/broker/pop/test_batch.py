@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.broker.pop.batch import Batch, as_first_sent, queue_offsets
-from gantrymq.errors import RemoteProtocolError
+from gantrymq.errors import CorruptRecord
 from gantrymq.message import properties
 from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.stored_message import encode_record, pack_host, scan
@@ -30,7 +30,7 @@ def test_offsets_are_read_from_the_records() -> None:
 @pytest.mark.parametrize("size", [bytes(4), b"\0\0\0\x5a"])
 def test_a_record_that_says_it_has_no_size_holds_nobody(size: bytes) -> None:
     good, bad = record("T", 5, b"a"), record("T", 6, b"b")
-    with pytest.raises(RemoteProtocolError, match=f"at byte {len(good)}"):
+    with pytest.raises(CorruptRecord, match=f"at byte {len(good)}"):
         queue_offsets(good + size + bad[4:])
 
 

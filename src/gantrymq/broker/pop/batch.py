@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gantrymq.broker.pop.names import kind_of
-from gantrymq.errors import RemoteProtocolError
+from gantrymq.errors import CorruptRecord
 from gantrymq.message import properties
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.receipt_handle import NORMAL, ReceiptHandle
-from gantrymq.protocol.stored_message import AT_QUEUE_OFFSET, FIXED_SIZE, encode_record, scan
+from gantrymq.protocol.stored_message import AT_LOG_OFFSET, AT_QUEUE_OFFSET, FIXED_SIZE, encode_record, scan
 
 
 @dataclass(slots=True)
@@ -32,13 +32,14 @@ class Batch:
 
 
 def queue_offsets(data: bytes) -> list[int]:
-    """Of the records in ``data``. RemoteProtocolError when one was damaged since this process wrote it."""
+    """Of the records in ``data``. CorruptRecord when one was damaged since this process wrote it."""
     found: list[int] = []
     at = 0
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big")
         if size < FIXED_SIZE:
-            raise RemoteProtocolError(f"the record at byte {at} of what was read claims {size} bytes")
+            lies_at = int.from_bytes(data[at + AT_LOG_OFFSET : at + AT_LOG_OFFSET + 8], "big")
+            raise CorruptRecord(lies_at, f"it claims to have {size} bytes")
         place = at + AT_QUEUE_OFFSET
         found.append(int.from_bytes(data[place : place + 8], "big"))
         at += size

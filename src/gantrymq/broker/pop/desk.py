@@ -25,7 +25,7 @@ from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.json_file import LazyFile, read_json
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import ConfigError, RemoteProtocolError, RequestRejected, StoreError
+from gantrymq.errors import ConfigError, CorruptRecord, RequestRejected, StoreError
 from gantrymq.message.system_topics import RETRY_PREFIX
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.receipt_handle import ORDERLY, ReceiptHandle
@@ -442,7 +442,7 @@ class PopDesk:
 def _batch(topic: str, queue_id: int, position: int, result: GetResult) -> Batch:
     try:
         offsets = queue_offsets(result.data)
-    except RemoteProtocolError as error:
+    except CorruptRecord as error:
         raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"reading failed: {error}") from error
     return Batch(topic, queue_id, position, result.next_offset, offsets, result.data)
 
