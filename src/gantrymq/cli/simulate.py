@@ -123,8 +123,6 @@ _noted: list[int] = []
 """Signals that came. They are looked at between two seeds: an exception raised where a signal happens to arrive may be
 swallowed there (in a weak reference's callback), and processes that are just being started would lose the rest of their
 instructions."""
-
-
 _HEARD = (signal.SIGTERM, signal.SIGINT)
 
 
