@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gantrymq.errors import ConfigError
@@ -53,6 +53,10 @@ def test_the_first_batch_begins_at_the_base_of_its_end() -> None:
     assert StreamOffset({queue: 45}, {queue: 40}).begin_of(new, end) == 0
 
 
+SHORT, LONG, OTHER = (MessageQueue("a", "x", 0), MessageQueue("a", "x", 1), MessageQueue("a", "y", 0))
+
+
+@example({}, {SHORT: 1, LONG: 4, OTHER: 1}, 3)  # the least of each counts towards the limit, too
 @given(positions, st.dictionaries(queues, st.integers(0, 500), max_size=8), st.integers(1, 300))
 def test_a_limit_moves_every_queue_and_none_too_far(
     begin: dict[MessageQueue, int], steps: dict[MessageQueue, int], max_rows: int

@@ -106,9 +106,10 @@ def limited(begin: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int], 
     total = sum(sizes.values())
     if max_rows is None or total <= max_rows:
         return dict(end)
+    moving = sum(size > 0 for size in sizes.values())
+    to_share, rest = max(0, max_rows - moving), max(1, total - moving)
     return {
-        queue: begin.get(queue, 0) + (min(size, max(1, size * max_rows // total)) if size else 0)
-        for queue, size in sizes.items()
+        queue: begin.get(queue, 0) + (1 + (size - 1) * to_share // rest if size else 0) for queue, size in sizes.items()
     }
 
 
