@@ -64,16 +64,3 @@ def test_a_message_sent_again_is_a_new_transaction() -> None:
     memory.placed("id", "a", 2)
     memory.ended("id", State.UNKNOWN)
     assert memory.verdict("id", "a", 2) is Verdict.ASK_LISTENER
-
-
-def test_a_transaction_is_undecided_from_its_place_to_its_confirmation() -> None:
-    memory = HalfMemory(2)
-    assert not memory.is_undecided("id")
-    memory.started("id")
-    assert not memory.is_undecided("id")
-    memory.placed("id", "a", 1)
-    assert memory.is_undecided("id")
-    memory.ended("id", State.COMMIT)
-    assert memory.is_undecided("id")
-    memory.confirmed("id")
-    assert not memory.is_undecided("id")

@@ -77,18 +77,18 @@ def test_a_decision_reaches_the_broker_that_holds_the_half(kind: Any, state: Loc
             message = Message("T", b"paid", tags="vip")
             result = await producer.send_in_transaction(message, arg=5)
             assert (result.state, result.decided, result.status) == (state, True, SendStatus.SEND_OK)
-            assert result.transaction_id == result.message_id == message.unique_key
+            assert result.transaction_id == result.message_id
             broker = next(broker for broker in peers.brokers if broker.halves)
             assert result.queue.broker_name == broker.name
             header, body = broker.halves[0]
             sent = properties.decode(header.properties or "")
             assert body == b"paid" and header.sys_flag == 4
             assert sent["TRAN_MSG"] == "true" and sent["PGROUP"] == "tpg" and sent["TAGS"] == "vip"
-            assert "TRAN_MSG" not in message.properties
+            assert message.properties == {"TAGS": "vip"} and sent["UNIQ_KEY"] == result.transaction_id
             (end,) = broker.ended
             assert end.commit_or_rollback == {COMMIT: 8, ROLLBACK: 12}[state]
             assert (end.producer_group, end.tran_state_table_offset, end.commit_log_offset) == ("tpg", 0, 0)
-            assert (end.msg_id, end.topic, end.from_transaction_check) == (message.unique_key, "T", False)
+            assert (end.msg_id, end.topic, end.from_transaction_check) == (result.transaction_id, "T", False)
 
     run(test)
 
@@ -103,7 +103,11 @@ def test_the_listener_gets_the_message_with_its_id_and_the_argument_in_a_thread(
             message = Message("T", b"x")
             result = await producer.send_in_transaction(message, arg="order-1")
             ((seen, arg),) = listener.executed
-            assert seen is message and arg == "order-1" and seen.transaction_id == result.transaction_id
+            assert (
+                (seen.topic, seen.body) == ("T", b"x")
+                and arg == "order-1"
+                and seen.transaction_id == result.transaction_id
+            )
             assert listener.threads != [threading.current_thread().name]
 
     run(test)
@@ -132,8 +136,9 @@ def test_unknown_is_told_one_way_and_the_reason_is_in_the_result(answer: Any) ->
     run(test)
 
 
-def test_a_message_object_sent_again_is_another_transaction_while_the_first_one_is_open() -> None:
-    """Under the same id it would be taken for a retry, and be lost."""
+def test_a_message_object_sent_again_is_another_transaction() -> None:
+    """Under the same id it would be taken for a retry, and be lost; or its check would be answered by the outcome of
+    the first one, and it would be delivered although it was rolled back."""
 
     async def test() -> None:
         listener = Listener(execute=UNKNOWN)
@@ -146,11 +151,56 @@ def test_a_message_object_sent_again_is_another_transaction_while_the_first_one_
             message.body = b"second"
             listener.execute = COMMIT
             second = await producer.send_in_transaction(message)
-            assert first.transaction_id != second.transaction_id == message.unique_key
             third = await producer.send_in_transaction(message)
-            assert third.transaction_id == second.transaction_id, "which is over, and its id free"
+            ids = [first.transaction_id, second.transaction_id, third.transaction_id]
+            assert len(set(ids)) == 3 and message.transaction_id is None
             keys = [properties.decode(header.properties or "")["UNIQ_KEY"] for header, _ in peers.broker.halves]
-            assert keys == [first.transaction_id, second.transaction_id, third.transaction_id]
+            assert keys == ids == [seen.transaction_id for seen, _ in listener.executed]
+
+    run(test)
+
+
+def test_one_message_object_in_concurrent_transactions_is_as_many_messages() -> None:
+    async def test() -> None:
+        listener = Listener()
+        async with (
+            cluster() as peers,
+            TransactionProducer("tpg", name_servers=peers.address, listener=listener) as producer,
+        ):
+            message = Message("T", b"x", keys="k")
+            message.properties.update({"UNIQ_KEY": "of another", "__transactionId__": "of another"})
+            results = await asyncio.gather(*(producer.send_in_transaction(message) for _ in range(50)))
+            assert all(result.decided for result in results)
+            assert len({result.transaction_id for result in results} - {"of another"}) == 50
+            assert len({end.msg_id for end in peers.broker.ended}) == len(peers.broker.ended) == 50
+            assert len({seen.transaction_id for seen, _ in listener.executed}) == 50
+            assert message.properties == {"KEYS": "k", "UNIQ_KEY": "of another", "__transactionId__": "of another"}
+
+    run(test)
+
+
+def test_a_transaction_is_repeated_under_its_id_when_that_is_said() -> None:
+    async def test() -> None:
+        listener = AsyncListener()
+        async with (
+            cluster() as peers,
+            TransactionProducer("tpg", name_servers=peers.address, listener=listener) as producer,
+        ):
+            message = Message("T", b"x")
+            first = await producer.send_in_transaction(message, transaction_id="order-42")
+            again = await producer.send_in_transaction(message, transaction_id="order-42")
+            assert first.transaction_id == again.transaction_id == "order-42" and again.decided
+            assert [end.msg_id for end in peers.broker.ended] == ["order-42", "order-42"]
+            listener.go_on.clear()
+            running = asyncio.create_task(producer.send_in_transaction(message, transaction_id="order-43"))
+            await asyncio.sleep(0.05)
+            with pytest.raises(MessageIllegal, match="'order-43' is under way here"):
+                await producer.send_in_transaction(message, transaction_id="order-43")
+            listener.go_on.set()
+            assert (await running).decided
+            for wrong in ("", "a b", "ä", "x" * 129, "a\x01", 5):
+                with pytest.raises(MessageIllegal, match="transaction_id"):
+                    await producer.send_in_transaction(message, transaction_id=wrong)  # type: ignore[arg-type]
 
     run(test)
 
@@ -244,7 +294,7 @@ def test_a_decision_against_an_earlier_one_is_raised() -> None:
             message = Message("T", b"x")
             with pytest.raises(TransactionConflict, match="rolled back before") as caught:
                 await producer.send_in_transaction(message)
-            assert caught.value.transaction_id == message.unique_key
+            assert caught.value.transaction_id == caught.value.result.transaction_id
             assert caught.value.result.state is COMMIT and not caught.value.result.decided
 
     run(test)

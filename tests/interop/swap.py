@@ -82,6 +82,7 @@ class Written:
     message: Message
     queue: MessageQueue
     offset: int
+    message_id: str
     offset_message_id: str
 
 
@@ -173,9 +174,10 @@ class SwapStory:
         self._place(large, producer.send(large, queues[1]))
         batch = [Message(TOPIC, f"{chapter} batch {n}", tags="Batch", keys=f"{chapter}-batch{n}") for n in range(3)]
         result = producer.send_batch(batch, queues[2])
-        ids = result.offset_message_id.split(",")
+        ids, places = result.message_id.split(","), result.offset_message_id.split(",")
         for number, message in enumerate(batch):
-            self.placed.append(Written(message, result.queue, result.queue_offset + number, ids[number]))
+            offset = result.queue_offset + number
+            self.placed.append(Written(message, result.queue, offset, ids[number], places[number]))
         for level in (1, 2, 3):
             producer.send(Message(TOPIC, f"{chapter} level {level}", delay_level=level), queues[0])
         self.delayed += [f"{chapter} level 1", f"{chapter} level 2"]
@@ -202,7 +204,9 @@ class SwapStory:
         self.withdrawn_due.append(due)
 
     def _place(self, message: Message, result: SendResult) -> None:
-        self.placed.append(Written(message, result.queue, result.queue_offset, result.offset_message_id))
+        self.placed.append(
+            Written(message, result.queue, result.queue_offset, result.message_id, result.offset_message_id)
+        )
 
     def _write_transactions(self, chapter: str, name_servers: str, payers: TransactionProducer, desk: Desk) -> None:
         for kind in ("commit", "rollback", "checked-commit", "checked-rollback"):
@@ -266,7 +270,7 @@ class SwapStory:
             assert (view.body, view.flag, view.tags) == (message.body, message.flag, message.tags)
             lost = message.properties.items() - {("WAIT", "true")} - view.properties.items()
             assert not lost, (message, view)
-            assert view.message_id == (message.unique_key or view.message_id)
+            assert view.message_id == written.message_id
 
     def _check_topics(self, address: str) -> None:
         """Queues and attributes; a broker 4.x knows no attributes, and so forgets them."""
@@ -286,8 +290,8 @@ class SwapStory:
             _, log_offset = parse_offset_message_id(written.offset_message_id)
             answer = ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=log_offset))
             assert (answer.code, decode_record(answer.body).queue_offset) == (ResponseCode.SUCCESS, written.offset)
-            for key in [*written.message.keys, written.message.unique_key]:
-                if key is not None and key not in ("all", "more"):
+            for key in [*written.message.keys, written.message_id]:
+                if key not in ("all", "more"):
                     poll(lambda key=key, written=written: _finds(address, key, written), f"message of key {key}", 20)
 
     def _check_transactions(self, name_servers: str) -> None:
@@ -345,8 +349,8 @@ def _timer_check(store: Path) -> int:
 def _finds(address: str, key: str, written: Written) -> bool:
     header = QueryMessage(
         topic=TOPIC, key=key, max_num=32, begin_timestamp=0, end_timestamp=int(time.time() * 1000) + 60_000,
-        unique_key_query=True if key == written.message.unique_key else None,
-        index_type="U" if key == written.message.unique_key else "K",
+        unique_key_query=True if key == written.message_id else None,
+        index_type="U" if key == written.message_id else "K",
     )  # fmt: skip
     answer = ask(address, RequestCode.QUERY_MESSAGE, header)
     if answer.code != ResponseCode.SUCCESS:

@@ -40,13 +40,8 @@ class HalfMemory:
         self._limit = limit
         self._transactions: OrderedDict[str, _Transaction] = OrderedDict()
 
-    def is_undecided(self, transaction_id: str) -> bool:
-        """Whether a broker has a half under this id, and has not confirmed its end."""
-        transaction = self._transactions.get(transaction_id)
-        return transaction is not None and transaction.broker_name != "" and not transaction.confirmed
-
     def started(self, transaction_id: str) -> None:
-        """A half is about to be sent. A message object that is sent again begins a new transaction."""
+        """A half is about to be sent. Its id may be that of an earlier attempt."""
         self._transactions[transaction_id] = _Transaction()
         self._transactions.move_to_end(transaction_id)
         while len(self._transactions) > self._limit:

@@ -2,6 +2,10 @@
 
 It is started by the first client that starts and ends with the last one that closes. A forked child has none: its
 memory holds the parent's objects, but not the parent's threads.
+
+An interrupt (Ctrl-C, a signal handler that raises) may come between any two steps of a calling thread, and a signal
+handler may itself make calls there. Therefore no thread but the loop's own ever holds a lock or a half-made state that
+another call depends on: every step of a caller is one operation that is done or not done, and may be done again.
 """
 
 from __future__ import annotations
@@ -12,76 +16,106 @@ import contextlib
 import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
 from gantrymq.errors import Closed
 
 log = logging.getLogger("gantrymq.client")
 T = TypeVar("T")
+A = TypeVar("A")
 
 JOIN_TIMEOUT_S: Final = 5.0
-"""How long the end of the process waits for the thread."""
+"""How long the end of the process, and the last client's ``close``, wait for the thread."""
 
 Work = Callable[..., Coroutine[Any, Any, T]]
+Closing = Callable[[], Coroutine[Any, Any, None]]
+GIVEN_UP: Final = "the call was given up because its client was closed"
+ALL_CLOSED: Final = "all clients of this process are closed; create a new one"
 
 
 class _Call(Generic[T]):
-    """One call from a waiting thread: the lock is released when there is an outcome."""
+    """One call from a waiting thread.
 
-    __slots__ = ("arguments", "error", "lock", "lost", "result", "task", "waiting", "work")
+    ``news`` brings the thread functions that it is to run, and None when there is an outcome. Everything else is
+    touched on the loop only, but for the outcome, which nobody changes any more when it is announced.
+    """
 
-    def __init__(self, work: Work[T], arguments: tuple[Any, ...], lost: Callable[[T], None] | None) -> None:
+    __slots__ = ("arguments", "error", "given_up", "news", "result", "task", "work")
+
+    def __init__(self, work: Work[T], arguments: tuple[Any, ...]) -> None:
         self.work = work
         self.arguments = arguments
-        self.lost = lost
-        self.lock = threading.Lock()
-        self.lock.acquire()
+        self.news: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.task: asyncio.Task[T] | None = None
         self.result: T | None = None
         self.error: BaseException | None = None
-        self.waiting = True
+        self.given_up = False
+
+    async def in_caller(self, function: Callable[..., A], *arguments: Any) -> A:
+        """Run a function in the calling thread; what it answered. An exception of it is raised in the calling thread,
+        and this is cancelled."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[A] = loop.create_future()
+
+        def run() -> None:
+            outcome = function(*arguments)
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and the call is refused
+                loop.call_soon_threadsafe(_answer, answer, outcome)
+
+        self.news.put(run)
+        return await answer
 
     def done(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self.error = Closed("the call was given up because its client was closed")
+            self.error = Closed(GIVEN_UP)
         elif (error := task.exception()) is not None:
             self.error = error
         else:
             self.result = task.result()
-            if not self.waiting and self.lost is not None:
-                self.lost(self.result)
-        self.lock.release()
+        self.news.put(None)
 
-    def refuse(self, error: Closed) -> None:
+    def refuse(self, error: Exception) -> None:
         self.error = error
-        self.lock.release()
+        self.news.put(None)
+
+    def give_up(self) -> None:
+        """Nobody waits any more."""
+        self.given_up = True
+        if self.task is not None:
+            self.task.cancel()
 
 
 class _Promise(Generic[T]):
     """One call whose caller goes on; the outcome is in a future."""
 
-    __slots__ = ("arguments", "future", "task", "work")
+    __slots__ = ("arguments", "future", "given_up", "task", "work")
 
     def __init__(self, work: Work[T], arguments: tuple[Any, ...]) -> None:
         self.work = work
         self.arguments = arguments
         self.future: Future[T] = Future()
         self.future.set_running_or_notify_cancel()
+        self.given_up = False
         self.task: asyncio.Task[T] | None = None
 
     def done(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self.future.set_exception(Closed("the call was given up because its client was closed"))
+            self.future.set_exception(Closed(GIVEN_UP))
         elif (error := task.exception()) is not None:
             self.future.set_exception(error)
         else:
             self.future.set_result(task.result())
 
-    def refuse(self, error: Closed) -> None:
+    def refuse(self, error: Exception) -> None:
         self.future.set_exception(error)
+
+
+def _answer(answer: asyncio.Future[A], outcome: A) -> None:
+    if not answer.done():
+        answer.set_result(outcome)
 
 
 class Portal:
@@ -89,41 +123,84 @@ class Portal:
 
     def __init__(self) -> None:
         self._loop = _new_loop()
-        self._inbox: deque[_Call[Any] | _Promise[Any]] = deque()
-        self._awake = False
+        self._calls: set[_Call[Any] | _Promise[Any]] = set()
+        """Calls that were made and have no outcome: the loop itself holds its tasks only weakly."""
+        self._users: set[object] = set()
+        """One for each client that is between its start and the end of its close."""
+        self._closing: dict[object, asyncio.Task[None]] = {}
+        """Clients that are being closed, by user."""
+        self._claim = [None]
+        """Taken by the thread that runs the loop; another one that was started for it finds nothing and ends."""
+        self._thread: threading.Thread | None = None
+        self._stopping = False
         self._ended = False
-        self._tasks: set[asyncio.Task[Any]] = set()
-        """Calls at work: the loop itself holds its tasks only weakly."""
-        self._thread = threading.Thread(target=self._run, name="gantrymq-portal", daemon=True)
-        self._thread.start()
 
     def _run(self) -> None:
+        try:
+            self._claim.pop()
+        except IndexError:
+            return
+        self._thread = threading.current_thread()
+        _threads.add(threading.get_ident())
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            while not self._stopping:
+                self._survive(self._loop.run_forever)
             # Whoever still waits is told so, and background tasks of clients that nobody closed end quietly.
-            rest = asyncio.all_tasks(self._loop)
-            for task in rest:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+            while rest := asyncio.all_tasks(self._loop):
+                self._survive(self._end, rest)
         finally:
             self._ended = True
             self._loop.close()
             self._refuse_rest()
+            _threads.discard(threading.get_ident())
 
-    def call(self, work: Work[T], *arguments: Any, lost: Callable[[T], None] | None = None) -> T:
+    def _end(self, tasks: set[asyncio.Task[Any]]) -> None:
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+
+    @staticmethod
+    def _survive(run: Callable[..., None], *arguments: Any) -> None:
+        try:
+            run(*arguments)
+        except BaseException as error:
+            # asyncio lets a SystemExit or KeyboardInterrupt of any callback out of the loop; the code of one client's
+            # user must not end the loop of all the others.
+            log.error("%r was raised on the thread of the blocking clients, which goes on", error, exc_info=error)
+
+    # Calls.
+
+    def call(self, work: Work[T], *arguments: Any) -> T:
         """Run ``work(*arguments)`` on the loop and wait for it.
 
-        An interrupt (Ctrl-C) cancels it and is raised at once. ``lost`` gets the result, on the loop, when it came
-        too late to be cancelled and nobody waits for it any more.
+        An interrupt (Ctrl-C) is raised at once and cancels the work. It is raised also when it comes too late to
+        cancel anything: what was to be done may have been done.
         """
-        self._check_thread()
-        call = _Call(work, arguments, lost)
-        self._enter(call)
+        check_thread()
+        return self._wait(_Call(work, arguments))
+
+    def converse(self, work: Work[T], *arguments: Any) -> T:
+        """Run ``work(in_caller, *arguments)`` as ``call`` does. Meanwhile ``await in_caller(function, ...)`` runs a
+        function in the calling thread. What that raises is raised here, and the work is cancelled."""
+        check_thread()
+        call = _Call(work, ())
+        call.arguments = (call.in_caller, *arguments)
+        return self._wait(call)
+
+    def _wait(self, call: _Call[T]) -> T:
         try:
-            call.lock.acquire()
+            self._enter(call)
+            while (function := call.news.get()) is not None:
+                function()
         except BaseException:
-            self._loop.call_soon_threadsafe(self._give_up, call)
+            # Another interrupt may come while this one is dealt with. Then it is tried again, for the work must learn
+            # that nobody waits for it.
+            try:
+                self.post(call.give_up)
+            except BaseException:
+                self.post(call.give_up)
+                raise
             raise
         if call.error is not None:
             raise call.error
@@ -135,59 +212,91 @@ class Portal:
         self._enter(promise)
         return promise.future
 
-    def post(self, call: Callable[..., object], *arguments: Any) -> None:
-        """Run a plain function on the loop, soon."""
-        self._loop.call_soon_threadsafe(call, *arguments)
-
     def _enter(self, call: _Call[Any] | _Promise[Any]) -> None:
-        # One wake-up for all calls that come before the loop gets to them. The loop clears the flag before it empties
-        # the inbox, so whoever sees the flag set has been seen, too.
-        self._inbox.append(call)
-        if not self._awake:
-            self._awake = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed; see below
-                self._loop.call_soon_threadsafe(self._drain)
-        # Set before the last look into the inbox, so a call is either seen there or sees the mark here.
+        self._calls.add(call)
+        self.post(self._begin, call)
+        # Set before the last look at the calls, so a call is either seen there or sees the mark here.
         if self._ended:
             self._refuse_rest()
 
+    def post(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Run a plain function on the loop, soon; never when the loop has ended."""
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
     def _refuse_rest(self) -> None:
-        with contextlib.suppress(IndexError):
+        with contextlib.suppress(KeyError):
             while True:
-                self._inbox.popleft().refuse(Closed("all clients of this process are closed; create a new one"))
+                self._calls.pop().refuse(Closed(ALL_CLOSED))
 
-    def _drain(self) -> None:
-        self._awake = False
-        while self._inbox:
-            call = self._inbox.popleft()
-            task = self._loop.create_task(call.work(*call.arguments))
-            call.task = task
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            task.add_done_callback(call.done)
-
-    @staticmethod
-    def _give_up(call: _Call[Any]) -> None:
-        call.waiting = False
-        if call.task is None or call.task.done():
-            if call.lost is not None and call.task is not None and call.error is None:
-                call.lost(call.result)
+    def _begin(self, call: _Call[Any] | _Promise[Any]) -> None:
+        if call.given_up or call not in self._calls:
+            self._calls.discard(call)
             return
-        call.task.cancel()
+        try:
+            task = call.task = self._loop.create_task(call.work(*call.arguments))
+        except Exception as error:  # noqa: BLE001 - it is raised where the call was made
+            self._calls.discard(call)
+            call.refuse(error)
+            return
+        task.add_done_callback(lambda done: self._finish(call, done))
 
-    def _check_thread(self) -> None:
-        if threading.get_ident() == self._thread.ident:
-            raise RuntimeError(
-                "a blocking call was made on the client's own loop (in a callback of send_async?), where it would wait "
-                "for itself; make it in another thread"
-            )
+    def _finish(self, call: _Call[Any] | _Promise[Any], task: asyncio.Task[Any]) -> None:
+        self._calls.discard(call)
+        call.done(task)
+
+    # Life.
+
+    def _start(self) -> None:
+        """Have the thread run. An interrupted start leaves nothing behind, so it may be made again."""
+        if self._claim:
+            threading.Thread(target=self._run, name="gantrymq-portal", daemon=True).start()
+
+    def leave(self, user: object) -> None:
+        """To be called on the loop: ``user`` needs it no more. The last one ends the thread."""
+        self._users.discard(user)
+        if self._users or self._stopping:
+            return
+        if _portals.get(os.getpid()) is self:
+            del _portals[os.getpid()]
+            if self._users:  # somebody acquired it in between, perhaps without seeing that it is gone
+                _portals.setdefault(os.getpid(), self)
+                return
+        self._stopping = True
+        self._loop.call_soon(self._loop.stop)
+
+    async def shut(self, close: Closing, user: object) -> None:
+        """``close()`` the client of ``user`` and let it leave. Whoever gives up waiting for that does not stop it."""
+        await asyncio.shield(self.begin_to_shut(close, user))
+
+    def begin_to_shut(self, close: Closing, user: object) -> asyncio.Task[None]:
+        """The same without waiting; to be called on the loop. What has begun is not begun again."""
+        task = self._closing.get(user)
+        if task is None:
+            task = self._closing[user] = self._loop.create_task(self._close(close, user))
+        return task
+
+    async def _close(self, close: Closing, user: object) -> None:
+        try:
+            await close()
+        finally:
+            self._closing.pop(user)
+            self.leave(user)
+
+    def join(self) -> None:
+        """Wait for the thread when it is about to end."""
+        thread = self._thread
+        if self._stopping and thread is not None and thread is not threading.current_thread():
+            thread.join(JOIN_TIMEOUT_S)
 
     def stop(self) -> None:
         """End the loop and its thread; calls that still wait raise Closed."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            if threading.get_ident() != self._thread.ident:
-                self._thread.join(JOIN_TIMEOUT_S)
+        self._stopping = True
+        self.post(self._loop.stop)
+        self.join()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -199,45 +308,58 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-_lock = threading.Lock()
-_shared: Portal | None = None
-_users = 0
+_portals: Final[dict[int, Portal]] = {}
+"""The portal by process. A child's is its own; its parent's stays here, for nobody may touch its loop there."""
 
 
-def acquire() -> Portal:
-    """The portal of this process; ``release`` it once for every ``acquire``."""
-    global _shared, _users
-    with _lock:
-        if _shared is None:
-            _shared = Portal()
-        _users += 1
-        return _shared
+_threads: Final[set[int]] = set()
+"""The threads that run a portal's loop now."""
 
 
-def release(portal: Portal) -> None:
-    """The last user ends the thread."""
-    global _shared, _users
-    with _lock:
-        if portal is not _shared:
-            return
-        _users -= 1
-        if _users > 0:
-            return
-        _shared = None
-    portal.stop()
+def check_thread() -> None:
+    """Raise RuntimeError on a portal's own thread, where nobody may wait for the portal."""
+    if threading.get_ident() in _threads:
+        raise RuntimeError(
+            "a blocking call was made on the client's own loop (in a callback of send_async?), where it would wait "
+            "for itself; make it in another thread"
+        )
+
+
+def acquire(user: object) -> Portal:
+    """The portal of this process. ``user`` holds it until ``Portal.leave``; to acquire it twice is to acquire it
+    once."""
+    process = os.getpid()
+    left: list[Portal] = []
+    while True:
+        portal = _portals.get(process)
+        if portal is None:
+            mine = Portal()
+            portal = _portals.setdefault(process, mine)
+            if portal is not mine:
+                mine._loop.close()
+        portal._users.add(user)
+        portal._start()
+        if _portals.get(process) is portal:
+            break
+        left.append(portal)  # its last user left just now; it may have seen us, or not
+    for other in left:
+        if other is not portal:
+            other.post(other.leave, user)
+    return portal
+
+
+def release(user: object) -> None:
+    """Let go of a portal whose ``acquire`` was interrupted. Anybody may call it, also for nothing."""
+    portal = _portals.get(os.getpid())
+    if portal is not None:
+        portal.post(portal.leave, user)
 
 
 def _at_exit() -> None:
-    if _shared is not None:
-        _shared.stop()
-
-
-def _in_child() -> None:
-    # The lock may have been held by a thread that does not exist here.
-    global _lock, _shared, _users
-    _lock = threading.Lock()
-    _shared, _users = None, 0
+    portal = _portals.get(os.getpid())
+    if portal is not None:
+        portal.stop()
 
 
 atexit.register(_at_exit)
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_threads.clear)

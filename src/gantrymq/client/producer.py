@@ -97,11 +97,15 @@ class Producer(Lifetime):
         if not self._endpoint.running:
             return
         self._endpoint.stop_accepting()
-        await self._endpoint.drain(lambda: self._delivery.in_flight == 0, self._config.close_timeout_ms)
+        await self._endpoint.drain(self._idle, self._config.close_timeout_ms)
         if self._tracer is not None:
             await self._tracer.flush()
         await self._heartbeats.unregister(producer_group=self.group)
         await self._endpoint.close()
+
+    def _idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return self._delivery.in_flight == 0
 
     # Sending.
 
@@ -134,9 +138,10 @@ class Producer(Lifetime):
         """
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
-        message = self._in_namespace(message)
+        values = {**message.properties}
+        values.setdefault(properties.SHARDING_KEY, key)
+        message = self._in_namespace(message).with_properties(values)
         publish = await self._delivery.queues(message.topic, self._deadline(timeout_ms))
-        message.properties.setdefault(properties.SHARDING_KEY, key)
         queue = selector(publish.queues, message, key)
         return await self._send(message, queue, timeout_ms)
 
@@ -151,7 +156,7 @@ class Producer(Lifetime):
         target = queue or (await self._delivery.queues(message.topic)).next()
         channel = await self._delivery.channel_to(target, self._config.send_timeout_ms)
         now_ms = self._endpoint.clock.wall_ms()
-        text = self._stamps.stamp(message.properties, now_ms)
+        _, text = self._stamps.stamp(message.properties, now_ms)
         body, sys_flag = self._packed(message.body)
         frames = self._frames_of(target)
         channel.send(frames.frame(channel.next_opaque(), sys_flag, now_ms, message.flag, text, body, True))
@@ -171,8 +176,7 @@ class Producer(Lifetime):
         self._delivery.in_flight += 1
         try:
             await self._delivery.queues(topic, deadline)
-            for message in messages:
-                self._stamps.mark(message.properties)
+            messages = [message.with_properties(self._stamps.marked(message.properties)) for message in messages]
             ids = ",".join(message.properties[properties.UNIQ_KEY] for message in messages)
             # Not a UNIQ_KEY of its own (as 5.x clients give it): 4.x brokers write it over the keys of the messages.
             own = {properties.WAIT: messages[0].properties[properties.WAIT]}
@@ -231,7 +235,7 @@ class Producer(Lifetime):
         """
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
-        message = self._in_namespace(message)
+        message = self._in_namespace(message).with_properties({**message.properties})
         limit_ms = timeout_ms or self._config.send_timeout_ms
         deadline = self._deadline(limit_ms)
         target = queue or (await self._delivery.queues(message.topic, deadline)).next()
@@ -252,16 +256,15 @@ class Producer(Lifetime):
         check_message(message, self._config.max_message_bytes)
         deadline = self._deadline(timeout_ms)
         await self._delivery.queues(message.topic, deadline)
-        self._stamps.mark(message.properties)
-        text = properties_text(message.properties)
+        values = self._stamps.marked(message.properties)
+        text = properties_text(values)
         packed, sys_flag = self._packed(message.body)
 
         def frame(target: MessageQueue, opaque: int) -> bytes:
             header = self._header(target, text, message.flag, sys_flag=sys_flag, batch=False)
             return encode_request(RequestCode.SEND_REPLY_MESSAGE_V2, opaque, header, packed)
 
-        message_id = message.properties[properties.UNIQ_KEY]
-        return await self._delivery.deliver(message.topic, message_id, frame, deadline, queue)
+        return await self._delivery.deliver(message.topic, values[properties.UNIQ_KEY], frame, deadline, queue)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues a message of ``topic`` may be sent to. Errors: RouteNotFound, Unreachable."""
@@ -276,10 +279,10 @@ class Producer(Lifetime):
         queue: MessageQueue | None,
         timeout_ms: int | None,
         sys_flag: int = 0,
-        text: bytes | None = None,
+        stamp: tuple[str, bytes] | None = None,
         stay: bool = False,
     ) -> SendResult:
-        """``text``: the properties, when the message is stamped already."""
+        """``stamp``: the id and the properties, when the message is stamped already."""
         delivery, clock, topic = self._delivery, self._endpoint.clock, message.topic
         started = clock.monotonic()
         limit_ms = timeout_ms or self._config.send_timeout_ms
@@ -287,16 +290,16 @@ class Producer(Lifetime):
         try:
             way = delivery.way(topic, queue, started)
             if way is None and self._endpoint.routes.known(topic) is None:
-                # Before the id is made: it holds our address, which the first connection tells.
+                # Before the id is made: it holds our address, which the first connection tells. Meanwhile the object
+                # that we were given may be changed, for its next message.
+                message = message.with_properties({**message.properties})
                 await delivery.queues(topic, started + limit_ms / 1000)
             born_ms = clock.wall_ms()
-            if text is None:
-                text = self._stamps.stamp(message.properties, born_ms)
-            body = message.body
+            message_id, text = stamp or self._stamps.stamp(message.properties, born_ms)
+            body, flag = message.body, message.flag
             if len(body) >= self._config.compress_over_bytes:
                 body, packed = self._packed(body)
                 sys_flag |= packed
-            message_id, flag = message.properties[properties.UNIQ_KEY], message.flag
             result = first = None
             if way is not None:
                 target, channel = way

@@ -19,7 +19,8 @@ _TAIL: Final = _json(f"\x02{WAIT}\x01true\x02")[1:]
 
 
 class Stamps:
-    """Gives messages their ids, and adds ``marks``: properties that travel with a message and are not written to it.
+    """Gives messages their ids, and adds ``marks``. Both travel with a message and are not written to it: the object is
+    its sender's, who may send it again, in another thread at the same time.
 
     ``next_key``: makes an id; it is given the wall time in ms when that was just asked for.
     """
@@ -33,44 +34,32 @@ class Stamps:
         self._head = _json(text)[1:-1]
         self._size = len(text.encode()) + len(f"\x02{WAIT}\x01true\x02")
 
-    def stamp(self, values: dict[str, str], now_ms: int) -> bytes:
-        """Write its id to a message, once: retries and later sends of the same object keep it.
+    def stamp(self, values: Mapping[str, str], now_ms: int) -> tuple[str, bytes]:
+        """The id of a message, and all its properties, id and marks included, as JSON text.
 
-        ``values``: its properties. Answers all of them, marks included, as JSON text. Raises MessageIllegal as
-        ``properties_text``; then the message is as it was.
+        ``values``: its own properties, which stay as they are; an id among them is kept. Raises MessageIllegal as
+        ``properties_text``.
         """
         if not values:
             key = self._next_key(now_ms)
-            values[UNIQ_KEY] = key
-            values[WAIT] = "true"
-            return b'"%b%b%b' % (self._head, key.encode(), _TAIL)
+            return key, b'"%b%b%b' % (self._head, key.encode(), _TAIL)
         if UNIQ_KEY in values or WAIT in values or not self._marks.keys().isdisjoint(values):
-            return self._with_care(values, now_ms)
+            carried = self.marked(values, now_ms)
+            return carried[UNIQ_KEY], _json(properties_text(carried))
         key = self._next_key(now_ms)
         own = _json(properties_text(values, self._size + len(key)))
-        values[UNIQ_KEY] = key
-        values[WAIT] = "true"
-        return b"%b%b%b%b" % (own[:-1], self._head, key.encode(), _TAIL)
+        return key, b"%b%b%b%b" % (own[:-1], self._head, key.encode(), _TAIL)
 
-    def mark(self, values: dict[str, str]) -> None:
-        """Write its id to a message, once, and no more."""
-        if UNIQ_KEY not in values:
-            values[UNIQ_KEY] = self._next_key(None)
-        values.setdefault(WAIT, "true")
-
-    def _with_care(self, values: dict[str, str], now_ms: int) -> bytes:
-        """The same for properties that have some of what is added already."""
+    def marked(self, values: Mapping[str, str], now_ms: int | None = None) -> dict[str, str]:
+        """The same as a copy of the properties."""
         carried = {**values, **self._marks}
-        key = values[UNIQ_KEY] if UNIQ_KEY in values else self._next_key(now_ms)
-        carried.setdefault(UNIQ_KEY, key)
+        if UNIQ_KEY not in carried:
+            carried[UNIQ_KEY] = self._next_key(now_ms)
         carried.setdefault(WAIT, "true")
-        text = _json(properties_text(carried))
-        values.setdefault(UNIQ_KEY, key)
-        values.setdefault(WAIT, "true")
-        return text
+        return carried
 
 
-def properties_text(values: dict[str, str], more_bytes: int = 0) -> str:
+def properties_text(values: Mapping[str, str], more_bytes: int = 0) -> str:
     """Properties as they travel; ``more_bytes`` of them will be added.
 
     Raises MessageIllegal when they contain separators or are too long.

@@ -1,12 +1,15 @@
 """The blocking clients: the same names and signatures as in ``gantrymq.aio``, without ``await``.
 
-Every method may be called from any thread, also at the same time. A call that is interrupted (Ctrl-C) is given up and
-the interrupt is raised at once; what was sent may have been executed. In a forked child all calls raise UsedAfterFork:
-create new clients there. ``close`` in a child does nothing.
+Every method may be called from any thread, also at the same time. A call that is interrupted (Ctrl-C, a signal handler
+that raises) is given up and the interrupt is raised at once; what was sent may have been executed, and the client can
+be used as before. Two calls are different: a ``start`` that is interrupted closes the client, and a ``close`` that is
+interrupted goes on without its caller. In a forked child all calls raise UsedAfterFork: create new clients there.
+``close`` in a child does nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -33,14 +36,13 @@ from gantrymq.client.config import (
 )
 from gantrymq.client.consume_pool import MessageListener
 from gantrymq.client.endpoint import Doors
-from gantrymq.client.listener import Outcome, TransactionListener, call_blocking, is_async
+from gantrymq.client.listener import TransactionListener, is_async
 from gantrymq.client.ordering import QueueSelector, by_hash
 from gantrymq.client.pulling import DEFAULT_MAX_BYTES
-from gantrymq.client.results import PullResult, RawPull, SendResult, SendStatus, TransactionSendResult
+from gantrymq.client.results import PullResult, RawPull, SendResult, TransactionSendResult
 from gantrymq.errors import Closed, UsedAfterFork
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
-from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 
@@ -66,39 +68,73 @@ class Blocking(Generic[C]):
     def __init__(self, client: C) -> None:
         self._client = client
         self._portal: portal.Portal | None = None
+        self._user = object()
+        """Us, as the portal knows us."""
+        self._started = False
         self._closed = False
         self._pid = os.getpid()
 
     def start(self) -> None:
-        """Begin; the same as entering a ``with`` block. May be called again."""
+        """Begin; the same as entering a ``with`` block. May be called again. One that fails closes the client."""
         self._check_process()
         if self._closed:
             raise Closed(f"this {type(self).__name__} is closed; create a new one")
-        if self._portal is not None:
+        if self._started:
             return
-        self._portal = portal.acquire()
+        portal.check_thread()
         try:
+            if self._portal is None:
+                self._portal = portal.acquire(self._user)
             self._portal.call(self._client.start)
-        except BaseException:
+            self._started = True
+        except Exception:
             self.close()
+            raise
+        except BaseException:
+            self._close_soon()
             raise
 
     def close(self) -> None:
         """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
 
-        May be called again; does nothing in a forked child, whose parent still uses the connections.
+        May be called again; does nothing in a forked child, whose parent still uses the connections. One that is
+        interrupted goes on without its caller; called again, it waits for that. Raises RuntimeError in a callback on
+        the client's own thread, and leaves the client open.
         """
-        door, self._portal = self._portal, None
-        self._closed = True
-        if door is None or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
             return
+        door = self._portal
+        if door is None:
+            self._closed = True
+            return
+        portal.check_thread()
         try:
-            door.call(self._client.close)
-        finally:
-            portal.release(door)
+            self._closed = True
+            with contextlib.suppress(Closed):  # somebody else has closed it, and the loop has ended
+                door.call(door.shut, self._client.close, self._user)
+        except BaseException:
+            self._close_soon()
+            raise
+        self._portal = None
+        door.join()
+
+    def _close_soon(self) -> None:
+        """Have it closed, and wait for nothing."""
+        if os.getpid() != self._pid:
+            return
+        self._closed = True
+        door = self._portal
+        if door is None:
+            portal.release(self._user)
+        else:
+            door.post(door.begin_to_shut, self._client.close, self._user)
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self._close_soon()  # also when the interrupt comes behind the start
+            raise
         return self
 
     def __exit__(
@@ -115,7 +151,7 @@ class Blocking(Generic[C]):
     def _door(self) -> portal.Portal:
         self._check_process()
         door = self._portal
-        if door is None:
+        if door is None or self._closed:
             name = type(self).__name__
             raise Closed(
                 f"this {name} is closed; create a new one"
@@ -162,6 +198,8 @@ class Producer(Blocking["producer.Producer"]):
 
         Callbacks of the future run on the client's own thread: they must be short and make no blocking call.
         """
+        # A copy: our caller goes on, and may change the object for its next message before we get to it.
+        message = message.with_properties({**message.properties})
         return self._door().submit(self._client.send, message, queue, timeout_ms)
 
     def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
@@ -229,29 +267,30 @@ class TransactionProducer(Producer):
         )
         Blocking.__init__(self, inner)
 
-    def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
+    def send_in_transaction(
+        self, message: Message, arg: Any = None, *, transaction_id: str | None = None
+    ) -> TransactionSendResult:
         """Send a half message, run the listener's ``execute_local_transaction(message, arg)`` in this thread, end it.
 
         Checks run in threads of their own (``check_threads``). An exception in the listener means UNKNOWN and is in
-        the result. An interrupt (KeyboardInterrupt, SystemExit) in it is raised, after the broker was told UNKNOWN;
-        it will ask back. Otherwise as ``gantrymq.aio.TransactionProducer.send_in_transaction``.
+        the result. An interrupt (KeyboardInterrupt, SystemExit), in the listener or anywhere else in this call, is
+        raised, after the broker was told UNKNOWN; it will ask back. Otherwise as
+        ``gantrymq.aio.TransactionProducer.send_in_transaction``.
         """
         client, door = self._client, self._door()
-        execute = client.listener.execute_local_transaction
-        if is_async(execute):
-            return door.call(client.send_in_transaction, message, arg)
-        half = door.call(client.begin, message, lost=client.interrupted)
-        outcome = Outcome(LocalTransactionState.ROLLBACK)
-        if half.result.status is SendStatus.SEND_OK:
-            try:
-                outcome = call_blocking(execute, message, arg)
-            except BaseException:
-                door.post(client.interrupted, half)
-                raise
+        if is_async(client.listener.execute_local_transaction):
+
+            async def work() -> TransactionSendResult:
+                return await client.send_in_transaction(message, arg, transaction_id=transaction_id)
+
+            return door.call(work)
+        run = transaction_producer.LocalRun()
         try:
-            return door.call(client.finish, half, outcome)
+            return door.converse(client.transact_in_caller, run, message, arg, transaction_id)
         except Closed as error:
-            return transaction_producer.undecided(half, outcome, error)
+            if run.half is None or run.outcome is None:
+                raise
+            return transaction_producer.undecided(run.half, run.outcome, error)
 
 
 class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
@@ -331,6 +370,8 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         **settings: Unpack[LitePullSettings],
     ) -> None:
         """``from_where``: where the group begins in a new queue. ``settings``: fields of LitePullConfig."""
+        self._got: list[MessageView] | None = None
+        """What the last poll that was not interrupted has returned."""
         super().__init__(
             lite_pull_consumer.LitePullConsumer(
                 group, name_servers=name_servers, from_where=from_where, doors=doors, **settings

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -18,7 +19,15 @@ from gantrymq.client.delivery import RETRIED_CODES
 from gantrymq.client.end_frame import EndFrames
 from gantrymq.client.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.half_memory import HalfMemory
-from gantrymq.client.listener import Outcome, TransactionListener, call, call_in_thread, is_async, is_decisive
+from gantrymq.client.listener import (
+    Outcome,
+    TransactionListener,
+    call,
+    call_blocking,
+    call_in_thread,
+    is_async,
+    is_decisive,
+)
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
 from gantrymq.client.stamps import Stamps
@@ -34,7 +43,7 @@ from gantrymq.errors import (
 from gantrymq.message import flags, properties
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
-from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.message.transaction import LocalTransactionState, check_transaction_id
 from gantrymq.message.validation import check_message, is_delayed
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
@@ -45,19 +54,36 @@ from gantrymq.remoting.channel import Answer, ClientChannel
 log = logging.getLogger("gantrymq.client")
 
 _RESOLUTIONS: Final = {state: int(state.resolution) for state in LocalTransactionState}
+_IDS: Final = frozenset({properties.UNIQ_KEY, properties.TRANSACTION_ID})
+"""Properties that would make a message part of another transaction, or of none."""
 INTERRUPTED: Final = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
 
 
 class OpenHalf(msgspec.Struct, frozen=True):
     """A half message that is stored and waits for its end."""
 
+    given: Message
+    """What the listener gets: a copy of the message that was given to us, with its ``transaction_id``."""
     message: Message
+    """The same as brokers know it."""
     result: SendResult
     log_offset: int
 
     @property
     def transaction_id(self) -> str:
         return self.result.message_id
+
+
+class LocalRun:
+    """Runs one local transaction in its caller's thread, and keeps what is known there when the client is closed."""
+
+    def __init__(self) -> None:
+        self.half: OpenHalf | None = None
+        self.outcome: Outcome | None = None
+
+    def __call__(self, method: Callable[..., object], message: Message, arg: Any) -> Outcome:
+        self.outcome = call_blocking(method, message, arg)
+        return self.outcome
 
 
 class TransactionProducer(Producer):
@@ -92,6 +118,8 @@ class TransactionProducer(Producer):
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
         self._ends: dict[MessageQueue, EndFrames] = {}
+        self._open: set[str] = set()
+        """The ids of transactions between ``begin`` and their end here."""
 
     async def start(self) -> None:
         if self._checks is None:
@@ -105,65 +133,96 @@ class TransactionProducer(Producer):
         if self._checks is not None:
             self._checks.close()
 
-    async def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
+    async def send_in_transaction(
+        self, message: Message, arg: Any = None, *, transaction_id: str | None = None
+    ) -> TransactionSendResult:
         """Send a half message, run the listener's ``execute_local_transaction(message, arg)``, and end it.
+
+        Every call is a transaction of its own, with an id of its own, whatever became of the object before or is done
+        with it elsewhere at the same time: the message given is never changed. The listener gets a copy of it, whose
+        ``transaction_id`` is the new id; the result has it, too. ``transaction_id``: the id to use, for who repeats a
+        transaction on purpose. While the half of the first attempt is open on the broker that the second one is sent
+        to, both are one transaction; once it is decided, or on another broker, they are two under one id, and a
+        listener that writes the id under a unique key lets one of them commit.
 
         A listener that is no ``async def`` runs in a thread. What it answers is in the result (``state``); an
         exception in it means UNKNOWN and is in ``listener_error``. ``decided`` says whether the broker confirmed; if it
         could not be reached, check-back settles the transaction later.
 
-        Raises what ``send`` raises (then the local transaction did not run), MessageIllegal for delayed messages, and
+        Raises what ``send`` raises (then the local transaction did not run), MessageIllegal for delayed messages and
+        for a ``transaction_id`` that is impossible or of a transaction that is under way here, and
         TransactionConflict when the broker had already decided otherwise. Cancelling ends an ``async def`` listener
         (the broker is told UNKNOWN and will ask back); a listener in a thread goes on, and is ended as it answers.
         """
-        half = await self.begin(message)
-        if half.result.status is not SendStatus.SEND_OK:
-            return await self.finish(half, Outcome(LocalTransactionState.ROLLBACK))
+        half = await self.begin(message, transaction_id)
         method = self.listener.execute_local_transaction
         if is_async(method) or self._config.inline_listener:
-            return await self._run(half, call(method, message, arg))
+            return await self._run(half, call, method, arg)
         # A thread cannot be cancelled, so its answer must still reach the broker when our caller gives up.
-        work = self._run(half, call_in_thread(method, message, arg))
+        work = self._run(half, call_in_thread, method, arg)
         return await asyncio.shield(asyncio.get_running_loop().create_task(work))
 
-    async def _run(self, half: OpenHalf, local_transaction: Awaitable[Outcome]) -> TransactionSendResult:
+    async def transact_in_caller(
+        self,
+        in_caller: Callable[..., Awaitable[Outcome]],
+        run: LocalRun,
+        message: Message,
+        arg: Any,
+        transaction_id: str | None,
+    ) -> TransactionSendResult:
+        """The same for the blocking producer: ``run`` is called in its caller's thread."""
+        run.half = await self.begin(message, transaction_id)
+        return await self._run(run.half, partial(in_caller, run), self.listener.execute_local_transaction, arg)
+
+    async def _run(
+        self, half: OpenHalf, call: Callable[..., Awaitable[Outcome]], method: Callable[..., object], arg: Any
+    ) -> TransactionSendResult:
+        if half.result.status is not SendStatus.SEND_OK:
+            return await self.finish(half, Outcome(LocalTransactionState.ROLLBACK))
         try:
-            outcome = await local_transaction
+            outcome = await call(method, half.given, arg)
         except BaseException:
             self.interrupted(half)
             raise
         return await self.finish(half, outcome)
 
-    # The steps, for those who run the local transaction themselves (the blocking facade does, in its caller's thread).
+    # The steps, for those who run the local transaction themselves.
 
-    async def begin(self, message: Message) -> OpenHalf:
+    async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
         """Send the half message. Every half begun must be ended by ``finish`` or ``interrupted``."""
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
         if is_delayed(message.properties):
             raise MessageIllegal("a message in a transaction cannot be delayed; remove delay_level, or send it plainly")
-        message = self._in_namespace(message)
-        if self._memory.is_undecided(message.properties.get(properties.UNIQ_KEY, "")):
-            # Under its id it would be taken for a retry of the transaction that is still open.
-            del message.properties[properties.UNIQ_KEY]
+        values = {name: value for name, value in message.properties.items() if name not in _IDS}
+        if transaction_id is not None:
+            values[properties.UNIQ_KEY] = check_transaction_id(transaction_id)
+            if transaction_id in self._open:
+                raise MessageIllegal(f"the transaction {transaction_id!r} is under way here; wait for its end")
+        given = message.with_properties(values)
+        message = self._in_namespace(given)
         self._delivery.in_flight += 1
-        transaction_id = ""
+        key = ""
         try:
             if self._endpoint.routes.known(message.topic) is None:
+                # Before the id is made: it holds our address, which the first connection tells.
                 await self._delivery.queues(message.topic, self._deadline(None))
-            text = self._half_stamps.stamp(message.properties, self._endpoint.clock.wall_ms())
-            transaction_id = message.properties[properties.UNIQ_KEY]
-            self._memory.started(transaction_id)
+            stamp = key, _ = self._half_stamps.stamp(values, self._endpoint.clock.wall_ms())
+            values[properties.UNIQ_KEY] = key
+            self._open.add(key)
+            self._memory.started(key)
             # After an attempt with unknown outcome only the same broker is asked: no other one can join the two halves.
-            result = await self._send(message, None, None, flags.PREPARED, text, stay=True)
+            result = await self._send(message, None, None, flags.PREPARED, stamp, stay=True)
             log_offset = log_offset_of(result.offset_message_id)
         except BaseException:
             # The local transaction will not run. If a half was stored nevertheless, its check is answered ROLLBACK.
-            self._memory.ended(transaction_id, LocalTransactionState.ROLLBACK)
-            self._delivery.in_flight -= 1
+            self._memory.ended(key, LocalTransactionState.ROLLBACK)
+            self._open.discard(key)
             raise
-        self._memory.placed(transaction_id, result.queue.broker_name, log_offset)
-        return OpenHalf(message, result, log_offset)
+        finally:
+            self._delivery.in_flight -= 1
+        self._memory.placed(key, result.queue.broker_name, log_offset)
+        return OpenHalf(given, message, result, log_offset)
 
     async def finish(self, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
         """End a half as its local transaction ended. Raises TransactionConflict."""
@@ -178,13 +237,16 @@ class TransactionProducer(Producer):
                 return _result(half, outcome, decided=False)
             return await self._decide(half, outcome)
         finally:
-            self._delivery.in_flight -= 1
+            self._open.discard(half.transaction_id)
 
     def interrupted(self, half: OpenHalf) -> None:
         """The local transaction was broken off: tell the broker UNKNOWN, without waiting for anything."""
         self._memory.ended(half.transaction_id, LocalTransactionState.UNKNOWN)
-        self._delivery.in_flight -= 1
+        self._open.discard(half.transaction_id)
         self._tell_unknown(half, INTERRUPTED)
+
+    def _idle(self) -> bool:
+        return super()._idle() and not self._open
 
     def _tell_unknown(self, half: OpenHalf, outcome: Outcome) -> None:
         """One-way: Apache's brokers do not answer an UNKNOWN, and every broker asks back anyway."""
