@@ -10,6 +10,7 @@ another call depends on: every step of a caller is one operation that is done or
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import atexit
 import contextlib
@@ -81,12 +82,6 @@ class _Call(Generic[T]):
         self.error = error
         self.news.put(None)
 
-    def give_up(self) -> None:
-        """Nobody waits any more."""
-        self.given_up = True
-        if self.task is not None:
-            self.task.cancel()
-
 
 class _Promise(Generic[T]):
     """One call whose caller goes on; the outcome is in a future."""
@@ -122,6 +117,8 @@ class Portal:
     """Runs coroutines on its own loop for threads that wait for them."""
 
     def __init__(self) -> None:
+        self._claim = [None]
+        """Taken by the thread that runs the loop; another one that was started for it finds nothing and ends."""
         self._loop = _new_loop()
         self._calls: set[_Call[Any] | _Promise[Any]] = set()
         """Calls that were made and have no outcome: the loop itself holds its tasks only weakly."""
@@ -129,11 +126,15 @@ class Portal:
         """One for each client that is between its start and the end of its close."""
         self._closing: dict[object, asyncio.Task[None]] = {}
         """Clients that are being closed, by user."""
-        self._claim = [None]
-        """Taken by the thread that runs the loop; another one that was started for it finds nothing and ends."""
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._ended = False
+
+    def __del__(self) -> None:
+        if getattr(self, "_claim", None) and hasattr(
+            self, "_loop"
+        ):  # an interrupted ``acquire`` made it, and nobody uses it
+            self._loop.close()
 
     def _run(self) -> None:
         try:
@@ -194,13 +195,7 @@ class Portal:
             while (function := call.news.get()) is not None:
                 function()
         except BaseException:
-            # Another interrupt may come while this one is dealt with. Then it is tried again, for the work must learn
-            # that nobody waits for it.
-            try:
-                self.post(call.give_up)
-            except BaseException:
-                self.post(call.give_up)
-                raise
+            self._abandon(call)
             raise
         if call.error is not None:
             raise call.error
@@ -209,8 +204,28 @@ class Portal:
     def submit(self, work: Work[T], *arguments: Any) -> Future[T]:
         """Run ``work(*arguments)`` on the loop. The future cannot be cancelled; its callbacks run on the loop."""
         promise = _Promise(work, arguments)
-        self._enter(promise)
+        try:
+            self._enter(promise)
+        except BaseException:
+            self._abandon(promise)
+            raise
         return promise.future
+
+    def _abandon(self, call: _Call[Any] | _Promise[Any]) -> None:
+        """An interrupt took the caller away: the work must learn that nobody waits for it. Another interrupt may come
+        meanwhile; then it is tried again."""
+        try:
+            self.post(self._give_up, call)
+        except BaseException:
+            self.post(self._give_up, call)
+            raise
+
+    def _give_up(self, call: _Call[Any] | _Promise[Any]) -> None:
+        call.given_up = True
+        if call.task is not None:
+            call.task.cancel()
+        else:
+            self._calls.discard(call)
 
     def _enter(self, call: _Call[Any] | _Promise[Any]) -> None:
         self._calls.add(call)
@@ -234,7 +249,6 @@ class Portal:
 
     def _begin(self, call: _Call[Any] | _Promise[Any]) -> None:
         if call.given_up or call not in self._calls:
-            self._calls.discard(call)
             return
         try:
             task = call.task = self._loop.create_task(call.work(*call.arguments))
@@ -246,14 +260,26 @@ class Portal:
 
     def _finish(self, call: _Call[Any] | _Promise[Any], task: asyncio.Task[Any]) -> None:
         self._calls.discard(call)
+        # The task ends here, on the loop: where a weak reference dies an interrupt is printed, and lost.
+        call.task = None
         call.done(task)
 
     # Life.
 
     def _start(self) -> None:
-        """Have the thread run. An interrupted start leaves nothing behind, so it may be made again."""
+        """Have the thread run; for nothing when it runs already.
+
+        Thread.start waits, and an interrupt in the middle of that breaks its locks. So it is called where no signal
+        comes: in a thread of its own, which a single step starts.
+        """
         if self._claim:
+            _thread.start_new_thread(self._start_thread, ())
+
+    def _start_thread(self) -> None:
+        try:
             threading.Thread(target=self._run, name="gantrymq-portal", daemon=True).start()
+        except RuntimeError:  # no more threads, in the moment since this one was started: run in it
+            self._run()
 
     def leave(self, user: object) -> None:
         """To be called on the loop: ``user`` needs it no more. The last one ends the thread."""
@@ -337,8 +363,8 @@ def acquire(user: object) -> Portal:
             portal = _portals.setdefault(process, mine)
             if portal is not mine:
                 mine._loop.close()
-        portal._users.add(user)
         portal._start()
+        portal._users.add(user)
         if _portals.get(process) is portal:
             break
         left.append(portal)  # its last user left just now; it may have seen us, or not
