@@ -131,9 +131,8 @@ class Portal:
         self._ended = False
 
     def __del__(self) -> None:
-        if getattr(self, "_claim", None) and hasattr(
-            self, "_loop"
-        ):  # an interrupted ``acquire`` made it, and nobody uses it
+        # An interrupted ``acquire`` made it, and nobody uses it.
+        if getattr(self, "_claim", None) and hasattr(self, "_loop"):
             self._loop.close()
 
     def _run(self) -> None:

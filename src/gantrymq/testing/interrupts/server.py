@@ -40,6 +40,7 @@ class Server:
             listen_port=0,
             transaction_time_out=CHECK_MS,
             transaction_check_interval=CHECK_MS,
+            transaction_check_max=10_000,
             mapped_file_size_commit_log=16 * 1024 * 1024,
             max_index_num=20_000,
             max_hash_slot_num=5_000,
