@@ -68,6 +68,8 @@ class Cluster:
     brokers: list[BrokerHost] = field(default_factory=list)
     services: list[Shop] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    """Every process there was."""
     errors: list[str] = field(default_factory=list)
     _processes: int = 0
 
@@ -90,6 +92,7 @@ class Cluster:
     def process(self, name: str, address: str) -> tuple[Node, NodeClock, Doors]:
         """A new process with its ways to the outside."""
         node = Node(name, self.loop)
+        self.nodes.append(node)
         clock = NodeClock(node, EPOCH_MS)
         seeded = SystemRng(self.rng.randrange(1 << 62))
         return node, clock, Doors(self.network.host(address, node), clock, seeded)
