@@ -21,8 +21,8 @@ HAPPENED = {
     "close cancelled", "commit cancelled", "connection broken", "connection parted", "exception in the loop",
     "frame late", "frame lost", "frame reset", "listener raised", "listener wants it later", "member joined",
     "member killed", "member killed during a rebalance", "member left", "member vanished", "poll cancelled",
-    "power cut", "power cut in an operation", "process killed", "program cancelled", "result of a poll dropped",
-    "slow message", "sought back",
+    "power cut", "power cut in an operation", "process killed", "progress reset", "program cancelled",
+    "result of a poll dropped", "slow message", "sought back",
 }  # fmt: skip
 SHOWN_SOON = ("what is polled counts at once", "what a listener refuses counts as consumed",
               "the result of an interrupted poll is not given back")  # fmt: skip

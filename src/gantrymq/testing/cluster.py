@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +72,8 @@ class Cluster:
     nodes: list[Node] = field(default_factory=list)
     """Every process there was."""
     errors: list[str] = field(default_factory=list)
+    started: Callable[[str, Broker], None] = lambda name, broker: None
+    """Called with each broker that has started."""
     _processes: int = 0
 
     @staticmethod
@@ -116,6 +119,7 @@ class Cluster:
         host.node = node
         host.starts += 1
         await node.start(host.broker.start())
+        self.started(host.name, host.broker)
         host.opened_end = host.broker.store.max_log_offset
 
     async def start_service(self) -> Shop:

@@ -10,15 +10,17 @@ import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, Final
 
+from gantrymq.broker.broker import Broker
 from gantrymq.client.producer import Producer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message
 from gantrymq.testing import faults
 from gantrymq.testing.cluster import NAME_SERVERS, Cluster
 from gantrymq.testing.faults import CALM, Fault
-from gantrymq.testing.group_members import GROUPS, ORDERED, TOPIC, Habits, Member
+from gantrymq.testing.group_members import GROUPS, ORDERED, PUSHING, TOPIC, Habits, Member
 from gantrymq.testing.simulation import Plan, Result, break_things, mend, play
 from gantrymq.testing.waiting import wait
 
@@ -134,6 +136,16 @@ async def _cut_off(crowd: Crowd, rng: random.Random) -> None:
         cluster.network.heal()
 
 
+async def _reset(crowd: Crowd, rng: random.Random) -> None:
+    """An operator has a group consume a part of a queue again."""
+    cluster, group, queue_id = crowd.cluster, rng.choice(GROUPS), rng.randrange(QUEUES)
+    offsets = getattr(rng.choice(cluster.brokers).broker, "offsets", None)  # it may be down, or just starting
+    offset = offsets.get(group, TOPIC, queue_id) if offsets is not None else None
+    if offsets is not None and offset is not None:
+        cluster.injected["progress reset"] += 1
+        offsets.reset(group, TOPIC, queue_id, rng.randrange(offset + 1))
+
+
 async def _break_connections(crowd: Crowd, rng: random.Random) -> None:
     if (member := crowd.any(rng)) is not None:
         crowd.cluster.network.break_connections(member.address)
@@ -157,6 +169,7 @@ MEMBER_FAULTS: Final[dict[str, Callable[[Crowd, random.Random], Awaitable[None]]
     "cancel": _cancel,
     "cut off": _cut_off,
     "break connections": _break_connections,
+    "reset": _reset,
     "exceptions": _habit("raises", 0.15),
     "cancelled calls": _habit("cancels", 0.4),
     "slow messages": _habit("dawdles", 0.1),
@@ -177,12 +190,13 @@ def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) 
 
 
 async def _story(cluster: Cluster, plan: Plan) -> None:
+    cluster.started = partial(_note_progress, cluster)
     await cluster.start_name_server()
     for host in cluster.brokers:
         await cluster.start_broker(host)
     crowd = Crowd(cluster)
     for group in GROUPS:
-        cluster.history.add("group", group=group, topic=TOPIC, orderly=group == ORDERED)
+        cluster.history.add("group", group=group, topic=TOPIC, orderly=group == ORDERED, retries=group == PUSHING)
         for _ in range(AT_THE_START):
             crowd.join(group)
     node, _, doors = cluster.process("sender", "10.0.1.1")
@@ -194,6 +208,22 @@ async def _story(cluster: Cluster, plan: Plan) -> None:
     await sending
     await _peace(crowd)
     cluster.history.add("quiet")
+
+
+def _note_progress(cluster: Cluster, name: str, broker: Broker) -> None:
+    """Have what a broker is told of a group's progress in the history, where it is news."""
+    commit = broker.offsets.commit
+    known: dict[tuple[str, int], int] = {}
+
+    def noted(group: str, topic: str, queue_id: int, offset: int) -> None:
+        if topic == TOPIC and known.get((group, queue_id)) != offset:
+            known[group, queue_id] = offset
+            cluster.history.add(
+                "progress", group=group, broker=name, topic=topic, queue=queue_id, offset=offset
+            )  # fmt: skip
+        commit(group, topic, queue_id, offset)
+
+    broker.offsets.commit = noted  # type: ignore[method-assign]
 
 
 def _faults_of(crowd: Crowd) -> dict[str, Fault]:
