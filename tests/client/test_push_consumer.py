@@ -19,6 +19,7 @@ from gantrymq.protocol.headers.consumer import ConsumerIdsChanged, SendBack
 from gantrymq.protocol.headers.pull import PullMessage, PullMessageAnswer
 from gantrymq.protocol.headers.send import SendMessage
 from tests.client.peer import ScriptedCluster, cluster, run, until
+from tests.support.cancelling import cancelled_at
 
 BACK = RequestCode.CONSUMER_SEND_MSG_BACK
 
@@ -317,6 +318,36 @@ def test_close_waits_for_the_listener_and_drops_what_was_not_begun() -> None:
             assert BACK not in peers.broker.codes()
             with pytest.raises(Closed):
                 await consumer.start()
+
+    run(test)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_cancelled_close_leaves_the_group_and_can_be_called_again(late: bool, orderly: bool) -> None:
+    """It stayed a member that heartbeats and consumes nothing: its queues were nobody's for as long as it lived."""
+
+    async def listen(messages: list[MessageView]) -> None:
+        await asyncio.sleep(0.05)
+
+    async def test() -> None:
+        async with cluster(topics=topics()) as peers:
+            await fill(peers, 4)
+            for step in range(60):
+                consumer = PushConsumer(
+                    "cg", name_servers=peers.address, listener=listen, orderly=orderly,
+                    from_where=ConsumeFromWhere.FIRST_OFFSET,
+                ).subscribe("T")  # fmt: skip
+                await consumer.start()
+                await asyncio.sleep(0.01)
+                cancelled, _ = await cancelled_at(consumer.close(), step, late=late)
+                assert consumer._endpoint.remoting.connected_addresses() == []
+                assert not consumer._endpoint.tasks._tasks
+                await consumer.close()
+                peers.broker.offsets.clear()
+                if not cancelled:
+                    return
+            raise AssertionError("never ends")
 
     run(test)
 

@@ -17,7 +17,7 @@ def check_history(
     as_json: Annotated[bool, typer.Option("--json", help="Print violations as JSON, one a line.")] = False,
     evidence: Annotated[bool, typer.Option(help="Show the events of each violation.")] = True,
 ) -> None:
-    """Judge what a cluster did, ours or Apache's, by the rules every history of transactions must keep.
+    """Judge what a cluster did, ours or Apache's, by the rules for transactions and for consumer groups.
 
     Exit status 1 when a promise was broken, 2 when the file cannot be read as a history.
     """

@@ -9,7 +9,8 @@ import shlex
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,10 +21,11 @@ from rich.console import Console
 from gantrymq.cli.held_back import ctrl_c_held_back
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
+from gantrymq.testing import groups, simulation
 from gantrymq.testing.faults import FAULTS
 from gantrymq.testing.history import encode
 from gantrymq.testing.shrink import shrink
-from gantrymq.testing.simulation import DEFAULT, Plan, Result, run
+from gantrymq.testing.simulation import Plan, Result
 
 HASH_SEED = "PYTHONHASHSEED"
 """The order of sets of strings is part of a story: with the same value a seed gives the same story everywhere."""
@@ -32,13 +34,46 @@ SHOWN = 3
 CALLED_AS = "GANTRY_CALLED_AS"
 
 
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What can be played."""
+
+    run: Callable[[int, Plan], Result]
+    default: Plan
+    kinds: tuple[str, ...]
+    option: tuple[str, ...] = ()
+    """How the command line asks for it."""
+
+    def plan(self, orders: int | None, kinds: tuple[str, ...], fault_count: int | None) -> Plan:
+        default = self.default
+        return replace(
+            default,
+            orders=default.orders if orders is None else orders,
+            faults=kinds,
+            fault_count=default.fault_count if fault_count is None else fault_count,
+        )
+
+
+TRANSACTIONS = Story(simulation.run, simulation.DEFAULT, tuple(FAULTS))
+GROUPS = Story(groups.run, groups.DEFAULT, groups.GROUP_FAULTS, ("--groups",))
+_AMOUNTS = [
+    f"default {getattr(TRANSACTIONS.default, name)}, of --groups {getattr(GROUPS.default, name)}"
+    for name in ("orders", "fault_count")
+]
+
+
 def simulate(
     seed: Annotated[int | None, typer.Option(help="Play this one seed.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Play all of A..B (B is not played).")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes for --seeds.")] = 1,
-    orders: Annotated[int, typer.Option(min=1, help="Transactions and ordinary messages.")] = DEFAULT.orders,
-    faults: Annotated[str, typer.Option(help="Kinds of faults, comma separated.")] = ",".join(DEFAULT.faults),
-    fault_count: Annotated[int, typer.Option(min=0, help="How many of them.")] = DEFAULT.fault_count,
+    of_groups: Annotated[
+        bool, typer.Option("--groups", help="Consumer groups whose members come, go, fail and are killed.")
+    ] = False,
+    orders: Annotated[
+        int | None, typer.Option(min=1, help=f"Transactions and ordinary messages ({_AMOUNTS[0]}).")
+    ] = None,
+    faults: Annotated[str, typer.Option(help="Kinds of faults, comma separated; all when none is named.")] = "",
+    fault_count: Annotated[int | None, typer.Option(min=0, help=f"How many of them ({_AMOUNTS[1]}).")] = None,
     history: Annotated[Path | None, typer.Option(help="Write the history of --seed there, an event a line.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
@@ -51,7 +86,8 @@ def simulate(
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
     for number in _HEARD:
         signal.signal(number, _note)
-    plan = Plan(orders, _kinds(faults), fault_count)
+    story = GROUPS if of_groups else TRANSACTIONS
+    plan = story.plan(orders, _kinds(faults, story), fault_count)
     console = Console(stderr=True)
     clock = SystemClock()
     started = clock.monotonic()
@@ -59,12 +95,12 @@ def simulate(
     injected: Counter[str] = Counter()
     wanted = _range(seed, seeds)
     played = 0
-    for result in shown(_play(wanted, plan, jobs), "seeds", len(wanted), console, clock):
+    for result in shown(_play(wanted, story, plan, jobs), "seeds", len(wanted), console, clock):
         played += 1
         injected.update(result.injected)
         if not result.good:
             found.append(result)
-            _tell(console, result)
+            _tell(console, result, story)
         if history is not None:
             history.write_text(encode(result.events))
         if _noted:
@@ -96,15 +132,15 @@ def _range(seed: int | None, seeds: str | None) -> range:
     return range(int(first), int(end))
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def _kinds(text: str, story: Story) -> tuple[str, ...]:
     kinds = tuple(part.strip() for part in text.split(",") if part.strip())
-    if unknown := [kind for kind in kinds if kind not in FAULTS]:
-        raise typer.BadParameter(f"no such fault: {', '.join(unknown)}; there are {', '.join(FAULTS)}")
-    return kinds or DEFAULT.faults
+    if unknown := [kind for kind in kinds if kind not in story.kinds]:
+        raise typer.BadParameter(f"no such fault: {', '.join(unknown)}; there are {', '.join(story.kinds)}")
+    return kinds or story.default.faults
 
 
-def _play(seeds: range, plan: Plan, jobs: int) -> Iterator[Result]:
-    play = partial(run, plan=plan)
+def _play(seeds: range, story: Story, plan: Plan, jobs: int) -> Iterator[Result]:
+    play = partial(_one, story.run, plan)
     if jobs == 1:
         yield from map(play, seeds)
         return
@@ -112,6 +148,10 @@ def _play(seeds: range, plan: Plan, jobs: int) -> Iterator[Result]:
         pool = multiprocessing.get_context("spawn").Pool(jobs, _leave_quietly)
     with pool:
         yield from pool.imap_unordered(play, seeds, chunksize=4)
+
+
+def _one(run: Callable[[int, Plan], Result], plan: Plan, seed: int) -> Result:
+    return run(seed, plan)
 
 
 def _leave_quietly() -> None:
@@ -132,13 +172,13 @@ def _note(number: int, _frame: object) -> None:
         signal.signal(heard, signal.SIG_DFL)
 
 
-def _tell(console: Console, result: Result) -> None:
-    shortest = result if _noted else shrink(result, run)
+def _tell(console: Console, result: Result, story: Story) -> None:
+    shortest = result if _noted else shrink(result, story.run)
     console.print(f"seed {result.seed}:", style="bold red")
     for line in [*map(str, shortest.violations[:SHOWN]), *shortest.errors[:SHOWN]]:
         console.print(f"  {line}", markup=False)
     plan = shortest.plan
-    command = [*os.environ.get(CALLED_AS, "gantry").split(), "simulate", "--seed", str(result.seed)]
+    command = [*os.environ.get(CALLED_AS, "gantry").split(), "simulate", *story.option, "--seed", str(result.seed)]
     command += ["--orders", str(plan.orders), "--fault-count", str(plan.fault_count)]
     command += ["--faults", ",".join(plan.faults), "--history", "history.jsonl"]
     console.print(f"  again: {shlex.join(command)}", markup=False, soft_wrap=True)

@@ -107,8 +107,10 @@ class Endpoint:
     async def close(self) -> None:
         self._running = False
         self._stopped = True
-        await self.tasks.stop()
-        await self.remoting.close()
+        try:
+            await self.tasks.stop()
+        finally:
+            await self.remoting.close()
 
     def stop_accepting(self) -> None:
         """From now on calls raise Closed; what is in flight goes on."""

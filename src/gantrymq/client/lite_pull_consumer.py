@@ -27,10 +27,16 @@ class LitePullConsumer(Lifetime):
     """Gives messages when asked: ``subscribe`` to topics, or ``assign`` queues, then ``poll``.
 
     Subscribers of a group share the queues of a topic, as push consumers do; with ``assign`` the program says which
-    queues, and nobody is asked. What ``poll`` returned counts as done with the next ``poll``, and is stored every
-    ``auto_commit_interval_ms`` and by ``close``; with ``auto_commit=False`` the program calls ``commit``. Messages can
-    come twice (after a crash, or when queues change hands). One task, or thread, polls. Belongs to the event loop and
-    process it was started in.
+    queues, and nobody is asked.
+
+    What ``poll`` returned counts as consumed with the next ``poll``. So far the progress is stored, every
+    ``auto_commit_interval_ms``, by ``close``, and when a queue is given up to another member. So an exception between
+    two polls loses nothing: the last batch comes again, here or elsewhere. It does so as well when the program leaves
+    its loop and closes, unless it calls ``commit`` (or ``poll`` once more) before. With ``auto_commit=False`` only
+    ``commit`` stores anything.
+
+    Messages can come twice (after a crash, or when queues change hands). One task, or thread, polls; a second one at
+    the same time gets ConfigError. Belongs to the event loop and process it was started in.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class LitePullConsumer(Lifetime):
         self._filters: dict[str, Filter] = {}
         self._queues = LiteQueues(endpoint, config, self.group, from_where, self._filters)
         self._committed_at = 0.0
+        self._open = False
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
         """Share the queues of ``topic`` with the group; ``tags``: ``"*"`` or ``"A || B"``; or ``sql``: an SQL92
@@ -70,6 +77,7 @@ class LitePullConsumer(Lifetime):
         if self._endpoint.running:
             return
         self._endpoint.start()
+        self._open = True
         try:
             await self._queues.member.find_topics()
             await self._queues.member.join()
@@ -79,22 +87,29 @@ class LitePullConsumer(Lifetime):
         self._committed_at = self._endpoint.clock.monotonic()
 
     async def close(self) -> None:
-        """Stop reading, store the progress (``auto_commit``), leave the group. May be called again."""
-        if not self._endpoint.running:
+        """Stop reading, store the progress (``auto_commit``; not of what the last ``poll`` returned, see there), leave
+        the group. May be called again; when it is cancelled the connections are closed all the same, by which brokers
+        see that this member is gone.
+        """
+        if not self._open:
             return
         self._endpoint.stop_accepting()
         self._queues.stop()
-        if self._config.auto_commit:
-            await self._queues.store()
-        await self._queues.member.leave()
-        await self._endpoint.close()
+        try:
+            if self._config.auto_commit:
+                await self._queues.store()
+            await self._queues.member.leave()
+        finally:
+            await self._endpoint.close()
+        self._open = False
 
     # Reading.
 
     async def assign(self, queues: Iterable[MessageQueue], tags: str = "*", *, sql: str | None = None) -> None:
         """Read exactly these queues from now on, each from the group's progress or ``from_where``.
 
-        Raises ConfigError when topics are subscribed, RouteNotFound, RequestRejected or Unreachable.
+        Raises ConfigError when topics are subscribed, RouteNotFound, RequestRejected or Unreachable. Nothing has
+        changed then, and neither when it is cancelled.
         """
         self._endpoint.check_usable()
         if self._filters:
@@ -104,17 +119,27 @@ class LitePullConsumer(Lifetime):
     async def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
         """Some messages of one queue, in order, ``poll_batch_size`` at most; the queues take turns.
 
-        ``timeout_ms``: how long to wait for one (``poll_timeout_ms``); then the list is empty.
+        They are consumed, for the group, with the next ``poll`` or ``commit``. ``timeout_ms``: how long to wait for one
+        (``poll_timeout_ms``); then the list is empty. A ``poll`` that is cancelled has taken nothing. Raises
+        ConfigError while another task polls.
         """
         self._endpoint.check_usable()
-        clock = self._endpoint.clock
-        if self._config.auto_commit:
-            now = clock.monotonic()
-            if now - self._committed_at >= self._config.auto_commit_interval_ms / 1000:
-                self._committed_at = now
-                await self._queues.store()
-        limit_ms = self._config.poll_timeout_ms if timeout_ms is None else timeout_ms
-        return await self._queues.take(limit_ms)
+        with self._queues.one_poll():
+            if self._config.auto_commit:
+                now = self._endpoint.clock.monotonic()
+                if now - self._committed_at >= self._config.auto_commit_interval_ms / 1000:
+                    self._committed_at = now
+                    self._queues.store_now()
+            return await self._queues.take(self._config.poll_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def give_back_last(self) -> None:
+        """Undo the last ``poll``: the next one of its queue begins with the same messages, if the queue is still ours
+        and was not sought elsewhere.
+
+        For whoever runs ``poll`` in a task of its own and may lose its result, as the blocking client does when a call
+        is interrupted. Waits for nothing; to be called on the loop.
+        """
+        self._queues.give_back_last()
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -138,7 +163,7 @@ class LitePullConsumer(Lifetime):
     # Positions.
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at ``offset`` in a queue that is ours.
+        """Go on at ``offset`` in a queue that is ours; what ``poll`` returned of it before does not count any more.
 
         Raises ConfigError for another queue or an offset outside of what the broker holds.
         """
@@ -146,17 +171,22 @@ class LitePullConsumer(Lifetime):
         low, high = await min_offset(self._endpoint, queue), await max_offset(self._endpoint, queue)
         if not low <= offset <= high:
             raise ConfigError(f"{queue} holds the offsets {low} to {high}; {offset} is outside")
+        self._endpoint.check_usable()  # it may have been closed meanwhile
         self._queues.seek(queue, QueueOffset(offset))
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on at the oldest message that is still there."""
         self._endpoint.check_usable()
-        self._queues.seek(queue, await min_offset(self._endpoint, queue))
+        offset = await min_offset(self._endpoint, queue)
+        self._endpoint.check_usable()
+        self._queues.seek(queue, offset)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Go on with the next message that comes."""
         self._endpoint.check_usable()
-        self._queues.seek(queue, await max_offset(self._endpoint, queue))
+        offset = await max_offset(self._endpoint, queue)
+        self._endpoint.check_usable()
+        self._queues.seek(queue, offset)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """Offset of the first message stored at ``timestamp_ms`` (ms since 1970) or later; the end when there is none.
@@ -167,9 +197,11 @@ class LitePullConsumer(Lifetime):
         return await offset_by_time(self._endpoint, queue, timestamp_ms)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store the progress: of everything that ``poll`` returned, or ``offsets``: what is below them is done.
+        """Store the progress: of everything that ``poll`` returned, the last batch included, or ``offsets``: what is
+        below them is consumed.
 
-        Raises GantryError when a broker did not confirm it.
+        A queue that was given up to another member since it was polled is left out: its messages come again there.
+        Raises GantryError when a broker did not confirm it; when it is cancelled, some queues may be stored.
         """
         self._endpoint.check_usable()
         await self._queues.commit(offsets)

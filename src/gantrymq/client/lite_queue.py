@@ -1,5 +1,8 @@
 """One queue of a lite pull consumer: pulled ahead into a buffer, from which ``poll`` takes.
 
+What was taken is out until the next poll begins: until then the program may fail with it. So there are two places:
+``position``, where the next poll goes on, and ``committable``, what the group may be told.
+
 Source: DefaultLitePullConsumerImpl.PullTaskImpl, AssignedMessageQueue; wire-protocol.md 2.4.3.
 """
 
@@ -52,6 +55,12 @@ class LiteQueue:
         self._offset = start
         """Where the next pull begins."""
         self._buffer: deque[MessageView] = deque()
+        self._out: list[MessageView] = []
+        """What the last poll handed out, until the next one begins."""
+        self._done_below = start
+        """While something is out: everything below is consumed."""
+        self.stored: QueueOffset | None = None
+        """The progress that the broker was last told by us."""
         self._room = asyncio.Event()
         self._room.set()
         self._task: asyncio.Task[None] | None = None
@@ -61,8 +70,13 @@ class LiteQueue:
 
     @property
     def position(self) -> QueueOffset:
-        """Everything below was taken, or is not wanted."""
+        """Everything below was handed out, or is not wanted."""
         return self._buffer[0].queue_offset if self._buffer else self._offset
+
+    @property
+    def committable(self) -> QueueOffset:
+        """Everything below is consumed, or is not wanted."""
+        return self._done_below if self._out else self.position
 
     @property
     def waiting(self) -> int:
@@ -78,17 +92,39 @@ class LiteQueue:
             self._task = None
 
     def seek(self, offset: QueueOffset) -> None:
-        """Go on at ``offset``; what was pulled and not taken is forgotten."""
+        """Go on at ``offset``; what was pulled is forgotten, and what is out has no place any more."""
         self.stop()
-        self._buffer.clear()
-        self._offset = offset
+        self._move(offset)
         self.start()
 
+    def _move(self, offset: QueueOffset) -> None:
+        self._buffer.clear()
+        self._out = []
+        self._offset = offset
+
     def take(self, most: int) -> list[MessageView]:
-        """The oldest messages, ``most`` at most; they count as done when the progress is stored next."""
+        """The oldest messages, ``most`` at most. They are out until ``settle``, ``give_back`` or ``seek``."""
+        done_below = self.position
         taken = [self._buffer.popleft() for _ in range(min(most, self.waiting))]
+        self._out, self._done_below = list(taken), done_below
         self._wake()
         return taken
+
+    def settle(self, below: QueueOffset | None = None) -> None:
+        """What is out is consumed; ``below``: only so far."""
+        if below is None:
+            self._out = []
+            return
+        self._out = [view for view in self._out if view.queue_offset >= below]
+        self._done_below = max(self._done_below, below)
+
+    def give_back(self) -> None:
+        """What is out was not received: the next ``take`` begins with it."""
+        self._buffer.extendleft(reversed(self._out))
+        self._out = []
+        self._wake()
+        if self.waiting:
+            self._arrived()
 
     def pause(self, paused: bool) -> None:
         """Stop giving messages and pulling, or go on."""
@@ -143,7 +179,7 @@ class LiteQueue:
         self.pulled_ms = self._endpoint.clock.wall_ms()
         if raw.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("offset %d of %s is not there; going on at %d", self._offset, self.queue, raw.next_offset)
-            self._buffer.clear()
+            self._move(raw.next_offset)
         found = views(raw, self.queue, self._wanted.tags) if raw.data else []
         for view in found:
             view.topic = without_namespace(self._config.namespace, view.topic)

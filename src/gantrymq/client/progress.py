@@ -17,6 +17,7 @@ from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected, S
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol import lenient_json
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.consumer import QueryConsumerOffset, UpdateConsumerOffset
 from gantrymq.protocol.headers.pull import OffsetAnswer
 from gantrymq.runtime.disk import Disk, read_whole, write_durably
@@ -65,7 +66,9 @@ class BrokerProgress:
         return QueueOffset(answer.header(OffsetAnswer).offset)
 
     async def keep(self, queue: MessageQueue, offset: QueueOffset) -> bool:
-        """One-way, as in every client."""
+        """One-way, as in every client. Waits only where a connection must be made first."""
+        if self.keep_now(queue, offset):
+            return True
         address = self._endpoint.routes.master(queue.broker_name)
         if address is None:
             return False
@@ -75,6 +78,18 @@ class BrokerProgress:
         except GantryError as error:
             log.debug("progress of %s not stored: %s", queue, error)
             return False
+        return True
+
+    def keep_now(self, queue: MessageQueue, offset: QueueOffset) -> bool:
+        """The same over a connection that is there; False when there is none."""
+        address = self._endpoint.routes.master(queue.broker_name)
+        channel = self._endpoint.ready(address) if address is not None else None
+        if channel is None:
+            return False
+        frame = encode_request(
+            RequestCode.UPDATE_CONSUMER_OFFSET, channel.next_opaque(), self._update(queue, offset), one_way=True
+        )
+        channel.send(frame)
         return True
 
     async def confirm(self, queue: MessageQueue, offset: QueueOffset) -> None:

@@ -69,6 +69,7 @@ class PushConsumer(Lifetime):
         self._filters: dict[str, Filter] = {}
         self._queues = AssignedQueues(endpoint, config, self.group, listener, from_where, self._filters, doors.disk)
         self._questions = BrokerQuestions(endpoint, self._queues)
+        self._open = False
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
         """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``. Before ``start``.
@@ -90,6 +91,7 @@ class PushConsumer(Lifetime):
         if not self._filters:
             raise ConfigError("nothing is subscribed; call subscribe(topic) before start")
         self._endpoint.start()
+        self._open = True
         queues = self._queues
         try:
             await queues.member.find_topics()
@@ -111,19 +113,23 @@ class PushConsumer(Lifetime):
     async def close(self) -> None:
         """Stop reading, let listeners at work end (``close_timeout_ms`` at most), store the progress, leave the group.
 
-        What was pulled but not begun is delivered again, here or elsewhere. May be called again.
+        What was pulled but not begun is delivered again, here or elsewhere. May be called again; when it is cancelled
+        the connections are closed all the same, by which brokers see that this member is gone.
         """
-        if not self._endpoint.running:
+        if not self._open:
             return
         self._endpoint.stop_accepting()
         self._queues.stop()
-        await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
-        await self._queues.store()
-        await self._queues.unlock()
-        if self._tracer is not None:
-            await self._tracer.flush()
-        await self._queues.member.leave()
-        await self._endpoint.close()
+        try:
+            await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
+            await self._queues.store()
+            await self._queues.unlock()
+            if self._tracer is not None:
+                await self._tracer.flush()
+            await self._queues.member.leave()
+        finally:
+            await self._endpoint.close()
+        self._open = False
 
     @property
     def assigned(self) -> list[MessageQueue]:

@@ -142,7 +142,7 @@ class RemotingClient:
     async def close(self) -> None:
         """Close every connection; calls in flight raise Closed."""
         self._closed = True
-        await self._connecting.stop()
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()
+        await self._connecting.stop()  # a connection that is made meanwhile is closed by whoever makes it

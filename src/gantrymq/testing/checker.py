@@ -1,5 +1,7 @@
 """What must hold of every history, whoever wrote it. Knows nothing of how the system works.
 
+Here are the rules of transactions; those of consumer groups are in ``group_rules``.
+
 Safety holds at every moment: nothing is delivered that was not decided so, nothing twice. Liveness holds at the end of
 time, which a ``quiet`` event marks: what was committed has arrived.
 
@@ -14,23 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from gantrymq.testing.group_rules import check_groups
 from gantrymq.testing.history import Event
+from gantrymq.testing.violation import Violation as Violation
 
 COMMIT, ROLLBACK = "COMMIT", "ROLLBACK"
 COMMITTED, ROLLED_BACK = "committed", "rolled back"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A promise that was broken."""
-
-    rule: str
-    transaction: str
-    text: str
-    evidence: tuple[Event, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.transaction}: {self.text} [{self.rule}]"
 
 
 @dataclass(slots=True)
@@ -191,7 +182,7 @@ def check(events: Iterable[Event]) -> list[Violation]:
     events = list(events)
     quiet = any(event["event"] == "quiet" for event in events)
     steady = not any(event["event"] == "fault" and event.get("what") in CLOCK_FAULTS for event in events)
-    return [
+    return check_groups(events) + [
         Violation(rule.name, story.name, rule.text, tuple(story.events))
         for story in stories(events).values()
         for rule in RULES

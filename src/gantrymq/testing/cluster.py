@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +69,11 @@ class Cluster:
     brokers: list[BrokerHost] = field(default_factory=list)
     services: list[Shop] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    """Every process there was."""
     errors: list[str] = field(default_factory=list)
+    started: Callable[[str, Broker], None] = lambda name, broker: None
+    """Called with each broker that has started."""
     _processes: int = 0
 
     @staticmethod
@@ -90,6 +95,7 @@ class Cluster:
     def process(self, name: str, address: str) -> tuple[Node, NodeClock, Doors]:
         """A new process with its ways to the outside."""
         node = Node(name, self.loop)
+        self.nodes.append(node)
         clock = NodeClock(node, EPOCH_MS)
         seeded = SystemRng(self.rng.randrange(1 << 62))
         return node, clock, Doors(self.network.host(address, node), clock, seeded)
@@ -113,6 +119,7 @@ class Cluster:
         host.node = node
         host.starts += 1
         await node.start(host.broker.start())
+        self.started(host.name, host.broker)
         host.opened_end = host.broker.store.max_log_offset
 
     async def start_service(self) -> Shop:

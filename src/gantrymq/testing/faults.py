@@ -142,7 +142,9 @@ async def two_answers(cluster: Cluster, rng: random.Random) -> None:
 
 FILES = ("commitlog", "commitlog", "commitlog", "consumequeue", "config", "index", "gantry", "checkpoint")
 
-FAULTS: dict[str, Callable[[Cluster, random.Random], Awaitable[None]]] = {
+Fault = Callable[[Cluster, random.Random], Awaitable[None]]
+
+FAULTS: dict[str, Fault] = {
     "power cut": power_cut,
     "process killed": process_killed,
     "service killed": service_killed,

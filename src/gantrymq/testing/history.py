@@ -14,6 +14,15 @@ One JSON object a line, with ``at`` (milliseconds since the start) and ``event``
 ``delivered``  ``tx``, ``broker``, ``topic``, ``queue``, ``offset``: a consumer got it from there
 ``flip``       ``tx``, ``record`` ``half``, ``op``, ``final`` or ``plain``: a bit of it turned over on the disk;
                ``covered``: a checksum says so
+``group``      ``group``, ``topic``, ``orderly``: a consumer group that wants all messages of the topic from here on;
+               ``retries``: what fails comes again from another topic, so that its progress passes by it (optional)
+``sent``       ``message``, ``topic``; ``confirmed``: it was acknowledged, with its place then: ``broker``, ``queue``,
+               ``offset`` (optional)
+``progress``   ``group``, ``broker``, ``topic``, ``queue``, ``offset``: a broker was told that everything below is
+               consumed (optional)
+``received``   ``message``, ``group``, ``member``: a member was handed it (optional)
+``processed``  ``message``, ``group``, ``member``, ``broker``, ``topic``, ``queue``, ``offset``: its program has
+               done with it; the place is the one it was handed out from
 ``fault``      ``what``: something was broken on purpose
 ``quiet``      everything works again, and all that was going to happen has happened
 =============  =========================================================================================

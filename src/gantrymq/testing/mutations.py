@@ -1,6 +1,6 @@
-"""Brokers that are broken on purpose: what simulation does not find in them, it does not look for.
+"""Brokers and clients that are broken on purpose: what simulation does not find in them, it does not look for.
 
-``python -m gantrymq.testing.mutations --seeds 300`` breaks the broker in one way after the other, plays seeds until one
+``python -m gantrymq.testing.mutations --seeds 300`` breaks them in one way after the other, plays seeds until one
 fails, and prints a table. Exit status 1 when a mutation was not found.
 """
 
@@ -19,13 +19,19 @@ from gantrymq.broker.decision_file import DecisionFile
 from gantrymq.broker.processors import end_transaction
 from gantrymq.broker.transaction_checks import TransactionChecks
 from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.client.concurrent_consumption import ConcurrentConsumption
 from gantrymq.client.delivery import Delivery
+from gantrymq.client.lite_queue import LiteQueue
+from gantrymq.client.lite_queues import LiteQueues
+from gantrymq.client.orderly_consumption import OrderlyConsumption
+from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.store import records
 from gantrymq.store.appender import Appender
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.flush import Flusher
 from gantrymq.store.recovery import Recovery
-from gantrymq.testing.simulation import DEFAULT, Plan, Result, run
+from gantrymq.testing import groups
+from gantrymq.testing.simulation import Result, run
 from gantrymq.transactions import rebuild
 from gantrymq.transactions.half import parse_op
 from gantrymq.transactions.resolve import Verdict
@@ -42,6 +48,8 @@ class Mutation:
     name: str
     apply: Callable[[Patch], None]
     within: int
+    play: Callable[[int], Result] = run
+    """Which story shows it."""
 
 
 class _Agrees(int):
@@ -143,6 +151,35 @@ def _any_broker(self: Delivery, publish: Any, same: str | None, avoid: str | Non
     return publish.choose(avoid, self._faults, now)
 
 
+def _close_once(patch: Patch) -> None:
+    async def close(self: PushConsumer) -> None:
+        if self._endpoint.running:
+            self._endpoint.stop_accepting()
+            self._queues.stop()
+            await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
+            await self._queues.store()
+            await self._queues.unlock()
+            await self._queues.member.leave()
+            await self._endpoint.close()
+
+    patch(PushConsumer, "close", close)
+
+
+def _consume_what_failed(patch: Patch) -> None:
+    finished = ConcurrentConsumption._finished
+    patch(ConcurrentConsumption, "_finished", lambda self, reader, batch, again: finished(self, reader, batch, None))
+
+
+def _line_up_again(patch: Patch) -> None:
+    suspend = OrderlyConsumption._suspend
+
+    def behind(self: Any, reader: Any, line: Any, batch: Any, *more: Any) -> None:
+        suspend(self, reader, line, batch, *more)
+        line.waiting.rotate(-len(batch))
+
+    patch(OrderlyConsumption, "_suspend", behind)
+
+
 MUTATIONS = (
     Mutation("acknowledged before it is durable", lambda p: p(Appender, "when_durable", _acknowledge_at_once), 50),
     Mutation("the sync is skipped", lambda p: p(Flusher, "start", _sync_nothing), 50),
@@ -164,6 +201,13 @@ MUTATIONS = (
     Mutation("a damaged queue is not built again",
              lambda p: p(Recovery, "_damaged_from", lambda self, queue, start: start), 300),
     Mutation("queue offsets of a failed write stay taken", lambda p: p(Dispatch, "take_back", lambda *facts: None), 50),
+    Mutation("what is polled counts at once",
+             lambda p: p(LiteQueue, "committable", LiteQueue.position), 50, groups.run),
+    Mutation("the result of an interrupted poll is not given back",
+             lambda p: p(LiteQueues, "give_back_last", lambda self: None), 50, groups.run),
+    Mutation("a cancelled close is not finished", _close_once, 100, groups.run),
+    Mutation("what a listener refuses counts as consumed", _consume_what_failed, 10, groups.run),
+    Mutation("in order, what failed goes behind the rest", _line_up_again, 10, groups.run),
 )  # fmt: skip
 
 
@@ -184,10 +228,10 @@ def broken(mutation: Mutation) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-def find(mutation: Mutation, seeds: range, plan: Plan = DEFAULT) -> Result | None:
+def find(mutation: Mutation, seeds: range) -> Result | None:
     """The first seed that shows it; None when none does."""
     with broken(mutation):
-        return next((result for seed in seeds if not (result := run(seed, plan)).good), None)
+        return next((result for seed in seeds if not (result := mutation.play(seed)).good), None)
 
 
 def main(arguments: list[str]) -> int:

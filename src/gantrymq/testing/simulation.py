@@ -8,6 +8,7 @@ import logging
 import random
 import traceback
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from gantrymq.errors import GantryError
 from gantrymq.testing.checker import Violation, check
 from gantrymq.testing.cluster import Cluster
 from gantrymq.testing.disk import PowerCut
-from gantrymq.testing.faults import CALM, FAULTS, unharmed
+from gantrymq.testing.faults import CALM, FAULTS, Fault, unharmed
 from gantrymq.testing.history import Event
 from gantrymq.testing.loop import NothingToDo
 from gantrymq.testing.pace import hurry
@@ -60,7 +61,14 @@ DEFAULT = Plan()
 
 
 def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) -> Result:
-    """Play one seed from its beginning to its end; the same seed and plan give the same history.
+    """Play one seed from its beginning to its end; see ``play``."""
+    return play(seed, plan, _story, log=log, **settings)
+
+
+def play(
+    seed: int, plan: Plan, story: Callable[[Cluster, Plan], Awaitable[None]], *, log: bool = False, **settings: Any
+) -> Result:
+    """Play a story and judge it; the same seed and plan give the same history.
 
     ``log``: leave the loggers of the product as they are instead of silencing them. ``settings``: of BrokerConfig.
     The order of sets of strings is part of the story, so a replay needs the same PYTHONHASHSEED.
@@ -75,11 +83,13 @@ def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) 
     asyncio.set_event_loop(None)
     try:
         with hurry():
-            loop.run_until_complete(_story(cluster, plan))
+            loop.run_until_complete(story(cluster, plan))
     except NothingToDo as stuck:
         cluster.errors.append(f"stuck: {stuck}")
     except asyncio.CancelledError:  # as a result: it would end a process of --jobs, and nobody would hear of the seed
         cluster.errors.append("the story was cancelled: something it waited for was killed")
+    except SystemExit as error:
+        cluster.errors.append(f"the loop was ended by {error!r} at {_where(error)}")
     except Exception as error:  # noqa: BLE001 a seed that cannot be played is heard of, and does not end the others
         cluster.errors.append(f"the story broke off: {error!r} at {_where(error)}")
     finally:
@@ -100,7 +110,7 @@ async def _story(cluster: Cluster, plan: Plan) -> None:
     await cluster.start_reader()
     customers = asyncio.ensure_future(_place_orders(cluster, plan.orders))
     rng = random.Random(cluster.rng.randrange(1 << 62))
-    await _break_things(cluster, plan, rng)
+    await break_things(cluster, plan, rng, FAULTS)
     await customers
     await _make_peace(cluster)
     cluster.history.add("quiet")
@@ -123,30 +133,24 @@ async def _place_orders(cluster: Cluster, count: int) -> None:
     await asyncio.gather(*orders, return_exceptions=True)  # a service that dies leaves its own behind
 
 
-async def _break_things(cluster: Cluster, plan: Plan, rng: random.Random) -> None:
+async def break_things(
+    cluster: Cluster, plan: Plan, rng: random.Random, faults: Mapping[str, Fault], trouble_s: float = TROUBLE_S
+) -> None:
+    """Have the faults of the plan happen, and return when the trouble is over."""
     running = []
     for _ in range(plan.fault_count):
-        await asyncio.sleep(rng.expovariate(plan.fault_count / TROUBLE_S))
+        await asyncio.sleep(rng.expovariate(plan.fault_count / trouble_s))
         name = rng.choice(plan.faults)
         cluster.history.add("fault", what=name)
-        running.append(asyncio.ensure_future(FAULTS[name](cluster, rng)))
+        running.append(asyncio.ensure_future(faults[name](cluster, rng)))
     await asyncio.gather(*running)
-    await asyncio.sleep(max(0.0, TROUBLE_S - cluster.loop.time()))
+    await asyncio.sleep(max(0.0, trouble_s - cluster.loop.time()))
 
 
 async def _make_peace(cluster: Cluster) -> None:
     """Mend everything, start what is down, and wait until nothing is open and nothing is on its way."""
-    cluster.network.heal()
-    cluster.network.faults = CALM
     cluster.chances.unknown = 0.0
-    for host in cluster.brokers:
-        host.skew_ms = 0
-        if host.clock is not None:
-            host.clock.skew_ms = 0
-        unharmed(host.disk)
-        if host.broker is not None and host.broker.store.refusal is not None:
-            cluster.cut_power(host)
-        await cluster.revive(host)
+    await mend(cluster)
     while True:
         try:
             await cluster.start_service()
@@ -157,6 +161,20 @@ async def _make_peace(cluster: Cluster) -> None:
     while cluster.loop.time() < end and not _settled(cluster):
         await asyncio.sleep(1)
     await asyncio.sleep(3)
+
+
+async def mend(cluster: Cluster) -> None:
+    """Network, clocks and disks are well again, and every broker runs."""
+    cluster.network.heal()
+    cluster.network.faults = CALM
+    for host in cluster.brokers:
+        host.skew_ms = 0
+        if host.clock is not None:
+            host.clock.skew_ms = 0
+        unharmed(host.disk)
+        if host.broker is not None and host.broker.store.refusal is not None:
+            cluster.cut_power(host)
+        await cluster.revive(host)
 
 
 def _settled(cluster: Cluster) -> bool:
@@ -196,8 +214,8 @@ def _end(cluster: Cluster) -> None:
     loop.set_exception_handler(lambda _loop, _context: None)
     for host in cluster.brokers:
         cluster.stop(host)
-    for service in cluster.services:
-        service.node.kill()
+    for node in cluster.nodes:
+        node.kill()
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
