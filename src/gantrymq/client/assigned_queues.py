@@ -92,6 +92,11 @@ class AssignedQueues:
         """Whether no listener is at work."""
         return self._consumption is None or self._consumption.running == 0
 
+    def excuse(self) -> None:
+        """The listener that calls this, if one does, does not count as being at work."""
+        if self._consumption is not None:
+            self._consumption.excuse()
+
     async def unlock(self) -> None:
         """Let others have all queues."""
         if self._locks is not None:

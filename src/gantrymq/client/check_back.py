@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.endpoint import Endpoint
 from gantrymq.client.half_memory import HalfMemory, Verdict
-from gantrymq.client.listener import Outcome, TransactionListener, call, call_blocking, is_async, is_decisive
+from gantrymq.client.listener import (
+    Outcome,
+    TransactionListener,
+    call_contained,
+    contain,
+    is_async,
+    is_decisive,
+    read_failure,
+)
 from gantrymq.client.namespaces import without_namespace
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView
@@ -93,7 +101,8 @@ class CheckBack:
             self._answer(question, SWAMPED)
         else:
             self._waiting += 1
-            self._endpoint.tasks.start("check", self._ask(question))
+            # Counted off here and not in the task: one that is cancelled before its first step runs no line of its own.
+            self._endpoint.tasks.start("check", self._ask(question)).add_done_callback(self._asked)
 
     def _read(self, channel: ClientChannel, command: Command) -> Question | None:
         header = command.header(CheckTransactionState)
@@ -112,19 +121,27 @@ class CheckBack:
     async def _ask(self, question: Question) -> None:
         try:
             async with self._free:
-                method = self._listener.check_local_transaction
-                if is_async(method) or self._config.inline_listener:
-                    outcome = await call(method, question.view)
-                else:
-                    loop = asyncio.get_running_loop()
-                    outcome = await loop.run_in_executor(self._pool, call_blocking, method, question.view)
-        finally:
-            self._waiting -= 1
+                outcome = await self._outcome(question)
+        except BaseException as error:
+            # A listener that cancelled its own task, somebody who cancelled all of them, or a Ctrl-C. A producer that
+            # is being closed says nothing: another member of the group will be asked.
+            if self._endpoint.running:
+                self._answer(question, read_failure(error, "check_local_transaction"))
+            raise
         if outcome.error is not None:
             log.warning("check of transaction %s: %s", question.transaction_id, outcome.remark, exc_info=outcome.error)
         if outcome.state is not LocalTransactionState.UNKNOWN:
             self._memory.ended(question.transaction_id, outcome.state)
         self._answer(question, outcome)
+
+    async def _outcome(self, question: Question) -> Outcome:
+        method = self._listener.check_local_transaction
+        if is_async(method) or self._config.inline_listener:
+            return await call_contained(method, question.view)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+
+    def _asked(self, _task: asyncio.Task[None]) -> None:
+        self._waiting -= 1
 
     def _answer(self, question: Question, outcome: Outcome) -> None:
         """Send the end on the connection the question came by; a decision two-way, to learn whether it was taken."""

@@ -97,6 +97,7 @@ class PushConsumer(Lifetime):
                 self._filters.setdefault(system_topics.retry_topic(self.group), EVERYTHING)
             queues.open()
             await queues.member.join()
+            self._endpoint.check_usable()  # it may have been closed meanwhile
         except BaseException:
             queues.stop()
             await self._endpoint.close()
@@ -111,19 +112,23 @@ class PushConsumer(Lifetime):
     async def close(self) -> None:
         """Stop reading, let listeners at work end (``close_timeout_ms`` at most), store the progress, leave the group.
 
-        What was pulled but not begun is delivered again, here or elsewhere. May be called again.
+        What was pulled but not begun is delivered again, here or elsewhere; so is what a listener had that took longer.
+        May be called again, from several places and from inside an ``async def`` listener, whose own messages are
+        delivered again then. One that is cancelled goes on behind its caller.
         """
-        if not self._endpoint.running:
-            return
-        self._endpoint.stop_accepting()
-        self._queues.stop()
+        if self._endpoint.started:
+            self._endpoint.stop_accepting()
+            self._queues.excuse()
+            self._queues.stop()
+            await self._endpoint.close(self._leave)
+
+    async def _leave(self) -> None:
         await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
         await self._queues.store()
         await self._queues.unlock()
         if self._tracer is not None:
             await self._tracer.flush()
         await self._queues.member.leave()
-        await self._endpoint.close()
 
     @property
     def assigned(self) -> list[MessageQueue]:
