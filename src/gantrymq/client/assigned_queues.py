@@ -100,7 +100,7 @@ class AssignedQueues:
     async def unlock(self) -> None:
         """Let others have all queues."""
         if self._locks is not None:
-            await self._locks.give_back([*self._reading, *self._leaving], wait=True)
+            await self._locks.close()
 
     def queues(self) -> list[MessageQueue]:
         return sorted(self._reading)

@@ -99,8 +99,7 @@ class PushConsumer(Lifetime):
             await queues.member.join()
             self._endpoint.check_usable()  # it may have been closed meanwhile
         except BaseException:
-            queues.stop()
-            await self._endpoint.close()
+            await self.close()
             raise
         tasks, clock, config = self._endpoint.tasks, self._endpoint.clock, self._config
         tasks.start("progress", every(clock, config.persist_interval_ms, queues.store, "progress"))
