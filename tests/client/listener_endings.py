@@ -38,6 +38,7 @@ FAILURES: Final[dict[str, Callable[[], object]]] = {
 }
 """After each of these the messages come again."""
 ENDINGS: Final = ("returns None", "returns twice", *FAILURES, "hangs")
+HANGS: Final = ("hangs", "hangs always")
 CANCELS: Final = "cancels itself"
 """What only a task can do."""
 
@@ -68,7 +69,7 @@ class Endings:
     def __call__(self, messages: list[MessageView]) -> object:
         bodies = self._take(messages)
         if self._ends_badly(bodies):
-            if self.ending == "hangs":
+            if self.ending in HANGS:
                 self.released.wait(20)
                 return None
             return FAILURES[self.ending]()
@@ -83,7 +84,7 @@ class Endings:
             if self.ending == CANCELS and task is not None:
                 task.cancel()
                 await asyncio.sleep(0)
-            if self.ending == "hangs":
+            if self.ending in HANGS:
                 await asyncio.Event().wait()
             return FAILURES[self.ending]()
         self.done.update(bodies)
@@ -98,7 +99,9 @@ class Endings:
     def _ends_badly(self, bodies: list[bytes]) -> bool:
         self.got.update(bodies)
         well = self.ending.startswith("returns ") and self.ending not in FAILURES
-        return not well and any(body.startswith(b"bad") and self.got[body] == 1 for body in bodies)
+        return not well and any(
+            body.startswith(b"bad") and (self.got[body] == 1 or self.ending == "hangs always") for body in bodies
+        )
 
 
 def elsewhere(test: Callable[[], Awaitable[None]]) -> None:

@@ -159,6 +159,31 @@ def test_a_check_is_answered(form: str, ending: str, caplog: pytest.LogCaptureFi
     elsewhere(test)
 
 
+@pytest.mark.parametrize("form", ["threaded", "async"])
+def test_a_check_that_hangs_keeps_two_threads_however_often_it_is_asked(form: str) -> None:
+    async def test() -> None:
+        kind, settings = CHECKERS[form]
+        listener = kind("hangs always")
+        async with cluster() as peers:
+            broker = peers.broker
+            producer = TransactionProducer(
+                "tg", name_servers=peers.address, listener=listener, check_threads=3, close_timeout_ms=100, **settings
+            )
+            async with producer:
+                for body in (b"bad", b"good"):
+                    await producer.send_in_transaction(Message("T", body))
+                await until(lambda: len(broker.ended_one_way) == 2)
+                for _ in range(5):
+                    broker.check(0)
+                broker.check(1)
+                await until(lambda: any(end.commit_or_rollback == 8 for end in broker.ended), what="the other one")
+                await until(lambda: len(broker.ended_one_way) == 2 + 3)
+                assert "still at work" in str([one.remark for one in broker.requests if one.remark][-1])
+            listener.endings.released.set()
+
+    elsewhere(test)
+
+
 # Consume directly.
 
 

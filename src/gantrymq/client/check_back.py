@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
 from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.endpoint import Endpoint
@@ -41,6 +43,12 @@ SWAMPED = Outcome(LocalTransactionState.UNKNOWN, remark="too many checks are wai
 NOT_DECISIVE = Outcome(
     LocalTransactionState.UNKNOWN, remark="this member's checker is not decisive; ask when the immunity is over"
 )
+STILL_CHECKED = Outcome(
+    LocalTransactionState.UNKNOWN, remark="the checker is still at work on earlier checks of this transaction"
+)
+CHECKS_AT_ONCE: Final = 2
+"""Of one transaction. A second one, for the first may hang with a lost connection to the database; not more, for a
+transaction whose checks all hang would take every thread from the others."""
 STILL_RUNNING = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
 
 
@@ -75,6 +83,8 @@ class CheckBack:
         self._free = asyncio.Semaphore(config.check_threads)
         self._pool = ThreadPoolExecutor(config.check_threads, "gantrymq-check")
         self._waiting = 0
+        self._at_work: Counter[str] = Counter()
+        """Checks that the listener has, by transaction."""
 
     def close(self) -> None:
         """Answer nothing more; a listener that is running ends in its thread."""
@@ -96,6 +106,11 @@ class CheckBack:
                 "an early check of transaction %s is answered UNKNOWN: %s", question.transaction_id, NOT_DECISIVE.remark
             )
             self._answer(question, NOT_DECISIVE)
+        elif self._at_work[question.transaction_id] >= CHECKS_AT_ONCE:
+            log.warning(
+                "a check of transaction %s is answered UNKNOWN: %s", question.transaction_id, STILL_CHECKED.remark
+            )
+            self._answer(question, STILL_CHECKED)
         elif self._waiting >= self._config.check_queue_size:
             log.warning("%d checks are waiting; answering UNKNOWN", self._waiting)
             self._answer(question, SWAMPED)
@@ -135,10 +150,18 @@ class CheckBack:
         self._answer(question, outcome)
 
     async def _outcome(self, question: Question) -> Outcome:
-        method = self._listener.check_local_transaction
-        if is_async(method) or self._config.inline_listener:
-            return await call_contained(method, question.view)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+        method, at_work, transaction_id = self._listener.check_local_transaction, self._at_work, question.transaction_id
+        if at_work[transaction_id] >= CHECKS_AT_ONCE:
+            return STILL_CHECKED
+        at_work[transaction_id] += 1
+        try:
+            if is_async(method) or self._config.inline_listener:
+                return await call_contained(method, question.view)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+        finally:
+            at_work[transaction_id] -= 1
+            if not at_work[transaction_id]:
+                del at_work[transaction_id]
 
     def _asked(self, _task: asyncio.Task[None]) -> None:
         self._waiting -= 1

@@ -166,7 +166,7 @@ class _Run:
         await cluster.start_name_server()
         await cluster.start_broker(cluster.brokers[0])
         for call in calls:
-            world = World(cluster)
+            world = World(cluster, rough=self._rough)
             self._where = f"{call.name}, getting ready"
             await world.open(call)
             steps, idle = await self._undisturbed(world, call)
@@ -176,7 +176,7 @@ class _Run:
                         await self._cancelled(world, call, idle, at, when)
             self._where = f"{call.name}, afterwards"
             await asyncio.sleep(AT_PEACE_S if call.transactional else 0)
-            for violation in await world.audit(call, repeats=self._rough):
+            for violation in await world.audit(call):
                 self._violation(violation)
             await world.close()
 

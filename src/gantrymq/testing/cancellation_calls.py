@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from gantrymq.client.admin import Admin
@@ -13,6 +14,7 @@ from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
@@ -54,6 +56,22 @@ async def warm(client: Any, world: World) -> None:
 
 async def start_and_send(client: Producer, world: World) -> None:
     await client.start()
+    await send(client, world)
+
+
+async def beside(client: Producer, world: World) -> None:
+    """Another first send is under way, and both wait for the same route and connection."""
+    await client.start()
+    world.beside = asyncio.get_running_loop().create_task(send(client, world))
+
+
+async def both(client: Producer, world: World) -> None:
+    if world.beside is not None:
+        try:
+            await world.beside
+        except GantryError:
+            if not world.rough:
+                raise
     await send(client, world)
 
 
@@ -218,6 +236,10 @@ def push(doors: Doors, world: World, **settings: Any) -> PushConsumer:
     ).subscribe(TOPIC)  # fmt: skip
 
 
+def push_broadcast(doors: Doors, world: World) -> PushConsumer:
+    return push(replace(doors, disk=world.disk), world, broadcasting=True)
+
+
 def push_orderly(doors: Doors, world: World) -> PushConsumer:
     return push(doors, world, orderly=True)
 
@@ -248,6 +270,7 @@ CALLS: Final = (
     Call(name="Producer.start", make=of_topic, prepare=nothing, act=begin, next=start_and_send),
     Call(name="Producer.start, traced", make=traced, prepare=nothing, act=begin, next=start_and_send),
     Call(name="Producer.send, first", make=producer, act=send),
+    Call(name="Producer.send, first, beside another", make=producer, prepare=beside, act=send, next=both),
     Call(name="Producer.send", make=producer, prepare=warm, act=send),
     Call(name="Producer.send, traced", make=traced, prepare=warm, act=send),
     Call(name="Producer.send_ordered", make=producer, act=send_ordered),
@@ -290,6 +313,10 @@ CALLS: Final = (
          successor=push),
     Call(name="PushConsumer.start, orderly", make=push_orderly, prepare=nothing, act=begin, may_close=True, reads=True,
          successor=push_orderly),
+    Call(name="PushConsumer.start, broadcasting", make=push_broadcast, prepare=nothing, act=begin, may_close=True,
+         reads=True),
+    Call(name="PushConsumer.close, broadcasting", make=push_broadcast, prepare=with_a_message, act=close, reads=True,
+         ends_client=True),
     Call(name="PushConsumer.close", make=push, prepare=with_a_message, act=close, reads=True, ends_client=True,
          successor=push),
     Call(name="PushConsumer.close, orderly", make=push_orderly, prepare=with_a_message, act=close, reads=True,

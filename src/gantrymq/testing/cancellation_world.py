@@ -18,6 +18,7 @@ from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.testing.cluster import NAME_SERVERS, Cluster
+from gantrymq.testing.disk import SimDisk
 from gantrymq.testing.node import Node
 
 TOPIC: Final = "T"
@@ -63,8 +64,10 @@ class Call:
 class World:
     """A cluster for the points of one call, with what was asked of it and what came of that."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, rough: bool) -> None:
+        """``rough``: the network loses and delays while a call is tried."""
         self._cluster = cluster
+        self.rough = rough
         self._nodes: list[Node] = []
         self._clients: list[Any] = []
         self._numbers = 0
@@ -77,6 +80,9 @@ class World:
         self.expected = b""
         """The message that the next poll must give."""
         self.question: MessageView | None = None
+        self.beside: asyncio.Task[None] | None = None
+        self.disk = SimDisk()
+        """Of those who keep their progress in a file."""
 
     def body(self) -> bytes:
         """A new body, asked for once."""
@@ -141,16 +147,16 @@ class World:
         reader = await self._start(lambda doors: PullConsumer(name_servers=NAME_SERVERS, doors=doors))
         self.question = await self._run(reader, _find(reader, body))
 
-    async def audit(self, call: Call, *, repeats: bool) -> list[str]:
-        """What is stored against what was asked for. ``repeats``: answers were lost, so a plain message may be stored
-        again by a retry; a transaction may not."""
+    async def audit(self, call: Call) -> list[str]:
+        """What is stored against what was asked for. Where answers were lost, a plain message may be stored again by a
+        retry; a transaction may not."""
         if call.successor is not None and (lost := await self._never_got(call.successor)):
             return [f"message(s) {lost} were got by nobody"]
         stored = await self._stored()
         found = [
             f"message {body!r} is stored {count} times, and was sent {self.asked[body]} times"
             for body, count in stored.items()
-            if count > self.asked[body] and not repeats
+            if count > self.asked[body] and not self.rough
         ]
         if call.transactional:
             found += [
