@@ -14,6 +14,7 @@ from typing import Any
 from gantrymq.message import properties
 from gantrymq.protocol.batch import split_batch
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
+from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.bodies.route import BrokerData, QueueData, TopicRoute
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, encode_request, encode_response
@@ -88,6 +89,8 @@ class ScriptedBroker:
             RequestCode.END_TRANSACTION: self.end,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.list_members,
             RequestCode.CONSUMER_SEND_MSG_BACK: lambda session, command: encode_response(command, 0),
+            RequestCode.LOCK_BATCH_MQ: self.lock,
+            RequestCode.UNLOCK_BATCH_MQ: lambda session, command: encode_response(command, 0),
         }
         self.server = RemotingServer(
             TcpNetwork(),
@@ -220,6 +223,11 @@ class ScriptedBroker:
 
     def list_members(self, session: Session, command: Command) -> bytes:
         return encode_response(command, 0, body=ConsumerIdList(consumer_id_list=list(self.members)).encode())
+
+    def lock(self, session: Session, command: Command) -> bytes:
+        """Everybody may have every queue."""
+        wanted = LockBatch.decode(command.body).mq_set
+        return encode_response(command, 0, body=LockBatchAnswer(lock_ok_mq_set=wanted).encode())
 
     def check(self, number: int, commit_log_offset: int | None = None, *, more: str = "") -> None:
         """Ask the newest connection about half ``number``, as if from the log offset given; ``more``: properties that

@@ -43,3 +43,12 @@ def test_filtered_messages_count_as_consumed() -> None:
     assert window.committable == 9
     window.advance(QueueOffset(7))
     assert window.committable == 9
+
+
+def test_a_message_that_the_listener_changed_gives_back_the_room_it_took() -> None:
+    window = ConsumeWindow(QueueOffset(5))
+    changed = view(5)
+    window.add([changed])
+    changed.body = b""
+    window.finish([changed])
+    assert window.bytes_in_flight == 0 and window.count == 0

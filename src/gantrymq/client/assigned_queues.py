@@ -92,10 +92,15 @@ class AssignedQueues:
         """Whether no listener is at work."""
         return self._consumption is None or self._consumption.running == 0
 
+    def excuse(self) -> None:
+        """The listener that calls this, if one does, does not count as being at work."""
+        if self._consumption is not None:
+            self._consumption.excuse()
+
     async def unlock(self) -> None:
         """Let others have all queues."""
         if self._locks is not None:
-            await self._locks.give_back([*self._reading, *self._leaving], wait=True)
+            await self._locks.close()
 
     def queues(self) -> list[MessageQueue]:
         return sorted(self._reading)

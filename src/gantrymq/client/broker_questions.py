@@ -6,14 +6,16 @@ Source: ClientRemotingProcessor; wire-protocol.md 2.3.3, 6.6.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
+import threading
 from collections.abc import Mapping
 from typing import Final, Protocol
 
 from gantrymq.client.consume_pool import MessageListener, read_answer
 from gantrymq.client.endpoint import Endpoint, decline
-from gantrymq.client.listener import is_async
+from gantrymq.client.listener import described, goes_on, is_async
 from gantrymq.client.push_queue import PushQueue
 from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
@@ -101,20 +103,52 @@ class BrokerQuestions:
 async def consumed_directly(
     endpoint: Endpoint, listener: MessageListener, view: MessageView, *, order: bool
 ) -> ConsumedDirectly:
-    """Give the listener one message outside of everything else; what came of it."""
+    """Give the listener one message outside of everything else; what came of it, however the listener ended."""
     started = endpoint.clock.monotonic()
-    remark: str | None = None
-    try:
-        if is_async(listener):
-            answer = listener([view])
-            answer = await answer if inspect.isawaitable(answer) else answer
-        else:
-            answer = await asyncio.to_thread(listener, [view])
-        result = "CR_LATER" if read_answer(answer) is not None else "CR_SUCCESS"
-    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is what was asked for
-        result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
+    result, remark = await (_in_task(listener, view) if is_async(listener) else _in_thread(listener, view))
     spent_ms = int((endpoint.clock.monotonic() - started) * 1000)
     return ConsumedDirectly(order=order, consume_result=result, remark=remark, spent_time_mills=spent_ms)
+
+
+async def _in_task(listener: MessageListener, view: MessageView) -> tuple[str, str | None]:
+    task = asyncio.current_task()
+    try:
+        answer = listener([view])
+        return _result(await answer if inspect.isawaitable(answer) else answer)
+    except BaseException as error:
+        if goes_on(error, task):
+            raise
+        return _failure(error)
+
+
+async def _in_thread(listener: MessageListener, view: MessageView) -> tuple[str, str | None]:
+    """In a thread of its own, which a listener that hangs keeps: neither the loop's own threads nor the end of the
+    process wait for it."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[tuple[str, str | None]] = loop.create_future()
+
+    def tell(outcome: tuple[str, str | None]) -> None:
+        if not ended.done():
+            ended.set_result(outcome)
+
+    def run() -> None:
+        try:
+            outcome = _result(listener([view]))
+        except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is what was asked for
+            outcome = _failure(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+            loop.call_soon_threadsafe(tell, outcome)
+
+    threading.Thread(target=run, name="gantrymq-consume-directly", daemon=True).start()
+    return await ended
+
+
+def _result(answer: object) -> tuple[str, str | None]:
+    return ("CR_LATER" if read_answer(answer) is not None else "CR_SUCCESS"), None
+
+
+def _failure(error: BaseException) -> tuple[str, str | None]:
+    return "CR_THROW_EXCEPTION", described(error)
 
 
 def queue_state(reader: PushQueue, *, locked: bool) -> dict[str, int | bool]:

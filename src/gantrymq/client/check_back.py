@@ -10,13 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
 from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.endpoint import Endpoint
 from gantrymq.client.half_memory import HalfMemory, Verdict
-from gantrymq.client.listener import Outcome, TransactionListener, call, call_blocking, is_async, is_decisive
+from gantrymq.client.listener import (
+    Outcome,
+    TransactionListener,
+    call_contained,
+    contain,
+    is_async,
+    is_decisive,
+    read_failure,
+)
 from gantrymq.client.namespaces import without_namespace
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView
@@ -33,6 +43,12 @@ SWAMPED = Outcome(LocalTransactionState.UNKNOWN, remark="too many checks are wai
 NOT_DECISIVE = Outcome(
     LocalTransactionState.UNKNOWN, remark="this member's checker is not decisive; ask when the immunity is over"
 )
+STILL_CHECKED = Outcome(
+    LocalTransactionState.UNKNOWN, remark="the checker is still at work on earlier checks of this transaction"
+)
+CHECKS_AT_ONCE: Final = 2
+"""Of one transaction. A second one, for the first may hang with a lost connection to the database; not more, for a
+transaction whose checks all hang would take every thread from the others."""
 STILL_RUNNING = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
 
 
@@ -67,6 +83,8 @@ class CheckBack:
         self._free = asyncio.Semaphore(config.check_threads)
         self._pool = ThreadPoolExecutor(config.check_threads, "gantrymq-check")
         self._waiting = 0
+        self._at_work: Counter[str] = Counter()
+        """Checks that the listener has, by transaction."""
 
     def close(self) -> None:
         """Answer nothing more; a listener that is running ends in its thread."""
@@ -88,12 +106,18 @@ class CheckBack:
                 "an early check of transaction %s is answered UNKNOWN: %s", question.transaction_id, NOT_DECISIVE.remark
             )
             self._answer(question, NOT_DECISIVE)
+        elif self._at_work[question.transaction_id] >= CHECKS_AT_ONCE:
+            log.warning(
+                "a check of transaction %s is answered UNKNOWN: %s", question.transaction_id, STILL_CHECKED.remark
+            )
+            self._answer(question, STILL_CHECKED)
         elif self._waiting >= self._config.check_queue_size:
             log.warning("%d checks are waiting; answering UNKNOWN", self._waiting)
             self._answer(question, SWAMPED)
         else:
             self._waiting += 1
-            self._endpoint.tasks.start("check", self._ask(question))
+            # Counted off here and not in the task: one that is cancelled before its first step runs no line of its own.
+            self._endpoint.tasks.start("check", self._ask(question)).add_done_callback(self._asked)
 
     def _read(self, channel: ClientChannel, command: Command) -> Question | None:
         header = command.header(CheckTransactionState)
@@ -112,19 +136,35 @@ class CheckBack:
     async def _ask(self, question: Question) -> None:
         try:
             async with self._free:
-                method = self._listener.check_local_transaction
-                if is_async(method) or self._config.inline_listener:
-                    outcome = await call(method, question.view)
-                else:
-                    loop = asyncio.get_running_loop()
-                    outcome = await loop.run_in_executor(self._pool, call_blocking, method, question.view)
-        finally:
-            self._waiting -= 1
+                outcome = await self._outcome(question)
+        except BaseException as error:
+            # A listener that cancelled its own task, somebody who cancelled all of them, or a Ctrl-C. A producer that
+            # is being closed says nothing: another member of the group will be asked.
+            if self._endpoint.running:
+                self._answer(question, read_failure(error, "check_local_transaction"))
+            raise
         if outcome.error is not None:
             log.warning("check of transaction %s: %s", question.transaction_id, outcome.remark, exc_info=outcome.error)
         if outcome.state is not LocalTransactionState.UNKNOWN:
             self._memory.ended(question.transaction_id, outcome.state)
         self._answer(question, outcome)
+
+    async def _outcome(self, question: Question) -> Outcome:
+        method, at_work, transaction_id = self._listener.check_local_transaction, self._at_work, question.transaction_id
+        if at_work[transaction_id] >= CHECKS_AT_ONCE:
+            return STILL_CHECKED
+        at_work[transaction_id] += 1
+        try:
+            if is_async(method) or self._config.inline_listener:
+                return await call_contained(method, question.view)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+        finally:
+            at_work[transaction_id] -= 1
+            if not at_work[transaction_id]:
+                del at_work[transaction_id]
+
+    def _asked(self, _task: asyncio.Task[None]) -> None:
+        self._waiting -= 1
 
     def _answer(self, question: Question, outcome: Outcome) -> None:
         """Send the end on the connection the question came by; a decision two-way, to learn whether it was taken."""

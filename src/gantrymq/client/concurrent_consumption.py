@@ -7,10 +7,10 @@ from typing import Final
 
 from gantrymq.client.consume_pool import ConsumePool, MessageListener, consume_pool
 from gantrymq.client.endpoint import Endpoint
+from gantrymq.client.listener import described
 from gantrymq.client.push_queue import PushQueue
 from gantrymq.client.results import ReconsumeLater
 from gantrymq.client.send_back import SendBacks
-from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 
 log = logging.getLogger("gantrymq.client")
@@ -45,6 +45,10 @@ class ConcurrentConsumption:
     def running(self) -> int:
         """Listeners at work, and batches that are being given back."""
         return self._pool.running + self._giving_back
+
+    def excuse(self) -> None:
+        """See ConsumePool."""
+        self._pool.excuse()
 
     def close(self) -> None:
         """Start no listener any more."""
@@ -81,8 +85,9 @@ class ConcurrentConsumption:
                 try:
                     await send_backs.give_back(view, delay_level)
                     reader.finish([view])
-                except GantryError as error:
-                    log.warning("%s could not be given back; it is consumed again here: %s", view.message_id, error)
+                except Exception as error:  # noqa: BLE001 - the listener may have made it impossible to send
+                    words = described(error)
+                    log.warning("%s could not be given back; it is consumed again here: %s", view.message_id, words)
                     kept.append(view)
         finally:
             self._giving_back -= 1

@@ -7,10 +7,11 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, TypeVar
 
-from gantrymq.client.listener import is_async
+from gantrymq.client.listener import described, goes_on, is_async
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater
 from gantrymq.message.message import MessageView
 
@@ -19,7 +20,7 @@ log = logging.getLogger("gantrymq.client")
 ConsumeAnswer = ConsumeStatus | ReconsumeLater | None
 MessageListener = Callable[[list[MessageView]], ConsumeAnswer] | Callable[[list[MessageView]], Awaitable[ConsumeAnswer]]
 """Gets some messages of one queue. No exception and no answer, or CONSUME_SUCCESS: they are consumed. RECONSUME_LATER,
-a ReconsumeLater or an exception: they come again later.
+a ReconsumeLater or an exception of any kind (SystemExit, too): they come again later. See gantrymq.client.listener.
 
 That a listener which just ends has consumed its messages is Python's way; Java's client delivers again after null."""
 
@@ -28,6 +29,8 @@ OwnerIn = TypeVar("OwnerIn", contravariant=True)
 Finished = Callable[[Owner, list[MessageView], ReconsumeLater | None], None]
 """Whose messages, which, and when they are wanted again; None: they are consumed."""
 AGAIN: Final = ReconsumeLater()
+MAX_SUSPEND_MS: Final = 24 * 60 * 60 * 1000
+"""A day. Who answers more has taken seconds since 1970 for a time to wait."""
 
 
 class ConsumePool(Protocol[OwnerIn]):
@@ -37,7 +40,10 @@ class ConsumePool(Protocol[OwnerIn]):
 
     @property
     def running(self) -> int:
-        """Listeners at work."""
+        """Listeners at work, but for those that were excused."""
+
+    def excuse(self) -> None:
+        """The listener that calls this, if one does, is about to wait for the others: nobody must wait for it."""
 
     def close(self) -> None:
         """Start no listener any more. Those at work go on; their answers are still delivered while the loop runs."""
@@ -56,10 +62,28 @@ def read_answer(answer: object) -> ReconsumeLater | None:
     """What a listener's answer means; None: consumed."""
     if answer is None or answer is ConsumeStatus.CONSUME_SUCCESS:
         return None
-    if isinstance(answer, ReconsumeLater):
+    if isinstance(answer, ReconsumeLater) and _can_be_done(answer):
         return answer
     if not isinstance(answer, ConsumeStatus):
-        log.error("the listener must return a ConsumeStatus, not %r; the messages come again later", answer)
+        log.error("the listener must return a ConsumeStatus, not %s; the messages come again later", _text(answer))
+    return AGAIN
+
+
+def _can_be_done(answer: ReconsumeLater) -> bool:
+    times = (answer.delay_level, 0 if answer.suspend_ms is None else answer.suspend_ms)
+    return all(isinstance(time, int) for time in times) and 0 <= times[1] <= MAX_SUSPEND_MS
+
+
+def _text(answer: object) -> str:
+    try:
+        return repr(answer)
+    except Exception:  # noqa: BLE001 - it is the user's code
+        return type(answer).__name__
+
+
+def _failed(batch: list[MessageView], error: BaseException) -> ReconsumeLater:
+    words = described(error)
+    log.warning("the listener failed; %d message(s) come again later: %s", len(batch), words, exc_info=error)
     return AGAIN
 
 
@@ -91,6 +115,9 @@ class ThreadPool:
     def running(self) -> int:
         return self._started - self._ended
 
+    def excuse(self) -> None:
+        """A thread of ours never runs on the loop."""
+
     def close(self) -> None:
         self._closed = True
         for _ in self._threads:
@@ -111,10 +138,10 @@ class ThreadPool:
 
     def _consume(self, batch: list[MessageView]) -> ReconsumeLater | None:
         try:
-            return read_answer(self._listener(batch))
-        except Exception as error:
-            log.warning("the listener failed; %d message(s) come again later: %s", len(batch), error, exc_info=error)
-            return AGAIN
+            # A list of its own: what it takes out of that is still to be settled.
+            return read_answer(self._listener(list(batch)))
+        except BaseException as error:  # noqa: BLE001 - a thread that ended by it would be missed by nobody
+            return _failed(batch, error)
 
     def _drain(self) -> None:
         self._awake = False
@@ -133,7 +160,8 @@ class TaskPool:
         self._finished = finished
         self._free = size
         self._waiting: deque[tuple[Any, list[MessageView]]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[ReconsumeLater | None]] = set()
+        self._excused: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     def put(self, owner: Any, batch: list[MessageView]) -> None:
@@ -142,7 +170,12 @@ class TaskPool:
 
     @property
     def running(self) -> int:
-        return len(self._tasks)
+        return len(self._tasks - self._excused)
+
+    def excuse(self) -> None:
+        if (task := asyncio.current_task()) in self._tasks and task is not None:
+            self._excused.add(task)
+            task.add_done_callback(self._excused.discard)
 
     def close(self) -> None:
         self._closed = True
@@ -151,18 +184,30 @@ class TaskPool:
     def _start(self) -> None:
         while self._waiting and self._free and not self._closed:
             self._free -= 1
-            task = asyncio.get_running_loop().create_task(self._consume(*self._waiting.popleft()))
+            owner, batch = self._waiting.popleft()
+            task = asyncio.get_running_loop().create_task(self._consume(owner, batch))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(partial(self._ended, owner, batch))
 
-    async def _consume(self, owner: Any, batch: list[MessageView]) -> None:
-        again: ReconsumeLater | None = AGAIN
+    async def _consume(self, owner: Any, batch: list[MessageView]) -> ReconsumeLater | None:
+        if not self._wanted(owner):
+            return AGAIN
+        task = asyncio.current_task()
         try:
-            if self._wanted(owner):
-                again = read_answer(await self._listener(batch))
-        except Exception as error:
-            log.warning("the listener failed; %d message(s) come again later: %s", len(batch), error, exc_info=error)
+            return read_answer(await self._listener(list(batch)))
+        except BaseException as error:
+            again = _failed(batch, error)
+            if goes_on(error, task):
+                raise
+            return again
+
+    def _ended(self, owner: Any, batch: list[MessageView], task: asyncio.Task[ReconsumeLater | None]) -> None:
+        """Settle a batch, whatever became of its task: one that was cancelled before its first step, or closed with its
+        loop, ran no line that could do it."""
+        self._tasks.discard(task)
+        self._free += 1
+        failed = task.cancelled() or task.exception() is not None
+        try:
+            self._finished(owner, batch, AGAIN if failed else task.result())
         finally:
-            self._free += 1
-        self._finished(owner, batch, again)
-        self._start()
+            self._start()

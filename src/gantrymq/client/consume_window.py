@@ -15,18 +15,20 @@ class ConsumeWindow:
     Messages enter in the order of their offsets and may be finished in any order.
     """
 
-    __slots__ = ("_done", "_next", "_order", "bytes_in_flight")
+    __slots__ = ("_next", "_order", "_sizes", "bytes_in_flight")
 
     def __init__(self, start: QueueOffset) -> None:
         self._order: deque[QueueOffset] = deque()
-        self._done: set[QueueOffset] = set()
+        self._sizes: dict[QueueOffset, int] = {}
+        """Bytes of the bodies of those that are not finished, as they came: a listener may change a message."""
         self._next = start
         self.bytes_in_flight = 0
 
     def add(self, messages: Iterable[MessageView]) -> None:
         for message in messages:
+            size = self._sizes[message.queue_offset] = len(message.body)
             self._order.append(message.queue_offset)
-            self.bytes_in_flight += len(message.body)
+            self.bytes_in_flight += size
 
     def advance(self, next_offset: QueueOffset) -> None:
         """Everything below ``next_offset`` was pulled or filtered out."""
@@ -34,17 +36,16 @@ class ConsumeWindow:
 
     def finish(self, messages: Iterable[MessageView]) -> None:
         """Messages were consumed (or sent back, which settles them here, too)."""
-        order, done = self._order, self._done
+        order, sizes = self._order, self._sizes
         for message in messages:
-            self.bytes_in_flight -= len(message.body)
-            done.add(message.queue_offset)
-        while order and order[0] in done:
-            done.discard(order.popleft())
+            self.bytes_in_flight -= sizes.pop(message.queue_offset, 0)
+        while order and order[0] not in sizes:
+            order.popleft()
 
     @property
     def count(self) -> int:
         """Messages that are not finished."""
-        return len(self._order) - len(self._done)
+        return len(self._sizes)
 
     @property
     def span(self) -> int:

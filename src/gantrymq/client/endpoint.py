@@ -6,9 +6,10 @@ import asyncio
 import ipaddress
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from gantrymq.client.config import ClientConfig
 from gantrymq.client.routes import NameServers, Routes
@@ -22,7 +23,7 @@ from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.runtime.network import Network, TcpNetwork, split_address
 from gantrymq.runtime.rng import Rng, SystemRng
-from gantrymq.runtime.tasks import TaskGroupOwner
+from gantrymq.runtime.tasks import SharedWork, TaskGroupOwner
 
 log = logging.getLogger("gantrymq.client")
 
@@ -86,6 +87,8 @@ class Endpoint:
         self._ids: UniqueIds | None = None
         self._running = False
         self._stopped = False
+        self._closed = False
+        self._closing: SharedWork[str, None] = SharedWork()
 
     def start(self) -> None:
         """Raises Closed when it was closed before: a client is started once."""
@@ -104,18 +107,35 @@ class Endpoint:
         if self._pid != _process:
             raise UsedAfterFork(f"this {self.owner} belongs to the parent process; create a new one after the fork")
 
-    async def close(self) -> None:
-        self._running = False
-        self._stopped = True
+    async def close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """Refuse new calls, do what ``leave`` does, end the tasks and the connections.
+
+        It is done once, in a task of its own: who calls while it is under way waits for the same end, and one that is
+        cancelled leaves it going on behind him. So it is never left half done, and can be called from inside a task
+        that it ends.
+        """
+        self.stop_accepting()
+        if not self._closed:
+            await self._closing.join("", partial(self._close, leave))
+
+    async def _close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
         try:
-            await self.tasks.stop()
+            if leave is not None:
+                await leave()
         finally:
+            await self.tasks.stop()
             await self.remoting.close()
+            self._closed = True
 
     def stop_accepting(self) -> None:
         """From now on calls raise Closed; what is in flight goes on."""
         self._running = False
         self._stopped = True
+
+    @property
+    def started(self) -> bool:
+        """Whether there is something to close: it was started, ever."""
+        return self._running or self._stopped
 
     @property
     def running(self) -> bool:

@@ -21,11 +21,15 @@ class Lifetime:
         self._endpoint.start()
 
     async def close(self) -> None:
-        """Calls in flight raise Closed. May be called again."""
+        """Calls in flight raise Closed. May be called again. One that is cancelled goes on behind its caller."""
         await self._endpoint.close()
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()  # who was not let in does not go out
+            raise
         return self
 
     async def __aexit__(

@@ -1,13 +1,30 @@
-"""The user's part of a transaction, and how its answers are read. Source: TransactionListener."""
+"""The user's part of a transaction, and how its answers and its failures are read. Source: TransactionListener.
+
+What becomes of a listener that does not return:
+
+| it raises                     | a check; a listener of a consumer    | a local transaction                        |
+|-------------------------------|--------------------------------------|--------------------------------------------|
+| an Exception                  | failed                               | UNKNOWN; the error is in the result        |
+| SystemExit                    | failed: nothing else ends by it      | UNKNOWN, then raised to who sends          |
+| KeyboardInterrupt             | failed; on a loop in the main thread | UNKNOWN, then raised to who sends          |
+|                               | (it is a Ctrl-C) raised on then      |                                            |
+| GeneratorExit, CancelledError | failed                               | UNKNOWN; from ``call_blocking`` raised on  |
+| (our own task is cancelled)   | failed, and the cancellation goes on | UNKNOWN, and the cancellation goes on      |
+
+*Failed* means UNKNOWN with a remark for a check, and messages that come again for a consumer. Raised to who sends: a
+local transaction in a thread of its own gives the SystemExit as the ``error`` of its Outcome, for raised in a task it
+would end the loop past everybody who could catch it; ``send_in_transaction`` raises it in its caller's task.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from types import MethodType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -63,7 +80,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """What the listener answered, or why it could not."""
 
     state: LocalTransactionState
-    error: Exception | None = None
+    error: BaseException | None = None
     remark: str | None = None
     """Travels to the broker with an UNKNOWN, for people who read its log."""
 
@@ -76,12 +93,50 @@ def read_answer(answer: object, method: str) -> Outcome:
     return Outcome(UNKNOWN, error, str(error))
 
 
-def read_failure(error: Exception, method: str) -> Outcome:
-    return Outcome(UNKNOWN, error, f"{method} raised {type(error).__name__}: {error}")
+def read_failure(error: BaseException, method: str) -> Outcome:
+    return Outcome(UNKNOWN, error, f"{method} raised {described(error)}")
+
+
+def described(error: BaseException) -> str:
+    """An error in words, for people who read a log."""
+    try:
+        words = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the text of a user's error is the user's code, too
+        words = type(error).__name__
+    hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), "")
+    return words + hint
+
+
+_HINTS: Final[dict[type[BaseException], str]] = {
+    SystemExit: " (sys.exit in a listener ends nothing but this call; it counts as a failure)",
+    KeyboardInterrupt: " (it counts as a failure)",
+    GeneratorExit: " (a listener must not raise it; it counts as a failure)",
+    asyncio.CancelledError: " (what the listener waited for, or its own task, was cancelled; it counts as a failure)",
+}
+
+
+def goes_on(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Whether what came out of a listener on this loop is not the listener's own, and must be raised on.
+
+    That is the cancellation of ``task``, ours; the end of its coroutine by whoever threw the loop away; and a Ctrl-C,
+    which Python raises in the main thread only.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return task is None or task.cancelling() > 0
+    if isinstance(error, GeneratorExit):
+        return task is None or _current_task() is not task
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop is running here
+        return None
 
 
 def call_blocking(method: Callable[..., object], *arguments: object) -> Outcome:
-    """Ask a listener in this thread. An Exception becomes UNKNOWN; KeyboardInterrupt and the like pass through."""
+    """Ask a listener in the user's thread. An Exception becomes UNKNOWN; KeyboardInterrupt and the like pass on."""
     name = _name(method)
     try:
         answer = method(*arguments)
@@ -90,21 +145,45 @@ def call_blocking(method: Callable[..., object], *arguments: object) -> Outcome:
     return read_answer(answer, name)
 
 
+def contain(method: Callable[..., object], *arguments: object) -> Outcome:
+    """Ask a listener in a thread of ours, where nobody could catch what it raises: whatever that is becomes UNKNOWN."""
+    try:
+        return call_blocking(method, *arguments)
+    except BaseException as error:  # noqa: BLE001 - as above
+        return read_failure(error, _name(method))
+
+
 async def call(method: Callable[..., Any], *arguments: object) -> Outcome:
-    """Ask a listener on this loop, ``async def`` or not; exceptions as for ``call_blocking``."""
-    name = _name(method)
+    """Ask a listener on this loop, ``async def`` or not, for somebody who awaits it in his own task: SystemExit and
+    KeyboardInterrupt pass through to him, and the cancellation of the task. Everything else becomes UNKNOWN."""
+    name, task = _name(method), asyncio.current_task()
     try:
         answer = method(*arguments)
         if inspect.isawaitable(answer):
             answer = await answer
-    except Exception as error:  # noqa: BLE001 - as above
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        if goes_on(error, task):
+            raise
         return read_failure(error, name)
     return read_answer(answer, name)
 
 
+async def call_contained(method: Callable[..., Any], *arguments: object) -> Outcome:
+    """As ``call``, for a task of ours: there a SystemExit would end the loop, and so it becomes UNKNOWN, too. What
+    remains is raised, see ``goes_on``."""
+    try:
+        return await call(method, *arguments)
+    except (SystemExit, KeyboardInterrupt) as error:
+        if goes_on(error, None):
+            raise
+        return read_failure(error, _name(method))
+
+
 async def call_in_thread(method: Callable[..., object], *arguments: object) -> Outcome:
-    """Ask a listener that may block, in a thread of its own."""
-    return await asyncio.to_thread(call_blocking, method, *arguments)
+    """Ask a listener that may block, in a thread of its own. Whatever it raises is the ``error`` of the outcome."""
+    return await asyncio.to_thread(contain, method, *arguments)
 
 
 def _name(method: Callable[..., object]) -> str:

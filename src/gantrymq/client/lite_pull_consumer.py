@@ -60,7 +60,8 @@ class LitePullConsumer(Lifetime):
         self._filters: dict[str, Filter] = {}
         self._queues = LiteQueues(endpoint, config, self.group, from_where, self._filters)
         self._committed_at = 0.0
-        self._open = False
+        self._returned: list[MessageView] = []
+        """What the last poll returned."""
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
         """Share the queues of ``topic`` with the group; ``tags``: ``"*"`` or ``"A || B"``; or ``sql``: an SQL92
@@ -77,7 +78,6 @@ class LitePullConsumer(Lifetime):
         if self._endpoint.running:
             return
         self._endpoint.start()
-        self._open = True
         try:
             await self._queues.member.find_topics()
             await self._queues.member.join()
@@ -88,20 +88,16 @@ class LitePullConsumer(Lifetime):
 
     async def close(self) -> None:
         """Stop reading, store the progress (``auto_commit``; not of what the last ``poll`` returned, see there), leave
-        the group. May be called again; when it is cancelled the connections are closed all the same, by which brokers
-        see that this member is gone.
-        """
-        if not self._open:
-            return
-        self._endpoint.stop_accepting()
-        self._queues.stop()
-        try:
-            if self._config.auto_commit:
-                await self._queues.store()
-            await self._queues.member.leave()
-        finally:
-            await self._endpoint.close()
-        self._open = False
+        the group. May be called again. One that is cancelled goes on behind its caller."""
+        if self._endpoint.started:
+            self._endpoint.stop_accepting()
+            self._queues.stop()
+            await self._endpoint.close(self._leave)
+
+    async def _leave(self) -> None:
+        if self._config.auto_commit:
+            await self._queues.store()
+        await self._queues.member.leave()
 
     # Reading.
 
@@ -130,16 +126,20 @@ class LitePullConsumer(Lifetime):
                 if now - self._committed_at >= self._config.auto_commit_interval_ms / 1000:
                     self._committed_at = now
                     self._queues.store_now()
-            return await self._queues.take(self._config.poll_timeout_ms if timeout_ms is None else timeout_ms)
+            taken = await self._queues.take(self._config.poll_timeout_ms if timeout_ms is None else timeout_ms)
+            self._returned = taken
+            return taken
 
-    def give_back_last(self) -> None:
+    def give_back_last(self, unless: list[MessageView] | None = None) -> None:
         """Undo the last ``poll``: the next one of its queue begins with the same messages, if the queue is still ours
-        and was not sought elsewhere.
+        and was not sought elsewhere. ``unless``: a list that did arrive; when the last poll returned this very list,
+        nothing is undone.
 
         For whoever runs ``poll`` in a task of its own and may lose its result, as the blocking client does when a call
         is interrupted. Waits for nothing; to be called on the loop.
         """
-        self._queues.give_back_last()
+        if unless is None or unless is not self._returned:
+            self._queues.give_back_last()
 
     @property
     def assigned(self) -> list[MessageQueue]:

@@ -16,10 +16,10 @@ from typing import Final
 
 from gantrymq.client.consume_pool import ConsumePool, MessageListener, consume_pool
 from gantrymq.client.endpoint import Endpoint
+from gantrymq.client.listener import described
 from gantrymq.client.push_queue import PushQueue
 from gantrymq.client.results import ReconsumeLater
 from gantrymq.client.send_back import SendBacks
-from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
 
@@ -77,6 +77,10 @@ class OrderlyConsumption:
     def running(self) -> int:
         """Listeners at work."""
         return self._pool.running
+
+    def excuse(self) -> None:
+        """See ConsumePool."""
+        self._pool.excuse()
 
     def close(self) -> None:
         """Start no listener any more."""
@@ -155,8 +159,8 @@ class OrderlyConsumption:
                 else:
                     log.error("message %s of a broadcast failed %d times and is skipped", view.message_id, self._max)
                 reader.finish([view])
-            except GantryError as error:
-                log.warning("message %s stays here, it could not be sent away: %s", view.message_id, error)
+            except Exception as error:  # noqa: BLE001 - the listener may have made it impossible to send
+                log.warning("message %s stays here, it could not be sent away: %s", view.message_id, described(error))
                 rest.append(view)
         if rest:
             self._suspend(reader, line, rest)

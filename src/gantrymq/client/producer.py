@@ -75,12 +75,17 @@ class Producer(Lifetime):
         self._tracer = Tracer(self._endpoint, self.group, config.trace_topic) if config.trace else None
 
     async def start(self) -> None:
-        """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there."""
+        """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there.
+        One that is cancelled closes the producer."""
         if self._endpoint.running:
             return
         self._endpoint.start()
-        await self._find_topics()
-        await self._heartbeats.send()
+        try:
+            await self._find_topics()
+            await self._heartbeats.send()
+        except BaseException:
+            await self._endpoint.close()
+            raise
         self._heartbeats.start()
         if self._config.topics:
             looking = every(self._endpoint.clock, LOOK_UP_INTERVAL_MS, self._find_topics, "topics")
@@ -92,16 +97,16 @@ class Producer(Lifetime):
     async def close(self) -> None:
         """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
 
-        May be called again.
+        May be called again. One that is cancelled goes on behind its caller.
         """
-        if not self._endpoint.running:
-            return
-        self._endpoint.stop_accepting()
+        if self._endpoint.started:
+            await self._endpoint.close(self._leave)
+
+    async def _leave(self) -> None:
         await self._endpoint.drain(self._idle, self._config.close_timeout_ms)
         if self._tracer is not None:
             await self._tracer.flush()
         await self._heartbeats.unregister(producer_group=self.group)
-        await self._endpoint.close()
 
     def _idle(self) -> bool:
         """Whether nothing is in flight."""

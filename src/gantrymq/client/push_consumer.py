@@ -69,7 +69,6 @@ class PushConsumer(Lifetime):
         self._filters: dict[str, Filter] = {}
         self._queues = AssignedQueues(endpoint, config, self.group, listener, from_where, self._filters, doors.disk)
         self._questions = BrokerQuestions(endpoint, self._queues)
-        self._open = False
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
         """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``. Before ``start``.
@@ -91,7 +90,6 @@ class PushConsumer(Lifetime):
         if not self._filters:
             raise ConfigError("nothing is subscribed; call subscribe(topic) before start")
         self._endpoint.start()
-        self._open = True
         queues = self._queues
         try:
             await queues.member.find_topics()
@@ -99,9 +97,9 @@ class PushConsumer(Lifetime):
                 self._filters.setdefault(system_topics.retry_topic(self.group), EVERYTHING)
             queues.open()
             await queues.member.join()
+            self._endpoint.check_usable()  # it may have been closed meanwhile
         except BaseException:
-            queues.stop()
-            await self._endpoint.close()
+            await self.close()
             raise
         tasks, clock, config = self._endpoint.tasks, self._endpoint.clock, self._config
         tasks.start("progress", every(clock, config.persist_interval_ms, queues.store, "progress"))
@@ -113,23 +111,23 @@ class PushConsumer(Lifetime):
     async def close(self) -> None:
         """Stop reading, let listeners at work end (``close_timeout_ms`` at most), store the progress, leave the group.
 
-        What was pulled but not begun is delivered again, here or elsewhere. May be called again; when it is cancelled
-        the connections are closed all the same, by which brokers see that this member is gone.
+        What was pulled but not begun is delivered again, here or elsewhere; so is what a listener had that took longer.
+        May be called again, from several places and from inside an ``async def`` listener, whose own messages are
+        delivered again then. One that is cancelled goes on behind its caller.
         """
-        if not self._open:
-            return
-        self._endpoint.stop_accepting()
-        self._queues.stop()
-        try:
-            await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
-            await self._queues.store()
-            await self._queues.unlock()
-            if self._tracer is not None:
-                await self._tracer.flush()
-            await self._queues.member.leave()
-        finally:
-            await self._endpoint.close()
-        self._open = False
+        if self._endpoint.started:
+            self._endpoint.stop_accepting()
+            self._queues.excuse()
+            self._queues.stop()
+            await self._endpoint.close(self._leave)
+
+    async def _leave(self) -> None:
+        await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
+        await self._queues.store()
+        await self._queues.unlock()
+        if self._tracer is not None:
+            await self._tracer.flush()
+        await self._queues.member.leave()
 
     @property
     def assigned(self) -> list[MessageQueue]:

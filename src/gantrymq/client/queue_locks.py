@@ -33,6 +33,10 @@ class QueueLocks:
         self._endpoint = endpoint
         self._group = group
         self._until: dict[MessageQueue, float] = {}
+        self._asked: set[MessageQueue] = set()
+        """Queues whose locks we may have: brokers keep one for its time, also when its holder's connection ends, and
+        an answer that nobody waited for any more may have said yes."""
+        self._over = False
 
     def held(self, queue: MessageQueue) -> bool:
         """Whether nobody else can be reading ``queue``."""
@@ -44,6 +48,9 @@ class QueueLocks:
         taken: set[MessageQueue] = set()
         for broker_name, group in groupby(sorted(queues, key=_by_broker), key=_by_broker):
             mine = list(group)
+            if self._over:
+                break
+            self._asked.update(mine)
             # The time runs from before the question: the answer may have been long under way.
             trusted = self._endpoint.clock.monotonic() + TRUSTED_S
             confirmed = await self._lock(broker_name, mine)
@@ -79,10 +86,11 @@ class QueueLocks:
             mine = list(group)
             for queue in mine:
                 self._until.pop(queue, None)
+            self._asked.difference_update(mine)
             address = self._endpoint.routes.master(broker_name)
             channel = self._endpoint.ready(address) if address is not None else None
             if channel is None:
-                continue  # the broker forgets them with our connection, or after its own time
+                continue  # the broker forgets them after its own time
             opaque = channel.next_opaque()
             frame = encode_request(RequestCode.UNLOCK_BATCH_MQ, opaque, None, self._body(mine), one_way=not wait)
             if not wait:
@@ -92,6 +100,11 @@ class QueueLocks:
                 await channel.request(opaque, frame, LOCK_TIMEOUT_MS)
             except GantryError as error:
                 log.debug("unlocking at %s: %s", broker_name, error)
+
+    async def close(self) -> None:
+        """Let others have everything, and take nothing any more."""
+        self._over = True
+        await self.give_back(self._asked, wait=True)
 
     def _body(self, queues: list[MessageQueue]) -> bytes:
         return LockBatch(

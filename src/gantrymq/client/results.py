@@ -46,7 +46,7 @@ class TransactionSendResult(SendResult, frozen=True, kw_only=True):
     decided: bool
     """The broker confirmed a commit or a rollback. False: check-back will settle it (state UNKNOWN, or the broker
     could not be reached; then ``decision_error`` says why)."""
-    listener_error: Exception | None = None
+    listener_error: BaseException | None = None
     """What the listener raised; the state is UNKNOWN then."""
     decision_error: GantryError | None = None
     """Why the decision could not be delivered."""

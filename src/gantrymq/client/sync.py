@@ -370,8 +370,9 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         **settings: Unpack[LitePullSettings],
     ) -> None:
         """``from_where``: where the group begins in a new queue. ``settings``: fields of LitePullConfig."""
-        self._got: list[MessageView] | None = None
-        """What the last poll that was not interrupted has returned."""
+        self._got: list[MessageView] = []
+        """What the last poll returned that was not interrupted. A later one that was may have taken messages, which
+        nobody got."""
         super().__init__(
             lite_pull_consumer.LitePullConsumer(
                 group, name_servers=name_servers, from_where=from_where, doors=doors, **settings
@@ -394,8 +395,18 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         self._call(work)
 
     def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
-        """Some messages of one queue; empty when none came in time; see ``gantrymq.aio.LitePullConsumer.poll``."""
-        return self._call(self._client.poll, timeout_ms)
+        """Some messages of one queue; empty when none came in time; see ``gantrymq.aio.LitePullConsumer.poll``.
+
+        One that is interrupted has taken nothing: the next one returns what it would have returned.
+        """
+        got = self._got
+
+        async def work() -> list[MessageView]:
+            self._client.give_back_last(unless=got)
+            return await self._client.poll(timeout_ms)
+
+        self._got = batch = self._call(work)
+        return batch
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -432,7 +443,13 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Store the progress; see ``gantrymq.aio.LitePullConsumer.commit``."""
-        self._call(self._client.commit, offsets)
+        got = self._got
+
+        async def work() -> None:
+            self._client.give_back_last(unless=got)
+            await self._client.commit(offsets)
+
+        self._call(work)
 
     def committed(self, queue: MessageQueue) -> QueueOffset | None:
         """The group's stored progress; None when it has none."""

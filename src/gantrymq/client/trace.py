@@ -115,7 +115,7 @@ class Tracer:
             async def traced(messages: list[MessageView]) -> Any:
                 done = self._begin(messages)
                 try:
-                    answer = inner(messages)
+                    answer = inner(list(messages))
                     answer = await answer if inspect.isawaitable(answer) else answer
                 except BaseException:
                     done(False)
@@ -128,7 +128,7 @@ class Tracer:
         def traced_in_thread(messages: list[MessageView]) -> Any:
             done = self._begin(messages)
             try:
-                answer = inner(messages)
+                answer = inner(list(messages))
             except BaseException:
                 done(False)
                 raise

@@ -130,8 +130,13 @@ class TransactionProducer(Producer):
         """As for Producer. Local transactions in flight are waited for within the same time; one that takes longer
         ends undecided and is settled by check-back of another member of the group."""
         await super().close()
-        if self._checks is not None:
-            self._checks.close()
+
+    async def _leave(self) -> None:
+        try:
+            await super()._leave()
+        finally:
+            if self._checks is not None:
+                self._checks.close()
 
     async def send_in_transaction(
         self, message: Message, arg: Any = None, *, transaction_id: str | None = None

@@ -124,6 +124,10 @@ class SimNetwork:
             twin.write(frame)
             self.loop.call_later(self.rng.uniform(0, self.faults.late_s), twin.reset, "closed")
 
+    def connections_of(self, node: Node) -> int:
+        """How many connections a process has."""
+        return sum(end.node is node for end in self._ends)
+
     def forget(self, end: _End) -> None:
         if end in self._ends:
             self._ends.remove(end)

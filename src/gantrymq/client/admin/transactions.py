@@ -24,6 +24,7 @@ from gantrymq.message.transaction import OPERATOR_CLIENT, OPERATOR_REMARK, Resol
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from gantrymq.protocol.bodies.progress import ConsumeQueueEntries
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.consumer import QueryConsumerOffset, UnregisterClient
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer, SearchOffset, ViewMessage
 from gantrymq.protocol.headers.tools import QueryConsumeQueue, ResumeCheck
@@ -115,11 +116,11 @@ class Transactions:
             await self._end(place, story.half, resolution, why)
             await self._settle_copies(place, why)
             return
-        await self._join(place)
         try:
+            await self._join(place)
             await self._end(place, story.half, resolution, why)
         finally:
-            await self._leave(place)
+            self._leave(place)
 
     async def _end(self, place: Place, half: HalfSeen, resolution: Resolution, why: str) -> None:
         header = EndTransaction(
@@ -180,10 +181,14 @@ class Transactions:
         )
         await self._asking.ask(place.address, RequestCode.HEART_BEAT, None, beat.encode(), what="heartbeat")
 
-    async def _leave(self, place: Place) -> None:
+    def _leave(self, place: Place) -> None:
+        """One-way, and without waiting for anything: it is done also when we are cancelled."""
+        channel = self._asking.endpoint.ready(place.address)
+        if channel is None:
+            return  # the broker forgets with the connection
         client_id = self._asking.endpoint.client_id + OPERATOR_CLIENT
         header = UnregisterClient(client_id=client_id, producer_group=place.story.group)
-        await self._asking.endpoint.call_oneway(place.address, RequestCode.UNREGISTER_CLIENT, header)
+        channel.send(encode_request(RequestCode.UNREGISTER_CLIENT, channel.next_opaque(), header, one_way=True))
 
     # Reading one broker.
 
