@@ -42,6 +42,10 @@ def test_topics(tool: Tool) -> None:
     stories.topics(tool, typed=True)
 
 
+def test_shrinking_a_topic(tool: Tool) -> None:
+    stories.shrinking(tool)
+
+
 def test_messages(tool: Tool) -> None:
     stories.messages(tool)
 

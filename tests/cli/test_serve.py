@@ -232,7 +232,7 @@ def test_topics_from_the_command_line(tmp_path: Path) -> None:
         assert topic("create", "Orders", "--queues", "2", "--type", "TRANSACTION")[0] == 0
         assert "Orders" in topic("list")[1].splitlines()
         assert topic("create", "bad name")[0] == 2, "not meant like that"
-        assert topic("delete", "Orders")[0] == 0
+        assert topic("delete", "Orders", "--yes")[0] == 0
         assert "Orders" not in topic("list")[1].splitlines()
 
 
