@@ -275,6 +275,7 @@ class Broker:
             end_transaction=self.desk.end_transaction,
             resume_half=ResumeProcessor(store, self.desk).resume,
             explain=self._explain.explain,
+            list_checks=self._explain.list_checks,
             popping=self.popping,
             timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
         )
