@@ -56,7 +56,7 @@ class Admission:
         self._rng = rng
         self._announce = announce
         self.made_topic = False
-        """Whether the send that was let in last made its topic; set anew by each, as nobody asks after a one-way one."""
+        """Whether the send let in last made its topic; set anew by each, as nobody asks after a one-way one."""
         self._targets: dict[str, Target] = {}
         topics.changed.append(lambda _: self._targets.clear())
 
