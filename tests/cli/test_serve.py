@@ -264,6 +264,33 @@ def test_the_configuration_alone_starts_the_same_server_again(tmp_path: Path) ->
         assert address(running.ready(), "name server") == f"127.0.0.1:{port}"
 
 
+def test_two_brokers_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    with program("nameserver", "--listen-port", "0", "--host", "127.0.0.1") as names:
+        name_server = address(names.ready(), "name server")
+        options = ("--listen-port", "0", "--host", "127.0.0.1", "--broker-name", "twin", "-n", name_server)
+        with program("broker", "--store", str(tmp_path / "1"), *options) as first:
+            where = address(first.ready(), "broker")
+            with program("broker", "--store", str(tmp_path / "2"), *options) as second:
+                ready = second.ready()
+                assert "REFUSED" in ready and where in ready, "said at the start"
+                other = address(ready, "broker")
+                first.process.kill()
+                deadline = time.monotonic() + DEADLINE_S
+                while True:
+                    with Admin(name_server) as admin:
+                        table = admin.cluster_info().broker_addr_table
+                    if "twin" in table and table["twin"].broker_addrs == {0: other}:
+                        break
+                    assert time.monotonic() < deadline, table
+                    time.sleep(0.05)
+                second.process.terminate()
+                status, _, err = second.ended()
+        assert status == 0 and where in err and "registered" in err
+        names.process.terminate()
+        said = names.ended()[2]
+        assert any(where in line and other in line for line in said.splitlines()), "the name server names both"
+
+
 def test_topics_from_the_command_line(tmp_path: Path) -> None:
     with program(*server(tmp_path / "store")) as running:
         name_server = address(running.ready(), "name server")
