@@ -16,7 +16,7 @@ from gantrymq.broker.transaction_stories import TransactionStories
 from gantrymq.message.system_topics import HALF, PARKED
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.headers.tools import ExplainTransaction
+from gantrymq.protocol.headers.tools import ExplainTransaction, ListChecks
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.transactions.events import Kind
 from tests.broker.transaction_lab import GROUP, HOST, Half, Lab, LabSession
@@ -239,5 +239,11 @@ def test_the_request_of_our_own(tmp_path: Path) -> None:
         assert (told["id"], told["state"], told["events"][0]["event"]) == ("ABC", "open", "stored")
         answer = await running.ask(RequestCode.EXPLAIN_TRANSACTION, ExplainTransaction(transaction_id="DEF"))
         assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"[]")
+
+        checks = await running.ask(RequestCode.LIST_CHECKS, ListChecks(begin=0, end=5))
+        assert json.loads(checks.body)[0][:3] == [0, 0, 0], "half queue offset, checks, UNKNOWNs, next look"
+        assert json.loads((await running.ask(RequestCode.LIST_CHECKS, ListChecks(begin=1, end=5))).body) == []
+        too_many = await running.ask(RequestCode.LIST_CHECKS, ListChecks(begin=0, end=1 << 40))
+        assert too_many.code == ResponseCode.INVALID_PARAMETER
 
     story(work, tmp_path)

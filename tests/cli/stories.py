@@ -21,14 +21,52 @@ def topics(tool: Tool, *, typed: bool) -> None:
     assert shown["brokers"][0]["write_queues"] == 2
     (route,) = tool.json("topic", "route", "CliTopic")["brokers"]
     assert list(route["addresses"]) == ["0"]
-    tool.json("topic", "create", "CliTopic", "--queues", "3", "--perm", "4")
+    alter = ("topic", "create", "CliTopic", "--queues", "3", "--perm", "4")
+    planned = tool.json(*alter, "--dry-run")
+    assert [(row["key"], row["before"], row["after"]) for row in planned["changes"]] == [
+        ("readQueueNums", 2, 3), ("writeQueueNums", 2, 3), ("perm", 6, 4),
+    ]  # fmt: skip
+    assert not planned["done"] and "nothing was done" in tool.text(*alter, "--dry-run")
+    assert "--yes" in tool.fails(*alter, status=2), "nobody can be asked here"
+    assert tool.json("topic", "route", "CliTopic")["brokers"][0]["perm"] == "rw", "so nothing was done"
+    assert tool.json(*alter, "--yes")["done"]
     assert tool.json("topic", "route", "CliTopic")["brokers"][0]["perm"] == "r-"
+    assert not tool.json("topic", "create", "CliTopic")["changes"], "what is not given stays; no question"
     assert len(tool.json("topic", "status", "CliTopic")["queues"]) == 3
     for command in ("show", "status", "route"):
         assert "broker-a" in tool.text("topic", command, "CliTopic"), "a table, for people"
-    tool.json("topic", "delete", "CliTopic")
+    (row,) = tool.json("topic", "delete", "CliTopic", "--dry-run")["brokers"]
+    assert (row["broker"], row["queues"], row["messages"]) == ("broker-a", 3, 0)
+    assert "--yes" in tool.fails("topic", "delete", "CliTopic", status=2), "nobody can be asked here"
+    assert "CliTopic" in tool.text("topic", "list").splitlines()
+    tool.json("topic", "delete", "CliTopic", "--yes")
     assert "CliTopic" not in tool.text("topic", "list").splitlines()
     assert "gantry topic list" in tool.fails("topic", "show", "CliTopic"), "what to do next"
+    assert "gantry topic list" in tool.fails("topic", "delete", "CliTopic", "--yes")
+
+
+def shrinking(tool: Tool) -> None:
+    """Fewer queues hide messages from who has not read them: not without a word that says so."""
+    topic = "CliShrink"
+    tool.json("topic", "create", topic, "--queues", "4")
+    for number in range(8):
+        tool.json("message", "send", topic, f"m{number}", "--queue", f"broker-a:{number % 4}")
+    one_queue = ("topic", "create", topic, "--queues", "1")
+    eventually(lambda: tool.json(*one_queue, "--dry-run")["hidden_messages"] == 6)
+    said = tool.fails(*one_queue, "--yes")
+    assert "6 message(s) in 3 queue(s)" in said and "broker-a:1" in said
+    assert "--hide-messages" in said and "writeQueueNums" in said and "readQueueNums" in said
+    assert "hide 8 message(s)" in tool.fails("topic", "create", topic, "--perm", "2", "--yes"), "unreadable, too"
+    assert "nobody would read" in tool.fails("topic", "create", topic, "--write-queues", "8", "--yes")
+    assert tool.json("topic", "show", topic)["brokers"][0]["read_queues"] == 4
+    assert len(tool.text("message", "print", topic).splitlines()) >= 8
+    tool.json("topic", "create", topic, "--write-queues", "1", "--yes")  # the safe way begins like this
+    (shown,) = tool.json("topic", "show", topic)["brokers"]
+    assert (shown["write_queues"], shown["read_queues"]) == (1, 4)
+    tool.json(*one_queue, "--yes", "--hide-messages")
+    assert tool.json("topic", "show", topic)["brokers"][0]["read_queues"] == 1
+    tool.json("topic", "create", topic, "--queues", "4", "--yes")
+    assert tool.json("topic", "delete", topic, "--yes")["messages"] == 8
 
 
 def messages(tool: Tool) -> None:
@@ -67,7 +105,12 @@ def messages(tool: Tool) -> None:
 def groups(tool: Tool) -> None:
     """Make, alter, look at, remove."""
     assert tool.json("group", "create", "CliGroup", "--retry-max", "3")["brokers"] == ["broker-a"]
-    tool.json("group", "alter", "CliGroup", "--no-consume")
+    for command in ("alter", "create"):  # of a group that is there: the same
+        (change,) = tool.json("group", command, "CliGroup", "--no-consume", "--dry-run")["changes"]
+        assert (change["key"], change["before"], change["after"]) == ("consume_enable", True, False)
+        assert "--yes" in tool.fails("group", command, "CliGroup", "--no-consume", status=2), "nobody can be asked here"
+    assert tool.json("group", "show", "CliGroup")["brokers"][0]["consume"], "so nothing was done"
+    tool.json("group", "alter", "CliGroup", "--no-consume", "--yes")
     (row,) = [row for row in tool.json("group", "list") if row["group"] == "CliGroup"]
     assert (row["consume"], row["retries"], row["members"]) == (False, 3, 0)
     shown = tool.json("group", "show", "CliGroup")

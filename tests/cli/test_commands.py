@@ -11,7 +11,7 @@ from gantrymq import LocalTransactionState
 from gantrymq.cli import transactions
 from tests.cli import stories
 from tests.cli.test_serve import address, program
-from tests.cli.tool import Tool
+from tests.cli.tool import Tool, eventually
 
 CONF = """
 brokerName=broker-a
@@ -40,6 +40,10 @@ def tool(name_servers: str, tmp_path: Path) -> Tool:
 
 def test_topics(tool: Tool) -> None:
     stories.topics(tool, typed=True)
+
+
+def test_shrinking_a_topic(tool: Tool) -> None:
+    stories.shrinking(tool)
 
 
 def test_messages(tool: Tool) -> None:
@@ -84,6 +88,22 @@ def test_parked_transactions(tool: Tool) -> None:
     for event in events:
         assert event["what"] in text and event["cause"] in text
     assert "Why: It was committed" in text
+
+
+def test_the_list_counts_the_checks_of_each_one_as_explain_does(tool: Tool) -> None:
+    topic = group = "CliCounted"
+    tool.json("topic", "create", topic, "--type", "TRANSACTION")
+    with stories.undecided_producer(tool.name_servers, group, topic) as producer:
+        first, second = stories.leave_open(producer, topic, 2)
+
+        def rows() -> dict[str, dict[str, object]]:
+            return {row["id"]: row for row in tool.json("transactions", "list", "--group", group)}
+
+        assert {row["checks"] for row in rows().values()} <= {0, 1}, "known from the first moment on"
+        eventually(lambda: all(row["checks"] for row in rows().values()))
+        eventually(lambda: tool.json("transactions", "show", first)[0]["checks"])
+        assert tool.json("transactions", "explain", second)[0]["checks"]
+        assert "unknown" not in " ".join(str(row["why"]) for row in rows().values())
 
 
 def test_many_events_are_shown_in_part_unless_all_are_wanted(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:

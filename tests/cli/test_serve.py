@@ -74,7 +74,7 @@ def server(store: Path, *more: str) -> tuple[str, ...]:
     return ("server", "--store", str(store), "--listen-port", "0", "--name-server-port", "0", *more)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_server_starts_serves_stops_and_keeps_what_it_was_sent(tmp_path: Path, number: signal.Signals) -> None:
     with program(*server(tmp_path / "store")) as first:
         name_server = address(first.ready(), "name server")
@@ -90,6 +90,49 @@ def test_a_server_starts_serves_stops_and_keeps_what_it_was_sent(tmp_path: Path,
         with PullConsumer(name_servers=name_server) as consumer:
             (queue,) = consumer.queues("T")
             assert [message.body for message in consumer.pull(queue, 0, 32).messages] == [b"kept"]
+
+
+def test_the_end_of_its_terminal_ends_a_server_in_order_however_often_it_is_told(tmp_path: Path) -> None:
+    """A kernel and a shell each send SIGHUP when a terminal is closed; nobody reads what is written then."""
+    with program(*server(tmp_path / "store")) as running:
+        name_server = address(running.ready(), "name server")
+        with Producer("PG", name_servers=name_server) as producer:
+            producer.send(Message("T", b"kept"))
+        assert running.process.stderr is not None and running.process.stdout is not None
+        running.process.stderr.close()
+        running.process.stdout.close()
+        for _ in range(20):
+            running.process.send_signal(signal.SIGHUP)
+        assert running.process.wait(DEADLINE_S) == 0
+    assert not (tmp_path / "store" / "abort").exists()
+
+
+@pytest.mark.parametrize("command", ["nameserver", "broker"])
+def test_what_was_started_with_nohup_goes_on_at_sighup(tmp_path: Path, command: str) -> None:
+    options = {"nameserver": (), "broker": ("--store", str(tmp_path), "--host", "127.0.0.1")}[command]
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; a new process has it from its parent
+    try:
+        running = Program(command, "--listen-port", "0", *options)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    try:
+        running.ready()
+        running.process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.process.wait(1)
+        running.process.terminate()
+        assert running.ended()[0] == 0
+    finally:
+        running.kill()
+
+
+@pytest.mark.parametrize("command", ["nameserver", "broker"])
+def test_sighup_ends_each_server_in_order(tmp_path: Path, command: str) -> None:
+    options = {"nameserver": (), "broker": ("--store", str(tmp_path), "--host", "127.0.0.1")}[command]
+    with program(command, "--listen-port", "0", *options) as running:
+        running.ready()
+        running.process.send_signal(signal.SIGHUP)
+        assert running.ended()[0] == 0
 
 
 def test_ready_means_that_the_name_server_knows_it(tmp_path: Path) -> None:
@@ -221,6 +264,33 @@ def test_the_configuration_alone_starts_the_same_server_again(tmp_path: Path) ->
         assert address(running.ready(), "name server") == f"127.0.0.1:{port}"
 
 
+def test_two_brokers_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    with program("nameserver", "--listen-port", "0", "--host", "127.0.0.1") as names:
+        name_server = address(names.ready(), "name server")
+        options = ("--listen-port", "0", "--host", "127.0.0.1", "--broker-name", "twin", "-n", name_server)
+        with program("broker", "--store", str(tmp_path / "1"), *options) as first:
+            where = address(first.ready(), "broker")
+            with program("broker", "--store", str(tmp_path / "2"), *options) as second:
+                ready = second.ready()
+                assert "REFUSED" in ready and where in ready, "said at the start"
+                other = address(ready, "broker")
+                first.process.kill()
+                deadline = time.monotonic() + DEADLINE_S
+                while True:
+                    with Admin(name_server) as admin:
+                        table = admin.cluster_info().broker_addr_table
+                    if "twin" in table and table["twin"].broker_addrs == {0: other}:
+                        break
+                    assert time.monotonic() < deadline, table
+                    time.sleep(0.05)
+                second.process.terminate()
+                status, _, err = second.ended()
+        assert status == 0 and where in err and "registered" in err
+        names.process.terminate()
+        said = names.ended()[2]
+        assert any(where in line and other in line for line in said.splitlines()), "the name server names both"
+
+
 def test_topics_from_the_command_line(tmp_path: Path) -> None:
     with program(*server(tmp_path / "store")) as running:
         name_server = address(running.ready(), "name server")
@@ -232,7 +302,7 @@ def test_topics_from_the_command_line(tmp_path: Path) -> None:
         assert topic("create", "Orders", "--queues", "2", "--type", "TRANSACTION")[0] == 0
         assert "Orders" in topic("list")[1].splitlines()
         assert topic("create", "bad name")[0] == 2, "not meant like that"
-        assert topic("delete", "Orders")[0] == 0
+        assert topic("delete", "Orders", "--yes")[0] == 0
         assert "Orders" not in topic("list")[1].splitlines()
 
 

@@ -32,6 +32,11 @@ def test_topics(tool: Tool, server: ApacheCluster | GantryCluster) -> None:
     stories.topics(tool, typed=not server.version.startswith("4"))
 
 
+@pytest.mark.feature("topic")
+def test_shrinking_a_topic(tool: Tool) -> None:
+    stories.shrinking(tool)
+
+
 @pytest.mark.feature("message")
 def test_messages(tool: Tool) -> None:
     stories.messages(tool)

@@ -301,3 +301,55 @@ def test_settings_are_shown_and_changed() -> None:
             assert answer.code == ResponseCode.INVALID_PARAMETER and answer.remark
 
     run(story)
+
+
+OTHER = "127.0.0.1:10921"
+
+
+def header_of(address: str, broker_id: int = 0) -> headers.RegisterBroker:
+    return headers.RegisterBroker(
+        broker_name="broker-a", broker_addr=address, cluster_name="C", ha_server_addr="", broker_id=broker_id
+    )
+
+
+async def addresses(client: RemotingClient, server: NameServer) -> dict[int, str]:
+    clusters = ClusterInfo.decode((await ask(client, server, RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+    found = clusters.broker_addr_table.get("broker-a")
+    return found.broker_addrs if found is not None else {}
+
+
+def test_a_second_broker_of_the_same_name_and_id_is_refused_while_the_first_lives(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(server: NameServer, client: RemotingClient) -> None:
+        first, second = (RemotingClient(TcpNetwork(), SystemClock(), SystemRng()) for _ in range(2))
+        body = body_of("T", "U").encode()
+        for _ in range(2):
+            answer = await ask(first, server, RequestCode.REGISTER_BROKER, header_of(BROKER), body)
+            assert answer.code == ResponseCode.SUCCESS
+            refused = await ask(second, server, RequestCode.REGISTER_BROKER, header_of(OTHER), body)
+            assert refused.code == ResponseCode.SYSTEM_ERROR, "as Apache's name servers refuse"
+            assert refused.remark is not None and BROKER in refused.remark and "brokerName" in refused.remark
+        slave = await ask(second, server, RequestCode.REGISTER_BROKER, header_of("127.0.0.1:10931", 1), body)
+        assert slave.code == ResponseCode.SUCCESS, "another id is another broker"
+        assert await addresses(client, server) == {0: BROKER, 1: "127.0.0.1:10931"}
+        said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(said) == 1 and BROKER in said[0] and OTHER in said[0], "once, not at each try"
+
+        goodbye = headers.UnregisterBroker(
+            broker_name="broker-a", broker_addr=OTHER, cluster_name="C", broker_id=0
+        )  # fmt: skip
+        assert (await ask(second, server, RequestCode.UNREGISTER_BROKER, goodbye)).code == ResponseCode.SUCCESS
+        assert (await addresses(client, server))[0] == BROKER, "who was refused takes nobody out"
+
+        await first.close()
+
+        async def taken() -> bool:
+            answer = await ask(second, server, RequestCode.REGISTER_BROKER, header_of(OTHER), body)
+            return answer.code == ResponseCode.SUCCESS
+
+        await until(taken)
+        assert (await addresses(client, server))[0] == OTHER
+        await second.close()
+
+    run(story)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gantrymq.nameserver.route_table import EXPIRY_SECONDS, Registration, RouteTable
+from gantrymq.nameserver.route_table import ALIVE_SECONDS, EXPIRY_SECONDS, Registration, RouteTable
 from gantrymq.protocol.bodies.topics import DataVersion, TopicConfig
 
 V1, V2 = DataVersion(counter=1, timestamp=1), DataVersion(counter=2, timestamp=1)
@@ -151,3 +151,61 @@ def test_a_sign_of_life_without_news_prolongs_the_registration() -> None:
     table.touch("10.0.0.1:10911", 50.0)
     assert table.expire(EXPIRY_SECONDS) == []
     assert table.data_version("10.0.0.2:10911") is None
+
+
+FIRST, OTHER = "10.0.0.1:10911", "10.0.0.9:10911"
+
+
+def with_first(state_version: int | None = 0) -> RouteTable:
+    table = RouteTable()
+    version = DataVersion(counter=1, timestamp=1, state_version=state_version)
+    table.register(registration(topic("T"), version=version), session=1, now=0.0)
+    return table
+
+
+def test_another_broker_of_the_name_and_id_of_a_living_one_is_its_rival() -> None:
+    newcomer = registration(topic("T"), address=OTHER)
+    assert with_first().rival(newcomer, session=2, now=ALIVE_SECONDS - 1) == FIRST
+
+
+def test_who_comes_back_to_its_address_has_no_rival() -> None:
+    assert with_first().rival(registration(topic("T")), session=2, now=1.0) is None
+
+
+def test_other_names_and_ids_have_no_rival() -> None:
+    table = with_first()
+    assert table.rival(registration(broker="broker-b", address=OTHER), 2, 1.0) is None
+    assert table.rival(registration(broker_id=1, address=OTHER), 2, 1.0) is None
+
+
+def test_who_moves_has_no_rival_in_its_old_self() -> None:
+    """Over the same connection, or after the old one was closed."""
+    table = with_first()
+    newcomer = registration(topic("T"), address=OTHER)
+    assert table.rival(newcomer, session=1, now=1.0) is None
+    table.session_closed(1)
+    assert table.rival(newcomer, session=2, now=1.0) is None
+
+
+def test_a_silent_broker_is_nobodys_rival_before_it_expires() -> None:
+    """Its machine may have died without a word; brokers register at least once a minute."""
+    table = with_first()
+    newcomer = registration(topic("T"), address=OTHER)
+    assert table.rival(newcomer, 2, ALIVE_SECONDS) is None and ALIVE_SECONDS < EXPIRY_SECONDS
+    table.touch(FIRST, ALIVE_SECONDS)
+    assert table.rival(newcomer, 2, ALIVE_SECONDS) == FIRST
+
+
+def test_a_master_that_a_controller_chose_takes_the_place_of_the_one_before() -> None:
+    """Apache 5: the state version is the epoch of the master; the old one may not know yet that it is none."""
+    newer = DataVersion(counter=1, timestamp=1, state_version=2)
+    table = with_first(state_version=1)
+    assert table.rival(registration(address=OTHER, version=newer), 2, 1.0) is None
+    assert table.rival(registration(address=OTHER, version=V1), 2, 1.0) == FIRST
+
+
+def test_the_goodbye_of_a_stranger_takes_nobody_out() -> None:
+    table = with_first()
+    assert not table.unregister(OTHER, "broker-a", 0)
+    assert table.lookup("T") is not None
+    assert table.unregister(FIRST, "broker-a", 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import DiskFull, StoreLocked
-from gantrymq.runtime.disk import Disk, OsDisk, OsFile, read_whole, write_durably
+from gantrymq.runtime.disk import Disk, OsDisk, OsFile, Usage, read_whole, write_durably
 from gantrymq.testing.disk import SimDisk
 
 
@@ -99,6 +99,8 @@ def test_usage_adds_up(place: tuple[Disk, str]) -> None:
     disk, root = place
     usage = disk.usage(root)
     assert 0 <= usage.used <= usage.total and 0 < usage.free <= usage.total
+    assert 0 <= usage.fullness < 1
+    assert disk.usage(f"{root}/not/there/yet").total == usage.total  # where it will be, once it is made
     disk.open(f"{root}/a", create=True).close()
     assert disk.modified_ms(f"{root}/a") > 1_600_000_000_000
 
@@ -212,3 +214,10 @@ def test_a_file_that_nobody_holds_any_more_keeps_no_descriptor(tmp_path: Path) -
     gc.collect()
     with pytest.raises(OSError):
         os.fstat(descriptor)
+
+
+def test_fullness_is_what_df_shows() -> None:
+    """Of 100 blocks 10 are the superuser's: 45 of the 90 that are left are half of them."""
+    assert Usage(total=100, used=45, free=45).fullness == 0.5
+    assert Usage(total=100, used=90, free=0).fullness == 1.0
+    assert Usage(total=0, used=0, free=0).fullness == 0.0  # a file system that does not say

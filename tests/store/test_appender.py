@@ -9,6 +9,7 @@ import pytest
 
 from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable
 from gantrymq.protocol.stored_message import encode_record, record_size
+from gantrymq.runtime.disk import Usage
 from gantrymq.store.appender import APPENDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
@@ -192,6 +193,31 @@ def test_above_the_warning_ratio_writes_are_refused_until_there_is_space() -> No
             store.append([record()])
         await clock.advance(10)
         assert await durable(store, store.append([record()])) is None and store.refusal is None
+        await store.close()
+
+    run(story())
+
+
+class TwoFileSystems(SimDisk):
+    """The log lies on a disk of its own, ``fullness_of_log`` full."""
+
+    fullness_of_log = 0
+
+    def usage(self, path: str) -> Usage:
+        if path.startswith("/log"):
+            return Usage(100, self.fullness_of_log, 100 - self.fullness_of_log)
+        return super().usage(path)
+
+
+def test_the_file_system_of_the_log_counts_too() -> None:
+    async def story() -> None:
+        disk, clock = TwoFileSystems(), SimClock()
+        store = open_store(small("/data/store", log_directory="/log"), disk, clock)
+        disk.fullness_of_log = 91
+        await clock.advance(10)
+        assert await durable(store, store.append([record()])) is None
+        with pytest.raises(DiskFull, match=r"file system of /log is 91.0% full"):
+            store.append([record()])
         await store.close()
 
     run(story())

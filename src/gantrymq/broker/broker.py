@@ -221,7 +221,7 @@ class Broker:
         )  # fmt: skip
         admission = Admission(config, self.topics, self._rng, self.registration.when_announced)
         durability = Durability(config, store)
-        self._retention = Retention(config, store, self._clock, self._disk, self._keep_from)
+        self._retention = Retention(config, store, self._clock, self._keep_from)
         answers = SendAnswers(config, self._host)
         self._explain = ExplainProcessor(lambda: self.stories)
         table = request_table(
@@ -267,7 +267,7 @@ class Broker:
             reset=ResetProcessor(
                 config, store, self.topics, self.groups, self.consumers, self.offsets, self._pull.held
             ),
-            runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, self._disk, clock),
+            runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, clock),
             cleaning=CleaningProcessor(store, self.topics, self._retention),
             settings=SettingsProcessor(
                 LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)
@@ -275,6 +275,7 @@ class Broker:
             end_transaction=self.desk.end_transaction,
             resume_half=ResumeProcessor(store, self.desk).resume,
             explain=self._explain.explain,
+            list_checks=self._explain.list_checks,
             popping=self.popping,
             timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
         )

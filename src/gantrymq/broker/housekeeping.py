@@ -10,7 +10,6 @@ from typing import Final
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.tasks import TaskGroupOwner
 from gantrymq.store.message_store import MessageStore
 
@@ -54,20 +53,18 @@ class Retention:
         config: BrokerConfig,
         store: MessageStore,
         clock: Clock,
-        disk: Disk,
         keep_from: Callable[[], int | None],
     ) -> None:
         """``keep_from``: log offset from which on everything must stay; None: anything may go."""
         self._config = config
         self._store = store
         self._clock = clock
-        self._disk = disk
         self._keep_from = keep_from
 
     def run(self) -> None:
         """A look at clock and disk."""
         config, now_ms = self._config, self._clock.wall_ms()
-        percent = self._percent_used()
+        percent = self._store.space.fullest()[1] * 100
         if config.clean_file_forcibly_enable and percent > config.disk_space_clean_forcibly_ratio:
             self._delete(now_ms, 0)
         elif percent > config.disk_max_used_space_ratio or self._is_time(now_ms):
@@ -76,10 +73,6 @@ class Retention:
     def run_now(self) -> int:
         """Somebody asked: delete what is old enough at this hour, too; how many files."""
         return self._delete(self._clock.wall_ms(), self._config.file_reserved_time)
-
-    def _percent_used(self) -> float:
-        usages = [self._disk.usage(path) for path in {self._store.path(""), self._store.log_path}]
-        return max((usage.used * 100 / usage.total if usage.total else 0.0) for usage in usages)
 
     def _is_time(self, now_ms: int) -> bool:
         hour = datetime.fromtimestamp(now_ms / 1000).hour

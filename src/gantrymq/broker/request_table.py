@@ -49,6 +49,7 @@ def request_table(
     end_transaction: Handler,
     resume_half: Handler,
     explain: Handler,
+    list_checks: Handler,
     popping: Popping,
     timer: TimerProcessor,
 ) -> Mapping[int, Handler]:
@@ -63,6 +64,7 @@ def request_table(
         RequestCode.END_TRANSACTION: end_transaction,
         RequestCode.RESUME_CHECK_HALF_MESSAGE: resume_half,
         RequestCode.EXPLAIN_TRANSACTION: explain,
+        RequestCode.LIST_CHECKS: list_checks,
         RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
         RequestCode.RECALL_MESSAGE: timer.recall,
         RequestCode.GET_TIMER_CHECK_POINT: timer.check_point,

@@ -194,6 +194,12 @@ class TransactionStories:
 
     # Many.
 
+    def checks(self, queue_offsets: Iterable[int]) -> dict[int, Asked]:
+        """What is known beside the records of those halves that are open, by half queue offset."""
+        now_ms, table = self._clock.wall_ms(), self._desk.table
+        found = ((offset, table.get(offset)) for offset in queue_offsets)
+        return {offset: self._asked(half, now_ms) for offset, half in found if half is not None}
+
     async def undecided(
         self, *, state: str | None = None, group: str | None = None, limit: int = 100
     ) -> list[dict[str, Any]]:

@@ -89,16 +89,14 @@ def create(
     broadcast: Broadcast = None,
     orderly: Orderly = None,
     cluster: ClusterOption = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Make a group on every broker; what is not given is as the broker has it."""
+    """Make a group on every broker, or alter it; what is not given is as the broker has it."""
     changes = _changed(retry_max, retry_queues, consume, broadcast, orderly)
-
-    async def work(admin: Admin) -> list[str]:
-        return await admin.groups.put(group, lambda known: msgspec.structs.replace(known, **changes), cluster)
-
-    _put(group, talk(name_servers, work, "group create"), changes, as_json)
+    _put("group create", group, changes, cluster, yes, dry_run, as_json, name_servers)
 
 
 @app.command()
@@ -110,25 +108,64 @@ def alter(
     broadcast: Broadcast = None,
     orderly: Orderly = None,
     cluster: ClusterOption = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Change settings of a group that is there; what is not given stays."""
     changes = _changed(retry_max, retry_queues, consume, broadcast, orderly)
-
-    async def work(admin: Admin) -> list[str]:
-        await admin.groups.get(group, cluster)
-        return await admin.groups.put(group, lambda known: msgspec.structs.replace(known, **changes), cluster)
-
-    _put(group, talk(name_servers, work, "group alter"), changes, as_json)
+    _put("group alter", group, changes, cluster, yes, dry_run, as_json, name_servers, must_exist=True)
 
 
-def _put(group: str, brokers: list[str], changes: dict[str, Any], as_json: bool) -> None:
-    show.answer(
-        as_json,
-        {"group": group, "brokers": brokers, "changed": changes},
-        lambda: typer.echo(f"group {group} is there, on: {', '.join(brokers)}"),
-    )
+def _put(
+    command: str,
+    group: str,
+    changes: dict[str, Any],
+    cluster: str | None,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+    name_servers: str,
+    *,
+    must_exist: bool = False,
+) -> None:
+    """Look, show what would change, ask, act. A broker that does not have the group makes it."""
+
+    async def look(admin: Admin) -> dict[str, Group | None]:
+        if must_exist:
+            await admin.groups.get(group, cluster)
+        return await admin.groups.on_brokers(group, cluster)
+
+    known = talk(name_servers, look, command)
+    made_on = [broker for broker, settings in known.items() if settings is None]
+    rows = [
+        {"broker": broker, "key": key, "before": getattr(settings, key), "after": value}
+        for broker, settings in known.items()
+        for key, value in changes.items()
+        if settings is not None and getattr(settings, key) != value
+    ]
+    if rows and not as_json:
+        show.table(rows, {"broker": "BROKER", "key": "KEY", "before": "NOW", "after": "THEN"}, "")
+    if not dry_run:
+        if rows:
+            agreed(f"Change group {group} like this?", yes, command)
+
+        async def work(admin: Admin) -> list[str]:
+            return await admin.groups.put(group, lambda now: msgspec.structs.replace(now, **changes), cluster)
+
+        talk(name_servers, work, command)
+
+    def draw() -> None:
+        if dry_run and made_on:
+            typer.echo(f"group {group} would be made on {', '.join(made_on)}")
+        typer.echo("nothing was done (--dry-run)" if dry_run else f"group {group} is there, on: {', '.join(known)}")
+
+    result = {
+        "group": group, "brokers": list(known), "changed": changes, "done": not dry_run, "made_on": made_on,
+        "changes": rows,
+    }  # fmt: skip
+    show.answer(as_json, result, draw)
 
 
 @app.command(name="show")

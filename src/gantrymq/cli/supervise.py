@@ -169,7 +169,7 @@ class Child:
             found = _READY.match(text)
             if found and not ready.done():
                 ready.set_result(found.group(1))
-            if not found or "waits for" in text:
+            if not found or "waits for" in text or "REFUSED" in text:
                 self._say(f"{self.plan.name}: {text}")
 
     async def _read_err(self, process: asyncio.subprocess.Process) -> None:

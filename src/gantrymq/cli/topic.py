@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
 from gantrymq.cli import show
-from gantrymq.cli.talk import LOCAL, ClusterOption, Json, NameServers, talk
+from gantrymq.cli.talk import LOCAL, ClusterOption, DryRun, Json, NameServers, Yes, agreed, fail, talk
 from gantrymq.client.admin import MESSAGE_TYPES, Admin
+from gantrymq.client.admin.topic_changes import TopicChange, Wanted, why_refused
 from gantrymq.client.admin.topic_state import MESSAGE_TYPE
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, RouteNotFound
 from gantrymq.message import system_topics
+from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
 
 app = typer.Typer(help="Make, list, look at and remove topics.", no_args_is_help=True)
@@ -19,31 +22,86 @@ _DERIVED = (system_topics.RETRY_PREFIX, system_topics.DEAD_LETTER_PREFIX)
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 
 
+NEW: Final = Wanted(read_queues=4, write_queues=4)
+"""Of a topic that is made, where nothing else is said."""
+
+
 @app.command()
 def create(
     topic: Annotated[str, typer.Argument(help="Letters, digits and % | - _, at most 127.")],
-    queues: Annotated[int, typer.Option(help="Queues on every broker.")] = 4,
+    queues: Annotated[int | None, typer.Option(help="Queues on every broker. A new topic: 4.")] = None,
+    read_queues: Annotated[int | None, typer.Option(help="Queues that are read (readQueueNums).")] = None,
+    write_queues: Annotated[int | None, typer.Option(help="Queues that are written to (writeQueueNums).")] = None,
     message_type: Annotated[
-        str | None, typer.Option("--type", help=", ".join(MESSAGE_TYPES[:-1]) + "; without it: anything.")
+        str | None, typer.Option("--type", help=", ".join(MESSAGE_TYPES[:-1]) + ". A new topic: anything.")
     ] = None,
-    perm: Annotated[int, typer.Option(help="6: read and write, 4: read only, 2: write only.")] = 6,
-    order: Annotated[bool, typer.Option("--order", help="Mark it as an ordered topic.")] = False,
+    perm: Annotated[int | None, typer.Option(help="6: read and write, 4: read only, 2: write only.")] = None,
+    order: Annotated[bool | None, typer.Option("--order/--no-order", help="Mark it as an ordered topic.")] = None,
+    hide_messages: Annotated[
+        bool, typer.Option("--hide-messages", help="Do it even if messages are hidden from who has not read them.")
+    ] = False,
     cluster: ClusterOption = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Make a topic on every broker, or alter it."""
+    """Make a topic on every broker, or alter it: of one that is there, what is not given stays."""
+    command = "topic create"
+    wanted = Wanted(
+        read_queues=queues if read_queues is None else read_queues,
+        write_queues=queues if write_queues is None else write_queues,
+        perm=perm, order=order, message_type=message_type,
+    )  # fmt: skip
 
-    async def work(admin: Admin) -> list[str]:
-        await admin.create_topic(topic, queues, message_type, cluster, perm, order)
-        return sorted({queue.broker_name for queue in (await admin.route(topic)).queue_datas})
+    async def look(admin: Admin) -> tuple[list[TopicChange], dict[MessageQueue, int]]:
+        changes = await admin.topic_changes.plan(topic, wanted, NEW, cluster)
+        return changes, await admin.topic_changes.hidden(topic, changes)
 
-    brokers = talk(name_servers, work, "topic create")
-    show.answer(
-        as_json,
-        {"topic": topic, "queues": queues, "brokers": brokers},
-        lambda: typer.echo(f"topic {topic} is there, with {queues} queues on each of: {', '.join(brokers)}"),
-    )
+    changes, hidden = talk(name_servers, look, command)
+    rows = _rows(changes)
+    refused = None if hide_messages else why_refused(topic, changes, hidden)
+    if rows and not as_json:
+        show.table(rows, _CHANGED, "")
+    if refused and not dry_run:
+        fail(f"{refused}. To do it all the same: --hide-messages", command)
+    if not dry_run:
+        if rows:
+            agreed(f"Change topic {topic} like this?", yes, command)
+        talk(name_servers, lambda admin: admin.change_topic(topic, changes), command)
+    brokers = [change.broker for change in changes]
+    result = {
+        "topic": topic, "queues": changes[0].after.write_queue_nums, "brokers": brokers, "done": not dry_run,
+        "made_on": [change.broker for change in changes if change.before is None], "changes": rows,
+        "hidden_messages": sum(hidden.values()), "refused": refused,
+    }  # fmt: skip
+    show.answer(as_json, result, lambda: typer.echo(_told(topic, changes, dry_run, refused)))
+
+
+_CHANGED: Final = {"broker": "BROKER", "key": "KEY", "before": "NOW", "after": "THEN"}
+
+
+def _rows(changes: Sequence[TopicChange]) -> list[dict[str, Any]]:
+    """A row for every setting that changes on a broker that has the topic."""
+    return [
+        {"broker": change.broker, "key": key, "before": before, "after": after}
+        for change in changes
+        for key, before, after in change.differences()
+    ]
+
+
+def _told(topic: str, changes: Sequence[TopicChange], dry_run: bool, refused: str | None) -> str:
+    """What was done, or would be."""
+    made = [change.broker for change in changes if change.before is None]
+    if dry_run:
+        would = [f"topic {topic} would be made on {', '.join(made)}"] if made else []
+        would += [f"it would be refused without --hide-messages: {refused}"] if refused else []
+        return "; ".join([*would, "nothing was done (--dry-run)"])
+    by_queues: dict[int, list[str]] = {}
+    for change in changes:
+        by_queues.setdefault(change.after.write_queue_nums, []).append(change.broker)
+    places = "; ".join(f"with {count} queues on each of: {', '.join(names)}" for count, names in by_queues.items())
+    return f"topic {topic} is there, {places}"
 
 
 @app.command(name="list")
@@ -184,8 +242,36 @@ def route(topic: Topic, as_json: Json = False, name_servers: NameServers = LOCAL
 
 @app.command()
 def delete(
-    topic: Topic, cluster: ClusterOption = None, as_json: Json = False, name_servers: NameServers = LOCAL
+    topic: Topic,
+    cluster: ClusterOption = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
 ) -> None:
-    """Remove a topic. Its messages stay in the log until retention, and are seen again if it is made again."""
-    talk(name_servers, lambda admin: admin.delete_topic(topic, cluster), "topic delete")
-    show.answer(as_json, {"topic": topic, "deleted": True}, lambda: typer.echo(f"topic {topic} is removed"))
+    """Remove a topic with its messages: made again, it begins empty."""
+    command = "topic delete"
+
+    async def look(admin: Admin) -> tuple[list[dict[str, Any]], list[str]]:
+        rows = []
+        for change in await admin.topic_changes.plan(topic, Wanted(), NEW, cluster):
+            if change.before is not None:
+                stats = (await admin.topic_state.stats(topic, change.address)).by_queue()
+                messages = sum(at.max_offset - at.min_offset for at in stats.values())
+                rows.append({"broker": change.broker, "queues": len(stats), "messages": messages})
+        if not rows and topic not in await admin.topics():
+            raise RouteNotFound(topic, "no broker has it")
+        return rows, await admin.groups.reading(topic) if rows else []
+
+    rows, groups = talk(name_servers, look, command)
+    places = ", ".join(row["broker"] for row in rows) or "the name servers, which alone know it"
+    count = sum(row["messages"] for row in rows)
+    if not as_json:
+        show.table(rows, {"broker": "BROKER", "queues": "QUEUES", "messages": "MESSAGES"}, "no broker has it")
+        typer.echo("read by: " + (", ".join(groups) or "no group"))
+    if not dry_run:
+        agreed(f"Remove topic {topic} with its {count} message(s) from {places}?", yes, command)
+        talk(name_servers, lambda admin: admin.delete_topic(topic, cluster), command)
+    verb = "would be" if dry_run else "is"
+    result = {"topic": topic, "deleted": not dry_run, "brokers": rows, "messages": count, "groups": groups}
+    show.answer(as_json, result, lambda: typer.echo(f"topic {topic} {verb} removed from {places}"))

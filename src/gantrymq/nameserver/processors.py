@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NoReturn
 from zlib import crc32
 
 from gantrymq.errors import ConfigError, RequestRejected
@@ -22,6 +22,8 @@ from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.nameserver")
 
+REFUSED_LOG_SECONDS: Final = 60.0
+"""Between two warnings about the same refused broker, which goes on trying."""
 _CRC_MASK: Final = 0x7FFFFFFF
 UNIT: Final = 1
 UNIT_SUB: Final = 2
@@ -40,6 +42,8 @@ class Processors:
         self._routes = routes
         self._kv = kv
         self._clock = clock
+        self._refused: dict[tuple[str, int, str, str], float] = {}
+        """Name, id, address and rival of brokers that were refused, and when that was logged last."""
 
     def table(self) -> Mapping[int, Handler]:
         """Request code to handler."""
@@ -72,8 +76,12 @@ class Processors:
     def register(self, session: Session, command: Command) -> bytes:
         header = command.header(headers.RegisterBroker)
         registration = self._registration(header, command.body)
+        now = self._clock.monotonic()
+        rival = self._routes.rival(registration, session.id, now)
+        if rival is not None:
+            self._refuse(registration, rival, now)
         new = self._routes.data_version(header.broker_addr) is None
-        master = self._routes.register(registration, session.id, self._clock.monotonic())
+        master = self._routes.register(registration, session.id, now)
         if new:
             log.info(
                 "broker %s (%s, id %d) registered with %d topics",
@@ -85,6 +93,23 @@ class Processors:
         ordered = self._kv.namespace(ORDER_TOPIC_NAMESPACE)
         body = KVTable(table=ordered).encode() if ordered and self._config.return_order_topic_config_to_broker else b""
         return encode_response(command, ResponseCode.SUCCESS, answer, body)
+
+    def _refuse(self, registration: Registration, rival: str, now: float) -> NoReturn:
+        """Two brokers with one name and id: the first keeps its place as long as it lives."""
+        name, number, address = registration.broker_name, registration.broker_id, registration.address
+        refused = (name, number, address, rival)
+        if now - self._refused.get(refused, -REFUSED_LOG_SECONDS) >= REFUSED_LOG_SECONDS:
+            self._refused = {key: at for key, at in self._refused.items() if now - at < REFUSED_LOG_SECONDS}
+            self._refused[refused] = now
+            log.warning(
+                "broker %s with id %d at %s is refused: one of that name and id is alive at %s. Give one of them "
+                "another brokerName or brokerId", name, number, address, rival,
+            )  # fmt: skip
+        raise RequestRejected(
+            ResponseCode.SYSTEM_ERROR,
+            f"register broker failed: a broker {name} with id {number} is alive at {rival}, and {address} does not "
+            "take its place. Give one of them another brokerName or brokerId; to replace that one, stop it first",
+        )
 
     def _registration(self, header: headers.RegisterBroker, body: bytes) -> Registration:
         if header.body_crc32 and crc32(body) & _CRC_MASK != header.body_crc32:
@@ -111,8 +136,8 @@ class Processors:
 
     def unregister(self, session: Session, command: Command) -> bytes:
         header = command.header(headers.UnregisterBroker)
-        self._routes.unregister(header.broker_addr, header.broker_name, header.broker_id)
-        log.info("broker %s (%s) said goodbye", header.broker_name, header.broker_addr)
+        if self._routes.unregister(header.broker_addr, header.broker_name, header.broker_id):
+            log.info("broker %s (%s) said goodbye", header.broker_name, header.broker_addr)
         return encode_response(command, ResponseCode.SUCCESS)
 
     def query_data_version(self, session: Session, command: Command) -> bytes:

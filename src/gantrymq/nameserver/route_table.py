@@ -17,6 +17,9 @@ from gantrymq.protocol.bodies.topics import PERM_WRITE, DataVersion, TopicConfig
 
 EXPIRY_SECONDS: Final = 120.0
 """A broker that has not registered for this long is taken out (``heartbeatTimeoutMillis`` of its own wins)."""
+ALIVE_SECONDS: Final = 70.0
+"""A broker that has not been heard of for this long defends its name and id no more: it registers every minute, if not
+more often, and its machine may have died without closing the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,10 @@ class _Live:
     deadline: float
     timeout_s: float
 
+    @property
+    def heard(self) -> float:
+        return self.deadline - self.timeout_s
+
 
 @dataclass(slots=True)
 class _Named:
@@ -70,8 +77,28 @@ class RouteTable:
 
     # Changes.
 
+    def rival(self, registration: Registration, session: int, now: float) -> str | None:
+        """The address of the living broker whose place this one would take, having its name and id; None: none lives.
+
+        A broker that moved is no rival of its old self: it comes over the same connection, or after the old one was
+        closed. Nor is the master that a controller chose a rival of the one before: its state version is higher.
+        """
+        named = self._named.get(registration.broker_name)
+        address = named.addresses.get(registration.broker_id) if named is not None else None
+        live = self._live.get(address) if address is not None else None
+        if live is None or live.address == registration.address or live.session == session:
+            return None
+        if now - live.heard >= ALIVE_SECONDS:
+            return None
+        if (registration.data_version.state_version or 0) > (live.data_version.state_version or 0):
+            return None
+        return live.address
+
     def register(self, registration: Registration, session: int, now: float) -> str | None:
-        """Take in a broker, or the news of one. Returns the master's address when another process is the master."""
+        """Take in a broker, or the news of one. Returns the master's address when another process is the master.
+
+        Whoever had its name and id is replaced: ask for its ``rival`` before.
+        """
         known = self._live.get(registration.address)
         first = known is None or (known.cluster, known.broker_name, known.broker_id) != (
             registration.cluster, registration.broker_name, registration.broker_id,
@@ -115,11 +142,13 @@ class RouteTable:
             topic_sys_flag=topic.topic_sys_flag,
         )
 
-    def unregister(self, address: str, broker_name: str, broker_id: int) -> None:
-        """A broker says goodbye."""
+    def unregister(self, address: str, broker_name: str, broker_id: int) -> bool:
+        """A broker says goodbye; False when there is none of that name and id at that address."""
         live = self._live.get(address)
-        if live is not None and (live.broker_name, live.broker_id) == (broker_name, broker_id):
-            self._remove(live)
+        if live is None or (live.broker_name, live.broker_id) != (broker_name, broker_id):
+            return False
+        self._remove(live)
+        return True
 
     def session_closed(self, session: int) -> list[str]:
         """A connection ended: brokers that registered over it are gone. Returns their addresses."""

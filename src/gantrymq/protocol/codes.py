@@ -112,6 +112,8 @@ class RequestCode(enum.IntEnum):
     BROKER_HEARTBEAT = 904
     EXPLAIN_TRANSACTION = 32037
     """Ours alone: what happened to a transaction, as JSON. Brokers of Apache answer REQUEST_CODE_NOT_SUPPORTED."""
+    LIST_CHECKS = 32038
+    """Ours alone: how often open half messages were checked."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

@@ -50,11 +50,21 @@ class File(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Space of a file system, in bytes."""
+    """Space of a file system, in bytes. ``used + free`` is below ``total`` where space is kept for the superuser."""
 
     total: int
     used: int
     free: int
+    """What a program without privileges can still write."""
+
+    @property
+    def fullness(self) -> float:
+        """Share in use of what this program could ever write, from 0 to 1, as ``df`` shows it.
+
+        What is kept for the superuser is neither in use nor to be had: a share of ``total`` would never reach 1.
+        """
+        reachable = self.used + self.free
+        return self.used / reachable if reachable > 0 else 0.0
 
 
 class Lock(Protocol):
@@ -105,7 +115,8 @@ class Disk(Protocol):
     def lock(self, path: str) -> Lock:
         """Take the exclusive lock file at ``path`` or raise StoreLocked at once."""
 
-    def usage(self, path: str) -> Usage: ...
+    def usage(self, path: str) -> Usage:
+        """Of the file system that ``path`` is on, or will be when it is made."""
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         """Sync ``files`` in the background and then run ``done`` on the event loop with None or the error.
@@ -318,7 +329,7 @@ class OsDisk:
         return OsLock(fd)
 
     def usage(self, path: str) -> Usage:
-        stat = os.statvfs(path)
+        stat = _statvfs_of_nearest(path)
         total = stat.f_blocks * stat.f_frsize
         # As `df` counts: what only the superuser could still write is not free.
         free = stat.f_bavail * stat.f_frsize
@@ -335,6 +346,18 @@ class OsDisk:
             self._syncs.put(None)
             self._flusher.join()
             self._flusher = None
+
+
+def _statvfs_of_nearest(path: str) -> os.statvfs_result:
+    """Of ``path`` or, as long as it does not exist, of the nearest directory above it."""
+    while True:
+        try:
+            return os.statvfs(path)
+        except FileNotFoundError:
+            above = os.path.dirname(path)
+            if above == path:
+                raise
+            path = above
 
 
 def _sync_all(syncs: Syncs) -> None:

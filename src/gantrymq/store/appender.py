@@ -17,6 +17,7 @@ from gantrymq.store.dispatch import Dispatch, tags_code_of
 from gantrymq.store.flush import Done, Flusher, Waiters
 from gantrymq.store.queue_table import QueueTable
 from gantrymq.store.records import NO_QUEUE_ENTRY
+from gantrymq.store.space import Space
 from gantrymq.store.values import EncodePair, Known, NewRecord, Placement, Prepared
 
 log = logging.getLogger("gantrymq.store")
@@ -37,6 +38,7 @@ class Appender:
         self,
         config: StoreConfig,
         disk: Disk,
+        space: Space,
         clock: Clock,
         store_host: bytes,
         commit_log: CommitLog,
@@ -47,7 +49,7 @@ class Appender:
         changed: Callable[[], None],
     ) -> None:
         self._config = config
-        self._disk = disk
+        self._space = space
         self._clock = clock
         self._store_host = store_host
         self._log = commit_log
@@ -251,13 +253,12 @@ class Appender:
 
     def _check_space(self) -> None:
         self._space_checked = self._clock.monotonic()
-        usage = self._disk.usage(self._config.root)
-        ratio = usage.used / max(1, usage.used + usage.free)
+        path, ratio = self._space.fullest()
         limit = self._config.disk_space_warning_ratio
         self.refusal = self.final
         if ratio > limit and self.final is None:
             self.refusal = DiskFull(
-                f"the file system of {self._config.root} is {ratio:.1%} full, above diskSpaceWarningLevelRatio "
+                f"the file system of {path} is {ratio:.1%} full, above diskSpaceWarningLevelRatio "
                 f"({limit:.0%}); free space, then writes go on by themselves"
             )
             log.error("%s", self.refusal)

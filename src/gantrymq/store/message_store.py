@@ -32,6 +32,7 @@ from gantrymq.store.reading import QueueReader, Wants
 from gantrymq.store.recovery import NO_LIMIT, Recovered, Recovery
 from gantrymq.store.retention import deletable_end, delete_before
 from gantrymq.store.segment import OpenFiles
+from gantrymq.store.space import Space
 from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
 
 log = logging.getLogger("gantrymq.store")
@@ -47,6 +48,7 @@ class MessageStore:
         self._store_host = store_host
         self._lock = lock
         self._layout = Layout(config.root, config.log_directory)
+        self.space = Space(disk, self._layout)
         self._log_files = OpenFiles(disk)
         self._queue_files = OpenFiles(disk)
         self._closed = False
@@ -148,7 +150,7 @@ class MessageStore:
         self._housekeeping.after_recovery(recovered)
         self._opened_with = {key: (queue.max_offset, queue.added_bytes) for key, queue in self._queues.queues.items()}
         self._appender = Appender(
-            self.config, self._disk, self._clock, self._store_host, self._log, self._queues, self._dispatch,
+            self.config, self._disk, self.space, self._clock, self._store_host, self._log, self._queues, self._dispatch,
             self._mark_file, last_timestamp, self._housekeeping.arm,
         )  # fmt: skip
         # Without a call in between: they are the ways of every send and every commit.

@@ -181,6 +181,8 @@ class SimDisk:
         """Space left for sectors that hold nothing yet; None for any amount."""
         self.total_bytes = 1 << 40
         self.used_bytes = 0
+        self.reserved_bytes = 0
+        """Of ``total_bytes`` what only the superuser may write."""
         self.operations_left: int | None = None
         """The power goes off when so many more changes were made."""
         self.when_off: Callable[[], None] | None = None
@@ -386,7 +388,8 @@ class SimDisk:
         return SimLock(self, path)
 
     def usage(self, path: str) -> Usage:
-        return Usage(self.total_bytes, self.used_bytes, self.total_bytes - self.used_bytes)
+        free = max(0, self.total_bytes - self.used_bytes - self.reserved_bytes)
+        return Usage(self.total_bytes, self.used_bytes, free)
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         loop = asyncio.get_running_loop()

@@ -56,13 +56,14 @@ class Admission:
         self._rng = rng
         self._announce = announce
         self.made_topic = False
-        """Whether a topic was made since the last ``when_known``."""
+        """Whether the send let in last made its topic; set anew by each, as nobody asks after a one-way one."""
         self._targets: dict[str, Target] = {}
         topics.changed.append(lambda _: self._targets.clear())
 
     def admit(self, header: SendHeader, body_bytes: int) -> tuple[Target, int]:
         """The topic a message is for and the queue that is written to, after all checks of this module but that of the
         properties."""
+        self.made_topic = False
         target = self._targets.get(header.topic) or self._admit(header)
         self.check_body(body_bytes)
         queue_id = header.queue_id
@@ -70,6 +71,7 @@ class Admission:
 
     def target(self, header: SendHeader) -> Target:
         """The topic a message is for; it is made when that is allowed."""
+        self.made_topic = False
         return self._targets.get(header.topic) or self._admit(header)
 
     def _admit(self, header: SendHeader) -> Target:
@@ -109,7 +111,6 @@ class Admission:
         """``done`` put off until the name servers know the topic that was made: whoever hears that the first message
         of a topic is stored may ask them for its queues at once.
         """
-        self.made_topic = False
         return lambda error: self._announce(partial(done, error))
 
     def queue(self, queue_id: int, target: Target, topic: str) -> int:

@@ -1,4 +1,6 @@
-"""EXPLAIN_TRANSACTION: what happened to a transaction, for tools. A request of our own; HTTP answers the same."""
+"""EXPLAIN_TRANSACTION: what happened to a transaction; LIST_CHECKS: how often open ones were asked about. For tools;
+requests of our own. HTTP answers the same.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import msgspec
 from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
-from gantrymq.protocol.headers.tools import ExplainTransaction
+from gantrymq.protocol.headers.tools import CHECKS_SPAN_MAX, ExplainTransaction, ListChecks
 from gantrymq.remoting.server import Session
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -37,6 +39,17 @@ class ExplainProcessor:
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, "too many explanations at the same time; try again")
         self._working += 1
         self._tasks.start("one", self._answer(session, command, header.transaction_id))
+
+    def list_checks(self, session: Session, command: Command) -> bytes:
+        """What the records of halves do not say."""
+        header = command.header(ListChecks)
+        if header.end - header.begin > CHECKS_SPAN_MAX:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER, f"ask about at most {CHECKS_SPAN_MAX} half queue offsets at once"
+            )
+        found = self._stories().checks(range(header.begin, header.end))
+        rows = [[offset, asked.times, asked.unknown_answers, asked.next_look_ms] for offset, asked in found.items()]
+        return encode_response(command, ResponseCode.SUCCESS, body=msgspec.json.encode(rows))
 
     async def _answer(self, session: Session, command: Command, transaction_id: str) -> None:
         try:

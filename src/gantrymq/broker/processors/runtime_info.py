@@ -17,7 +17,6 @@ from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import StatsKey
 from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.disk import Disk
 from gantrymq.store.message_store import MessageStore
 
 _QUEUES: Final = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "ack": 100_000, "query": 20_000}
@@ -38,14 +37,12 @@ class RuntimeInfoProcessor:
         store: MessageStore,
         delay: DelayedDelivery,
         statistics: Statistics,
-        disk: Disk,
         clock: Clock,
     ) -> None:
         self._config = config
         self._store = store
         self._delay = delay
         self._statistics = statistics
-        self._disk = disk
         self._clock = clock
         self._boot_ms = clock.wall_ms()
 
@@ -120,12 +117,12 @@ class RuntimeInfoProcessor:
 
     def _disk_figures(self) -> dict[str, str]:
         path = self._store.log_path
-        usage = self._disk.usage(self._store.path(""))
-        ratio = str(round(usage.used / usage.total, 2)) if usage.total else "0.0"
+        usage = self._store.space.of_log()
+        ratio = str(round(usage.fullness, 2))
         return {
             "commitLogDiskRatio": ratio,
             f"commitLogDiskRatio_{path}": ratio,
-            "consumeQueueDiskRatio": ratio,
+            "consumeQueueDiskRatio": str(round(self._store.space.of_queues().fullness, 2)),
             "commitLogDirCapacity": f"Total : {_readable(usage.total)}, Free : {_readable(usage.free)}.",
         }
 

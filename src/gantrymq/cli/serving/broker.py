@@ -65,6 +65,8 @@ async def running_broker(config: BrokerConfig, file: Path | None) -> AsyncIterat
             where += f", no HTTP (port {config.http_port} is in use)"
         if missing := running.registration.unregistered:
             where += f", waits for name server {', '.join(missing)} (clients find it as soon as one is there)"
+        for name_server, reason in running.registration.refused.items():
+            where += f", REFUSED by name server {name_server}, so that clients cannot find it: {reason}"
         yield where
     finally:
         await running.close()

@@ -49,6 +49,9 @@ async def _until_stopped(name: str, program: Started) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        # Not by the loop, which would give the signal its default at its end, and that is death.
+        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(stop.set))
     if os.environ.get(SUPERVISED):
         loop.add_reader(sys.stdin.fileno(), _until_input_ends, loop, stop)
     where = await _unless_stopped(program, stop)
@@ -63,7 +66,8 @@ async def _until_stopped(name: str, program: Started) -> None:
         await stop.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+            loop.remove_signal_handler(number)  # a second one ends it at once
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # but not this: kernel and shell send one each
         async with asyncio.timeout(STOP_SECONDS):
             await program.__aexit__(None, None, None)
 
@@ -107,5 +111,6 @@ def _set_up_logging(level: str) -> None:
 
 
 def say(text: str) -> None:
-    """Tell a person, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Tell a person, on standard error, as long as there is one: a terminal may be gone."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)

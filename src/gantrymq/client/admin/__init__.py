@@ -4,7 +4,8 @@
 """
 
 from gantrymq.client.admin.admin import DEFAULT_QUEUES as DEFAULT_QUEUES
-from gantrymq.client.admin.admin import MESSAGE_TYPES as MESSAGE_TYPES
 from gantrymq.client.admin.admin import READ_WRITE as READ_WRITE
 from gantrymq.client.admin.admin import Admin as Admin
 from gantrymq.client.admin.admin import QueueStats as QueueStats
+from gantrymq.client.admin.topic_changes import MESSAGE_TYPES as MESSAGE_TYPES
+from gantrymq.client.admin.topic_changes import MessagesHidden as MessagesHidden

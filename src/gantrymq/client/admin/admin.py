@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Unpack
 
 import msgspec
 
 from gantrymq.client.admin.asking import Asking
+from gantrymq.client.admin.topic_changes import TopicChange, TopicChanges, Wanted
+from gantrymq.client.admin.topic_state import TopicState
 from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
 from gantrymq.client.lifetime import Lifetime
 from gantrymq.client.routes import subscribe_queues
-from gantrymq.errors import ConfigError, RouteNotFound, Unreachable
-from gantrymq.message import system_topics
+from gantrymq.errors import RouteNotFound, Unreachable
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 from gantrymq.protocol.bodies.topics import TopicList
@@ -22,7 +23,7 @@ from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, Header
 from gantrymq.protocol.headers.nameserver import DeleteTopicInNameServer
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer
-from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
+from gantrymq.protocol.headers.topics import TopicOnly
 
 if TYPE_CHECKING:
     from gantrymq.client.admin.brokers import Brokers
@@ -30,11 +31,8 @@ if TYPE_CHECKING:
     from gantrymq.client.admin.explanations import Explanations
     from gantrymq.client.admin.groups import Groups
     from gantrymq.client.admin.messages import Messages
-    from gantrymq.client.admin.topic_state import TopicState
     from gantrymq.client.admin.transactions import Transactions
 
-MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
-"""What a topic may be made for; brokers refuse other messages. Source: TopicMessageType."""
 DEFAULT_QUEUES: Final = 8
 READ_WRITE: Final = 6
 """4 read, 2 write."""
@@ -76,34 +74,32 @@ class Admin(Lifetime):
         cluster: str | None = None,
         perm: int = READ_WRITE,
         order: bool = False,
+        *,
+        hide_messages: bool = False,
     ) -> None:
         """Make a topic on every master (of ``cluster``), or change it; returns when the name servers know it.
 
         ``perm``: 6 read and write, 4 read, 2 write. ``order``: mark it as an ordered one. ``message_type``: what it
-        may hold, e.g. ``"TRANSACTION"``; default: everything. Raises MessageIllegal, ConfigError, RequestRejected or
-        Unreachable.
+        may hold, e.g. ``"TRANSACTION"``; default: everything, or what a topic that is there may hold already.
+
+        A topic that is there is changed to just these settings, at once and without a question. Only one change needs a
+        word: with fewer queues, or without the permission to read, messages would be hidden from groups that have not
+        read them. That raises MessagesHidden, and nothing is changed, unless ``hide_messages`` is true.
+
+        Raises MessageIllegal, ConfigError, RequestRejected or Unreachable.
         """
         self._endpoint.check_usable()
-        system_topics.check_topic(topic)
-        if message_type is not None and message_type not in MESSAGE_TYPES:
-            raise ConfigError(f"unknown message type {message_type!r}; known: {', '.join(MESSAGE_TYPES)}")
-        if queues < 1:
-            raise ConfigError(f"a topic needs at least one queue, not {queues}")
-        header = CreateTopic(
-            topic=topic,
-            default_topic=system_topics.AUTO_CREATE,
-            read_queue_nums=queues,
-            write_queue_nums=queues,
-            perm=perm,
-            topic_filter_type="SINGLE_TAG",
-            topic_sys_flag=0,
-            order=order,
-            attributes=f"+message.type={message_type}" if message_type else None,
-        )
-        masters = await self._asking.masters(cluster)
-        for address in masters.values():
-            await self._command(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, f"creation of topic {topic!r}")
-        await self._until_visible(topic, set(masters))
+        wanted = Wanted(read_queues=queues, write_queues=queues, perm=perm, order=order, message_type=message_type)
+        changes = await self.topic_changes.plan(topic, wanted, Wanted(), cluster)
+        if not hide_messages:
+            await self.topic_changes.check_readable(topic, changes)
+        await self.change_topic(topic, changes)
+
+    async def change_topic(self, topic: str, changes: Sequence[TopicChange]) -> None:
+        """Make changes that ``topic_changes.plan`` made out; returns when the name servers know them."""
+        self._endpoint.check_usable()
+        await self.topic_changes.apply(topic, changes)
+        await self._until_visible(topic, {change.broker for change in changes})
 
     async def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Remove a topic with its messages from every master (of ``cluster``) and from the name servers."""
@@ -143,9 +139,12 @@ class Admin(Lifetime):
     @cached_property
     def topic_state(self) -> TopicState:
         """What brokers say about a topic: settings, offsets."""
-        from gantrymq.client.admin.topic_state import TopicState
-
         return TopicState(self._asking)
+
+    @cached_property
+    def topic_changes(self) -> TopicChanges:
+        """What a change of a topic would do."""
+        return TopicChanges(self._asking, self.topic_state)
 
     @cached_property
     def brokers(self) -> Brokers:

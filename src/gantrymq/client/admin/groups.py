@@ -38,6 +38,12 @@ class Groups:
             raise GroupNotFound(f"no broker has a group {name!r}; `gantry group list` shows those there are")
         return found
 
+    async def on_brokers(self, name: str, cluster: str | None = None) -> dict[str, Group | None]:
+        """Settings on each master (of ``cluster``), by its name; None where there is no such group."""
+        system_topics.check_group(name)
+        masters = await self._asking.masters(cluster)
+        return {broker: (await self._table(address)).get(name) for broker, address in masters.items()}
+
     async def put(self, name: str, change: Callable[[Group], Group], cluster: str | None = None) -> list[str]:
         """Make or alter a group on every master: ``change`` is given its settings there, or the defaults.
 

@@ -40,27 +40,37 @@ class TopicState:
         queues: dict[MessageQueue, TopicOffset] = {}
         rates: list[float] = []
         for address in (await self.holders(topic)).values():
-            answer = await self._asking.ask(
-                address, RequestCode.GET_TOPIC_STATS_INFO, TopicOnly(topic=topic), what=f"status of topic {topic!r}"
-            )
-            stats = TopicStats.decode(answer.body)
+            stats = await self.stats(topic, address)
             queues.update(stats.by_queue())
             if stats.topic_put_tps is not None:
                 rates.append(stats.topic_put_tps)
         return TopicStatus(queues=dict(sorted(queues.items())), put_tps=sum(rates) if rates else None)
 
+    async def stats(self, topic: str, address: str) -> TopicStats:
+        """What the queues on one broker hold."""
+        answer = await self._asking.ask(
+            address, RequestCode.GET_TOPIC_STATS_INFO, TopicOnly(topic=topic), what=f"status of topic {topic!r}"
+        )
+        return TopicStats.decode(answer.body)
+
     async def configs(self, topic: str) -> dict[str, TopicConfig]:
         """Broker name to settings of the topic there. Raises RouteNotFound."""
-        return {name: await self._config(topic, address) for name, address in (await self.holders(topic)).items()}
+        gone = TopicConfig(topic_name=topic, perm=0)
+        return {
+            name: await self.on_broker(topic, address) or gone for name, address in (await self.holders(topic)).items()
+        }
 
-    async def _config(self, topic: str, address: str) -> TopicConfig:
+    async def on_broker(self, topic: str, address: str) -> TopicConfig | None:
+        """Settings of the topic on one broker; None when it has no such topic."""
         what = f"settings of topic {topic!r}"
-        known = (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        known = (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ResponseCode.TOPIC_NOT_EXIST)
         answer = await self._asking.ask(
             address, RequestCode.GET_TOPIC_CONFIG, TopicOnly(topic=topic), what=what, accept=known
         )
         if answer.code == ResponseCode.SUCCESS:
             return TopicConfig.decode(answer.body)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
         # 4.x brokers tell all their topics or none.
         answer = await self._asking.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, what=what)
-        return TopicTable.decode(answer.body).topic_config_table.get(topic, TopicConfig(topic_name=topic, perm=0))
+        return TopicTable.decode(answer.body).topic_config_table.get(topic)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gantrymq.client.admin.asking import Asking
 from gantrymq.client.admin.brokers import Brokers
+from gantrymq.client.admin.checks import checks_of
 from gantrymq.client.admin.consumers import Consumers
 from gantrymq.client.admin.messages import FOREVER_MS, Messages
 from gantrymq.errors import ConfigError, RemoteProtocolError, RequestRejected
@@ -204,6 +205,8 @@ class Transactions:
             if (half := seen(record)) is not None
         ]
         around = await self.surroundings(address, {half.group for half in (*halves, *parked)})
+        undecided = [half.queue_offset for half in halves if half.queue_offset not in ops.by_half]
+        around = replace(around, asked=await checks_of(self._asking, address, undecided))
         told = [s for s in tell(halves, ops.by_half, (), (), around) if s.stage is Stage.OPEN]
         # Where a copy is all that is left in the queue, the half that was ended may lie behind the broker's progress.
         for story in [story for story in told if story.half.put_back][:VERIFIED_MAX]:
@@ -242,6 +245,8 @@ class Transactions:
                 if record.topic == topic and record.sys_flag & flags.TRANSACTION_MASK == flags.COMMITTED:
                     finals.append(final_seen(record))
         around = await self.surroundings(address, {half.group for half in (*halves, *parked)})
+        undecided = [half.queue_offset for half in halves if half.queue_offset not in ops]
+        around = replace(around, asked=await checks_of(self._asking, address, undecided))
         return tell(halves, ops, parked, finals, around, all_finals=True)
 
     async def _by_key(self, address: str, topic: str, key: str) -> list[HalfSeen]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gantrymq.protocol.command import Header
 from gantrymq.protocol.numbers import Int, Long
+
+CHECKS_SPAN_MAX: Final = 10_000
+"""Half queue offsets that one LIST_CHECKS may be about: a look at each takes a microsecond of everybody's time."""
 
 
 class ConsumerGroupOnly(Header, frozen=True, kw_only=True):
@@ -87,6 +92,16 @@ class ExplainTransaction(Header, frozen=True, kw_only=True):
 
     transaction_id: str
     """UNIQ_KEY, or the offset message id of the half or of its parked copy."""
+
+
+class ListChecks(Header, frozen=True, kw_only=True):
+    """LIST_CHECKS; answered with a JSON list of [half queue offset, checks, UNKNOWNs, next look in ms since 1970 or
+    null] of those that are open."""
+
+    begin: Long
+    """Half queue offset of the first one asked about."""
+    end: Long
+    """Behind the last one."""
 
 
 class TopicAndGroup(Header, frozen=True, kw_only=True):
