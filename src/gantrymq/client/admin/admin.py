@@ -13,8 +13,10 @@ from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
 from gantrymq.client.lifetime import Lifetime
 from gantrymq.client.routes import subscribe_queues
+from gantrymq.client.settings_rules import Flag, Whole, read_setting
 from gantrymq.errors import ConfigError, RouteNotFound, Unreachable
 from gantrymq.message import system_topics
+from gantrymq.message.given import shown, whole_number
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 from gantrymq.protocol.bodies.topics import TopicList
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
 """What a topic may be made for; brokers refuse other messages. Source: TopicMessageType."""
 DEFAULT_QUEUES: Final = 8
+PERMS: Final = (2, 4, 6)
+QUEUES: Final = Whole(1, 65_535, "queues")
 READ_WRITE: Final = 6
 """4 read, 2 write."""
 _VISIBLE_WITHIN_MS: Final = 5_000
@@ -65,7 +69,7 @@ class Admin(Lifetime):
     ) -> None:
         """``settings``: fields of ClientConfig."""
         self._config = settings_of(ClientConfig, name_servers, settings)
-        self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())
+        self._endpoint = Endpoint(type(self).__name__, self._config, Doors() if doors is None else doors)
         self._asking = Asking(self._endpoint)
 
     async def create_topic(
@@ -85,10 +89,12 @@ class Admin(Lifetime):
         """
         self._endpoint.check_usable()
         system_topics.check_topic(topic)
-        if message_type is not None and message_type not in MESSAGE_TYPES:
-            raise ConfigError(f"unknown message type {message_type!r}; known: {', '.join(MESSAGE_TYPES)}")
-        if queues < 1:
-            raise ConfigError(f"a topic needs at least one queue, not {queues}")
+        if message_type not in (None, *MESSAGE_TYPES):
+            raise ConfigError(f"unknown message type {shown(message_type)}; known: {', '.join(MESSAGE_TYPES)}")
+        read_setting("queues", queues, QUEUES)
+        read_setting("order", order, Flag())
+        if whole_number(perm) not in PERMS:
+            raise ConfigError(f"perm must be one of {', '.join(map(str, PERMS))}, not {shown(perm)}")
         header = CreateTopic(
             topic=topic,
             default_topic=system_topics.AUTO_CREATE,
