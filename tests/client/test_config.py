@@ -57,8 +57,9 @@ P, T, S, L = (config.ProducerConfig, config.TransactionProducerConfig, config.Pu
         ("localhost", {}, "host:port"),
         ("a:x", {}, "host:port"),
         ("a:0", {}, "host:port"),
+        ("a:1:2", {}, "host:port"),
         ("host:99999", {}, "host:port"),
-        ("http://a:1", {}, "host:port"),
+        ("http://localhost:1", {}, "host:port"),
         ("a..b:1", {}, "host:port"),
         ("x" * 64 + ".org:1", {}, "host:port"),
         ("a\0b:1", {}, "host:port"),
@@ -159,3 +160,33 @@ def test_timeouts_of_calls() -> None:
     for bad in (0, -1, "1", True, 1.5, 10**30):
         with pytest.raises(ConfigError, match="timeout_ms must be a whole number of milliseconds"):
             settings_rules.check_timeout(bad)
+
+
+CLIENTS: dict[Any, str] = {
+    config.ClientConfig: "every client",
+    config.ProducerConfig: "Producer, TransactionProducer",
+    config.TransactionProducerConfig: "TransactionProducer",
+    config.PullConfig: "PullConsumer",
+    config.PushConfig: "PushConsumer",
+    config.LitePullConfig: "LitePullConsumer",
+}
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+
+
+def documented(kind: Any) -> list[str]:
+    """The rows of the table in docs/client.md for what ``kind`` adds to the class it is made from."""
+    inherited = {field.name for base in kind.__bases__ if base is not object for field in fields(base)}
+    rules = settings_rules.rules_of(kind)
+    rows = []
+    for field in fields(kind):
+        if field.name not in inherited:
+            default = "needed" if field.default is MISSING else f"`{field.default!r}`"
+            possible = rules[field.name].possible.replace("|", "\\|")
+            rows.append(f"| `{field.name}` | {CLIENTS[kind]} | {default} | {possible} |")
+    return rows
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_the_documentation_says_what_each_setting_may_be(kind: Any) -> None:
+    lines = PAGE.read_text().splitlines()
+    assert [row for row in documented(kind) if row not in lines] == []

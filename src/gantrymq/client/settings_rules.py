@@ -6,6 +6,7 @@ the one sentence that a user gets: ``consume_threads must be a whole number of t
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -88,11 +89,11 @@ class Named:
     may_be: Callable[[str], bool]
 
     def read(self, value: object) -> str | None:
-        if value is None or value == "":
+        if value is None:
             return None
-        if not isinstance(value, str) or not self.may_be(value):
+        if not isinstance(value, str) or (value and not self.may_be(value)):
             raise Impossible
-        return value
+        return value or None
 
 
 MAX_INSTANCE_BYTES: Final = 128
@@ -184,10 +185,11 @@ class Addresses:
     possible: str = 'an address as "host:port", or several as "host:port;host:port" or as a list'
 
     def read(self, value: object) -> tuple[str, ...]:
-        parts = value.replace(",", ";").split(";") if isinstance(value, str) else _texts(value, MAX_ADDRESSES)
-        for part in parts:
-            if not isinstance(part, str):
-                raise Impossible(f"{shown(part)} is no address; {NAME_SERVERS_HELP}")
+        texts = (value,) if isinstance(value, str) else _texts(value, MAX_ADDRESSES)
+        for text in texts:
+            if not isinstance(text, str):
+                raise Impossible(f"{shown(text)} is no address; {NAME_SERVERS_HELP}")
+        parts = ";".join(texts).replace(",", ";").split(";")
         addresses = tuple(part.strip() for part in parts if part.strip())
         if not addresses:
             raise Impossible(f"no name server is given; {NAME_SERVERS_HELP}")
@@ -203,8 +205,10 @@ def _is_address(address: str) -> bool:
         return False
     host = host.strip("[]")
     try:
+        if ":" in host:
+            ipaddress.IPv6Address(host)
         host.encode("idna")  # what a look-up of the name does first, with an error of its own
-    except UnicodeError:
+    except ValueError:
         return False
     return bool(host) and host.isprintable() and not _NO_NAME.search(host)
 
