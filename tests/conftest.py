@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 # A busy machine may stop us at any time for longer than the 200 ms that an example is given by default.
 settings.register_profile("gantrymq", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("long", settings.get_profile("gantrymq"), max_examples=2_000)
 settings.load_profile("gantrymq")
 
 # A shell that starts us in the background makes us ignore Ctrl-C, and our children inherit that; the tests that

@@ -1,101 +1,133 @@
-"""Settings of the clients: one frozen class each, every field with unit, default and reason."""
+"""Settings of the clients: one frozen class each, every field with its rule (what is possible), default and reason."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Annotated, Any, Final, TypedDict, TypeVar
 
+from gantrymq.client import settings_rules as rules
+from gantrymq.client.settings_rules import MAX_INT, Whole
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.message.validation import MAX_BODY_BYTES
-from gantrymq.runtime.network import split_address
+from gantrymq.protocol.frame import MAX_FRAME_BYTES
 
 C = TypeVar("C", bound="ClientConfig")
 
-NAME_SERVERS_HELP: Final = 'write it as "host:port", several as "host:port;host:port" or as a list'
+MAX_HEARTBEAT_MS: Final = 100_000
+"""Brokers forget a client after 120 s of silence; one heartbeat may be 20 s late."""
+MAX_LOCK_INTERVAL_MS: Final = 28_000
+"""We believe in a lock for 30 s (brokers keep it for 60 s); renewing it may take 1 s."""
+LARGEST_BODY: Final = MAX_FRAME_BYTES - 128 * 1024
+"""What fits into a frame beside its header."""
+_SILENCE: Final = "brokers forget a client after 120 s of silence"
+_LOCKS: Final = "a lock is believed in for 30 s after it was renewed"
+MAX_THREADS: Final = 1_000
+"""As Java's clients (DefaultMQPushConsumerImpl.checkConfig)."""
+MAX_BATCH: Final = 1_024
+"""Messages at once; as Java's clients."""
+MAX_RETRIES: Final = 1_000
+BROADCASTING_INSTANCE: Final = "DEFAULT"
+
+Timeout = Annotated[int, rules.TIMEOUT]
+"""How long something may take at most."""
+Interval = Annotated[int, rules.TIMEOUT]
+"""How long from one time to the next."""
+Wait = Annotated[int, rules.WAIT]
+"""How long to wait; 0: not at all."""
+Instant = Annotated[int, Whole(0, rules.LATEST_MS, "milliseconds since 1970")]
+Retries = Annotated[int, Whole(0, MAX_RETRIES, "further attempts")]
+Batch = Annotated[int, Whole(1, MAX_BATCH, "messages")]
+Threads = Annotated[int, Whole(1, MAX_THREADS, "threads")]
+BodyBytes = Annotated[int, Whole(1, LARGEST_BODY, "bytes")]
+Messages = Annotated[int, Whole(1, MAX_INT, "messages")]
+Switch = Annotated[bool, rules.Flag()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
     """What every client needs."""
 
-    name_servers: tuple[str, ...]
+    name_servers: Annotated[tuple[str, ...], rules.Addresses()]
     """Addresses; the first that answers is used until it fails."""
-    instance_name: str | None = None
+    instance_name: Annotated[str | None, rules.INSTANCE] = None
     """Last part of the client id. Default: process id and a random word, so that no two clients are taken for one."""
-    call_timeout_ms: int = 3_000
+    call_timeout_ms: Timeout = 3_000
     """For questions beside sends and pulls. Apache's value."""
-    route_refresh_ms: int = 30_000
+    route_refresh_ms: Interval = 30_000
     """How often routes are asked for again (pollNameServerInterval)."""
-    heartbeat_interval_ms: int = 30_000
+    heartbeat_interval_ms: Annotated[int, Whole(1, MAX_HEARTBEAT_MS, "milliseconds", _SILENCE)] = 30_000
     """Brokers forget a client after 120 s of silence (heartbeatBrokerInterval)."""
-    close_timeout_ms: int = 5_000
+    close_timeout_ms: Wait = 5_000
     """How long ``close`` waits for calls and listeners in flight before it gives them up."""
-    namespace: str | None = None
+    namespace: Annotated[str | None, rules.NAMESPACE] = None
     """Put before topics and groups on the wire (``ns%topic``) and taken off again; queues keep the name they have on
     the wire. Default: none."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith("_ms") and (not isinstance(value, int) or value < 0):
-                raise ConfigError(f"{field.name} must be a number of milliseconds, not {value!r}")
+        for name, rule in rules.rules_of(type(self)).items():
+            object.__setattr__(self, name, rules.read_setting(name, getattr(self, name), rule))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
     """Source of the defaults: DefaultMQProducer; wire-protocol.md 7.2."""
 
-    send_timeout_ms: int = 3_000
+    send_timeout_ms: Timeout = 3_000
     """For one send with all its retries."""
-    retries: int = 2
+    retries: Retries = 2
     """Further attempts after a failed one, each on the next broker (retryTimesWhenSendFailed)."""
-    compress_over_bytes: int = 4_096
-    """Bodies of this size and more are compressed (compressMsgBodyOverHowmuch)."""
-    compress_level: int = 5
+    compress_over_bytes: Annotated[int, Whole(0, 2**63 - 1, "bytes")] = 4_096
+    """Bodies of this size and more are compressed, when that makes them smaller (compressMsgBodyOverHowmuch)."""
+    compress_level: Annotated[int, Whole(1, 9)] = 5
     """zlib level 1..9; 5 is Apache's choice between speed and size."""
-    compress_type: str = "ZLIB"
+    compress_type: Annotated[str, rules.Compression()] = "ZLIB"
     """``ZLIB``, or ``LZ4`` or ``ZSTD`` (``pip install gantrymq[compression]``), which readers before 4.9.4 do not know
     (rocketmq.message.compressType)."""
-    max_message_bytes: int = MAX_BODY_BYTES
+    max_message_bytes: BodyBytes = MAX_BODY_BYTES
     """Larger bodies are refused before they are sent; the broker has its own limit (maxMessageSize)."""
-    batch_bytes: int = 1024 * 1024
-    """What ``send_batches`` puts into one batch at most, a larger message on its own excepted."""
-    default_topic_queue_nums: int = 4
+    batch_bytes: BodyBytes = 1024 * 1024
+    """What ``send_batches`` puts into one batch at most, a larger message on its own excepted; never more than
+    ``max_message_bytes``."""
+    default_topic_queue_nums: Annotated[int, Whole(1, 65_535, "queues")] = 4
     """Queues of a topic that the broker creates for its first message."""
-    avoid_slow_brokers: bool = True
+    avoid_slow_brokers: Switch = True
     """Keep away for a while from brokers that failed or were slow (sendLatencyFaultEnable).
 
     On, where Apache's clients have it off: otherwise every send whose turn meets a broker that hangs waits for its
     time-out. Nothing is lost by it: a topic on one broker is sent there in any case, and when all brokers are slow the
     next in turn is taken."""
-    retry_when_not_stored_ok: bool = False
+    retry_when_not_stored_ok: Switch = False
     """Send again elsewhere when a message was stored less safely than asked (retryAnotherBrokerWhenNotStoreOK)."""
-    trace: bool = False
+    trace: Switch = False
     """Tell ``trace_topic`` what becomes of every message (enableMsgTrace), for ``mqadmin queryMsgTraceById``."""
-    trace_topic: str = system_topics.TRACE
+    trace_topic: Annotated[str, rules.Topic()] = system_topics.TRACE
     """Where to (customizedTraceTopic)."""
-    topics: tuple[str, ...] = ()
+    topics: Annotated[tuple[str, ...], rules.Topics()] = ()
     """Topics whose brokers get heartbeats from the start, so that they can ask a restarted producer about older
     transactions before it sends anything."""
+
+    def __post_init__(self) -> None:
+        ClientConfig.__post_init__(self)
+        object.__setattr__(self, "batch_bytes", min(self.batch_bytes, self.max_message_bytes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionProducerConfig(ProducerConfig):
     """A producer with a listener."""
 
-    inline_listener: bool = False
+    inline_listener: Switch = False
     """Run a listener that is no ``async def`` on the event loop itself: cheaper, for one that never blocks. Only for
     ``gantrymq.aio``; the blocking producer runs it in its caller's thread."""
-    check_threads: int = 4
+    check_threads: Threads = 4
     """Threads that answer check-backs. Apache has 1, which one slow answer blocks."""
-    check_queue_size: int = 2_000
+    check_queue_size: Annotated[int, Whole(1, 1_000_000, "check-backs")] = 2_000
     """Check-backs that may wait; beyond, UNKNOWN is answered and the broker asks again (checkRequestHoldMax)."""
-    end_retries: int = 3
+    end_retries: Retries = 3
     """Further attempts to deliver a decision; it is idempotent."""
-    remembered_transactions: int = 100_000
+    remembered_transactions: Annotated[int, Whole(1, 10_000_000, "transactions")] = 100_000
     """Ended transactions kept in mind to recognise orphaned halves; about 300 bytes each."""
 
 
@@ -103,9 +135,9 @@ class TransactionProducerConfig(ProducerConfig):
 class PullConfig(ClientConfig):
     """Source of the defaults: DefaultMQPullConsumer."""
 
-    pull_timeout_ms: int = 30_000
+    pull_timeout_ms: Timeout = 30_000
     """For one pull with its retries, beside the time it may wait for news."""
-    reconnect: bool = True
+    reconnect: Switch = True
     """Repeat questions that cannot be sent because a broker is away, until their time is over."""
 
 
@@ -113,73 +145,90 @@ class PullConfig(ClientConfig):
 class PushConfig(ClientConfig):
     """Source of the defaults: DefaultMQPushConsumer; wire-protocol.md 5.1, 6, 6.7."""
 
-    consume_threads: int = 20
+    consume_threads: Threads = 20
     """Threads (or concurrent tasks, for an async listener) that run the listener."""
-    consume_batch_size: int = 1
+    consume_batch_size: Batch = 1
     """Messages handed to the listener at once, at most (consumeMessageBatchMaxSize)."""
-    pull_batch_size: int = 256
+    pull_batch_size: Batch = 256
     """Messages asked for at once. Apache brokers give 32 at most whatever is asked; larger batches cost less each."""
-    pull_suspend_ms: int = 15_000
+    pull_suspend_ms: Interval = 15_000
     """How long the broker may hold a pull that finds nothing (brokerSuspendMaxTimeMillis)."""
-    pull_timeout_ms: int = 30_000
+    pull_timeout_ms: Timeout = 30_000
     """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
-    max_messages_per_queue: int = 1_000
+    max_messages_per_queue: Messages = 1_000
     """Messages of one queue that may wait for the listener; above, pulling pauses (pullThresholdForQueue)."""
-    max_bytes_per_queue: int = 100 * 1024 * 1024
+    max_bytes_per_queue: Annotated[int, Whole(1, 2**40, "bytes")] = 100 * 1024 * 1024
     """The same in bytes of bodies (pullThresholdSizeForQueue)."""
-    max_span_per_queue: int = 2_000
+    max_span_per_queue: Messages = 2_000
     """How far the newest pulled message may be ahead of the oldest unfinished one (consumeConcurrentlyMaxSpan)."""
-    max_reconsume_times: int = -1
+    max_reconsume_times: Annotated[int, Whole(-1, MAX_INT, "deliveries")] = -1
     """Deliveries after which a message goes to the dead-letter topic; -1 means 16 (maxReconsumeTimes)."""
-    rebalance_interval_ms: int = 20_000
+    rebalance_interval_ms: Interval = 20_000
     """How often queues are shared out anew without a reason (rocketmq.client.rebalance.waitInterval)."""
-    persist_interval_ms: int = 5_000
+    persist_interval_ms: Interval = 5_000
     """How often progress is stored; after a crash so much may be delivered again (persistConsumerOffsetInterval)."""
-    timestamp_ms: int = 0
+    timestamp_ms: Instant = 0
     """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
-    orderly: bool = False
+    orderly: Switch = False
     """Consume each queue's messages one batch after the other, across all members (MessageListenerOrderly)."""
-    suspend_ms: int = 1_000
+    suspend_ms: Interval = 1_000
     """When consuming in order: how long a queue pauses after its messages failed (suspendCurrentQueueTimeMillis)."""
-    lock_interval_ms: int = 20_000
+    lock_interval_ms: Annotated[int, Whole(1, MAX_LOCK_INTERVAL_MS, "milliseconds", _LOCKS)] = 20_000
     """When consuming in order: how often the locks of queues are renewed; brokers drop one after 60 s
     (rocketmq.client.rebalance.lockInterval)."""
-    broadcasting: bool = False
+    broadcasting: Switch = False
     """Every member reads all messages, and what fails is not repeated (MessageModel.BROADCASTING). The progress is in a
     file of the member, which it finds again by its client id: ``instance_name`` is ``DEFAULT`` then, as in Java, so
     give each of several members on one machine a name of its own."""
-    offset_dir: str = "~/.rocketmq_offsets"
+    offset_dir: Annotated[str, rules.Directory()] = "~/.rocketmq_offsets"
     """Directory of those files; Java's (rocketmq.client.localOffsetStoreDir)."""
-    trace: bool = False
+    trace: Switch = False
     """Tell ``trace_topic`` when each message was consumed (enableMsgTrace)."""
-    trace_topic: str = system_topics.TRACE
+    trace_topic: Annotated[str, rules.Topic()] = system_topics.TRACE
     """Where to (customizedTraceTopic)."""
+
+    def __post_init__(self) -> None:
+        ClientConfig.__post_init__(self)
+        _check_pulls(self)
+        if self.broadcasting and self.instance_name is None:
+            object.__setattr__(self, "instance_name", BROADCASTING_INSTANCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitePullConfig(ClientConfig):
     """Source of the defaults: DefaultLitePullConsumer; wire-protocol.md 2.4.3."""
 
-    poll_timeout_ms: int = 5_000
+    poll_timeout_ms: Wait = 5_000
     """How long ``poll`` waits for a message (pollTimeoutMillis)."""
-    poll_batch_size: int = 10
+    poll_batch_size: Batch = 10
     """Messages that ``poll`` returns at most (pullBatchSize)."""
-    auto_commit: bool = True
+    auto_commit: Switch = True
     """Store the progress by itself (autoCommit)."""
-    auto_commit_interval_ms: int = 5_000
+    auto_commit_interval_ms: Wait = 5_000
     """How often; after a crash so much may come again (autoCommitIntervalMillis)."""
-    pull_batch_size: int = 32
+    pull_batch_size: Batch = 32
     """Messages asked for at once."""
-    pull_suspend_ms: int = 20_000
+    pull_suspend_ms: Interval = 20_000
     """How long the broker may hold a pull that finds nothing (brokerSuspendMaxTimeMillis)."""
-    pull_timeout_ms: int = 30_000
+    pull_timeout_ms: Timeout = 30_000
     """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
-    max_messages_per_queue: int = 1_000
+    max_messages_per_queue: Messages = 1_000
     """Messages of one queue that are read ahead (pullThresholdForQueue)."""
-    rebalance_interval_ms: int = 20_000
+    rebalance_interval_ms: Interval = 20_000
     """How often queues are shared out anew without a reason (rocketmq.client.rebalance.waitInterval)."""
-    timestamp_ms: int = 0
+    timestamp_ms: Instant = 0
     """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
+
+    def __post_init__(self) -> None:
+        ClientConfig.__post_init__(self)
+        _check_pulls(self)
+
+
+def _check_pulls(config: PushConfig | LitePullConfig) -> None:
+    rules.check_longer(
+        "pull_timeout_ms", config.pull_timeout_ms, "pull_suspend_ms", config.pull_suspend_ms,
+        "every pull that finds nothing counts as lost",
+    )  # fmt: skip
 
 
 class ClientSettings(TypedDict, total=False):
@@ -275,23 +324,10 @@ def settings_of(kind: type[C], name_servers: str | Iterable[str], settings: Mapp
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]!r}?" if close else "known settings: " + ", ".join(sorted(known))
             raise ConfigError(f"unknown setting {name!r}; {hint}")
-    values = dict(settings)
-    if isinstance(values.get("topics"), str):
-        values["topics"] = (values["topics"],)
-    if "topics" in values:
-        values["topics"] = tuple(values["topics"])
-    return kind(name_servers=parse_name_servers(name_servers), **values)
+    return kind(**{**settings, "name_servers": name_servers})
 
 
 def parse_name_servers(name_servers: str | Iterable[str]) -> tuple[str, ...]:
     """Addresses as text or as a list of texts; raises ConfigError saying how to write them."""
-    parts = name_servers.replace(",", ";").split(";") if isinstance(name_servers, str) else list(name_servers)
-    addresses = tuple(part.strip() for part in parts if part.strip())
-    if not addresses:
-        raise ConfigError(f"no name server given; {NAME_SERVERS_HELP}")
-    for address in addresses:
-        try:
-            split_address(address)
-        except ValueError as error:
-            raise ConfigError(f"name_servers: {error}; {NAME_SERVERS_HELP}") from error
+    addresses: tuple[str, ...] = rules.read_setting("name_servers", name_servers, rules.Addresses())
     return addresses

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from gantrymq.client.config import ClientConfig
 from gantrymq.client.routes import NameServers, Routes
-from gantrymq.errors import Closed, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
+from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
+from gantrymq.message.given import shown
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header, encode_request, encode_response
 from gantrymq.protocol.message_ids import UniqueIds
@@ -68,6 +69,8 @@ class Endpoint:
         pushes: Callable[[ClientChannel, Command], None] | None = None,
         greet: Callable[[ClientChannel], None] | None = None,
     ) -> None:
+        if not isinstance(doors, Doors):
+            raise ConfigError(f"doors must be Doors (or None for the real network, clock and disk), not {shown(doors)}")
         self.owner = owner
         self.config = config
         self.clock = doors.clock

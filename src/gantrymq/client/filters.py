@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from gantrymq.errors import ConfigError
+from gantrymq.message.given import shown
 from gantrymq.message.tags import parse_tag_expression
 from gantrymq.protocol.bodies.heartbeat import ALL, SubscriptionData
 
@@ -46,7 +47,11 @@ def filter_of(tags: str, sql: str | None = None) -> Filter:
     Raises ConfigError for both at once, and for an expression without a single tag: Java's client refuses ``"||"``,
     and takes ``" || "`` for a subscription that nothing ever matches; neither can be meant.
     """
+    if not isinstance(tags, str):
+        raise ConfigError(f'tags must be a text as "A || B", or "*" for all messages, not {shown(tags)}')
     if sql is not None:
+        if not isinstance(sql, str):
+            raise ConfigError(f"sql must be an expression as a text, not {shown(sql)}")
         if tags.strip() not in ("", ALL):
             raise ConfigError("give tags or sql, not both; TAGS can be compared within the SQL expression")
         if not sql.strip():

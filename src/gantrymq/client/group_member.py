@@ -15,7 +15,8 @@ from gantrymq.client.endpoint import Endpoint
 from gantrymq.client.filters import SQL92, Filter
 from gantrymq.client.heartbeat import Heartbeats
 from gantrymq.client.routes import subscribe_queues
-from gantrymq.errors import Closed, GantryError, RequestRejected, RouteNotFound, Unreachable
+from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, RouteNotFound, Unreachable
+from gantrymq.message.given import shown
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.heartbeat import (
     CheckClient,
@@ -58,6 +59,8 @@ class GroupMember:
         share: bool,
         rebalance_interval_ms: int,
     ) -> None:
+        if not isinstance(from_where, ConsumeFromWhere):
+            raise ConfigError(f"from_where must be a ConsumeFromWhere, not {shown(from_where)}")
         self._endpoint = endpoint
         self._group = group
         self._filters = filters

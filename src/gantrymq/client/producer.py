@@ -362,10 +362,11 @@ class Producer(Lifetime):
         )
 
     def _packed(self, body: bytes) -> tuple[bytes, int]:
-        """The body as it travels, and the system flag that says so."""
+        """The body as it travels, and the system flag that says so: compressed only when that makes it smaller."""
         if len(body) < self._config.compress_over_bytes:
             return body, 0
-        return compression.compress(body, self._config.compress_level, self._compression), self._compression
+        packed = compression.compress(body, self._config.compress_level, self._compression)
+        return (packed, self._compression) if len(packed) < len(body) else (body, 0)
 
     def _frames_of(self, queue: MessageQueue) -> SendFrames:
         frames = self._frames.get(queue)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Unpack
 
+from gantrymq.client import settings_rules as rules
 from gantrymq.client.config import PullConfig, PullSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
+from gantrymq.client.filters import filter_of
 from gantrymq.client.lifetime import Lifetime
+from gantrymq.client.namespaces import with_namespace, without_namespace
 from gantrymq.client.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
 from gantrymq.client.results import PullResult, RawPull
 from gantrymq.client.routes import subscribe_queues
+from gantrymq.client.settings_rules import read_setting
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue, QueueOffset
@@ -26,6 +30,7 @@ from gantrymq.protocol.headers.pull import (
     StoreTimeAnswer,
 )
 
+_COUNT: Final = rules.Whole(1, rules.MAX_INT)
 _ANSWER_MARGIN_MS: Final = 10_000
 """How much longer than a broker may hold a pull its answer is waited for."""
 
@@ -47,15 +52,18 @@ class PullConsumer(Lifetime):
         **settings: Unpack[PullSettings],
     ) -> None:
         """``group``: needed for ``committed`` and ``commit`` only. ``settings``: fields of PullConfig."""
+        config = self._config = settings_of(PullConfig, name_servers, settings)
         if group is not None:
             system_topics.check_group(group)
+            group = with_namespace(config.namespace, group)
         self.group = group
-        self._config = settings_of(PullConfig, name_servers, settings)
-        self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())
+        self._endpoint = Endpoint(type(self).__name__, config, Doors() if doors is None else doors)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that may be read, freshly asked. Raises RouteNotFound or Unreachable."""
         self._endpoint.check_usable()
+        system_topics.check_topic(topic)
+        topic = with_namespace(self._config.namespace, topic)
         return subscribe_queues(topic, await self._endpoint.routes.fetch(topic))
 
     async def pull(
@@ -71,12 +79,16 @@ class PullConsumer(Lifetime):
         """Up to ``max_count`` messages from ``offset`` on; fewer do not mean that there are no more.
 
         ``tags``: ``"*"`` or ``"A || B"``. ``wait_ms``: how long the broker may wait for a message when there is none.
-        Raises RequestRejected, Unreachable or TimedOut.
+        Raises ConfigError for an impossible argument, RequestRejected, Unreachable or TimedOut.
         """
-        raw = await self._pull(queue, offset, max_count, max_bytes, tags, wait_ms)
+        raw = await self._pull(queue, offset, max_count, max_bytes, filter_of(tags).text, wait_ms)
+        messages = views(raw, queue, tags)
+        if self._config.namespace:
+            for view in messages:
+                view.topic = without_namespace(self._config.namespace, view.topic)
         return PullResult(
             status=raw.status,
-            messages=views(raw, queue, tags),
+            messages=messages,
             next_offset=raw.next_offset,
             min_offset=raw.min_offset,
             max_offset=raw.max_offset,
@@ -101,6 +113,7 @@ class PullConsumer(Lifetime):
 
         Apache's 4.x brokers give the nearest message instead.
         """
+        read_setting("timestamp_ms", timestamp_ms, rules.POSITION)
         header = SearchOffset(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name
         )
@@ -129,6 +142,7 @@ class PullConsumer(Lifetime):
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the group's progress: everything below ``offset`` is done."""
+        read_setting("offset", offset, rules.POSITION)
         header = UpdateConsumerOffset(
             consumer_group=self._group(),
             topic=queue.topic,
@@ -148,6 +162,10 @@ class PullConsumer(Lifetime):
     async def _pull(
         self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, tags: str, wait_ms: int
     ) -> RawPull:
+        read_setting("offset", offset, rules.POSITION)
+        read_setting("max_count", max_count, _COUNT)
+        read_setting("max_bytes", max_bytes, _COUNT)
+        read_setting("wait_ms", wait_ms, rules.WAIT)
         group = self.group or system_topics.TOOLS_CONSUMER
         header = pull_request(group, queue, offset, max_count, max_bytes, tags=tags, wait_ms=wait_ms)
         timeout_ms = max(self._config.pull_timeout_ms, wait_ms + _ANSWER_MARGIN_MS if wait_ms else 0)

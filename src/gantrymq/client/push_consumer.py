@@ -50,14 +50,12 @@ class PushConsumer(Lifetime):
         **settings: Unpack[PushSettings],
     ) -> None:
         """``from_where``: where the group begins in queues it has never read. ``settings``: fields of PushConfig."""
-        if settings.get("broadcasting") and settings.get("instance_name") is None:
-            settings["instance_name"] = "DEFAULT"
         config = self._config = settings_of(PushConfig, name_servers, settings)
         system_topics.check_group(group)
         if not callable(listener):
             raise ConfigError("the listener must be callable: a function that gets a list of messages")
         self.group = with_namespace(config.namespace, group)
-        doors = doors or Doors()
+        doors = Doors() if doors is None else doors
         endpoint = self._endpoint = Endpoint(
             type(self).__name__, config, doors,
             pushes=lambda channel, command: self._questions.asked(channel, command),

@@ -5,25 +5,31 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.message import flags, properties
+from gantrymq.message import flags, parts, properties
+from gantrymq.message.given import shown
+from gantrymq.message.parts import MAX_FLAG, MIN_FLAG
 from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
+
+_AT_ONCE: Final = 0
 
 
 @dataclass(slots=True, init=False)
 class Message:
     """What a producer sends.
 
-    ``topic``: where to. ``body``: 1 byte to 4 MiB. ``tags``: one tag that consumers can filter by. ``keys``: words to
-    find the message by. ``properties``: user properties, text to text; reserved names are refused. ``flag``: a 32-bit
-    number that is carried along. ``delay_level``: 1..18, when to deliver it (see the broker's ``messageDelayLevel``).
-    ``delay_ms``, ``deliver_at_ms``: the same to the second, from when it is sent or as ms since 1970 (brokers 5.x).
+    ``topic``: where to. ``body``: 1 byte to 4 MiB; what can change later (a bytearray) is copied. ``tags``: one tag
+    that consumers can filter by. ``keys``: words to find the message by. ``properties``: user properties, text to text;
+    reserved names are refused. Numbers among keys and properties are written in digits. ``flag``: a 32-bit number that
+    is carried along. ``delay_level``: 1..18, when to deliver it (see the broker's ``messageDelayLevel``). ``delay_ms``,
+    ``deliver_at_ms``: the same to the second, from when it is sent or as ms since 1970 (brokers 5.x).
 
-    Raises MessageIllegal for a reserved property name, or for several times of delivery. Names and sizes are checked
-    when it is sent.
+    Raises MessageIllegal naming the argument for one of a wrong type or out of range, for a reserved property name, and
+    for several times of delivery. Names and sizes are checked when it is sent.
     """
 
     topic: str
@@ -41,46 +47,48 @@ class Message:
         keys: str | Iterable[str] | None = None,
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
-        delay_level: int = 0,
+        delay_level: int = _AT_ONCE,
         wait: bool = True,
-        delay_ms: int = 0,
-        deliver_at_ms: int = 0,
+        delay_ms: int = _AT_ONCE,
+        deliver_at_ms: int = _AT_ONCE,
     ) -> None:
-        self.topic = topic
-        self.body = body if body.__class__ is bytes else body.encode() if isinstance(body, str) else bytes(body)
-        self.flag = flag
+        self.topic = topic if topic.__class__ is str else parts.text_of("topic", topic)
+        self.body = body if body.__class__ is bytes else parts.body_of(body)
+        self.flag = flag if flag.__class__ is int and flag == 0 else parts.number_of("flag", flag, MIN_FLAG, MAX_FLAG)
         self.properties = {}
-        if properties:
-            for name, value in properties.items():
-                self.put_user_property(name, value)
-        if tags:
+        if properties is not None:
+            self._take(properties)
+        if tags is not None and parts.text_of("tags", tags):
             self.properties["TAGS"] = tags
-        if keys:
-            self.properties["KEYS"] = keys if isinstance(keys, str) else " ".join(str(key) for key in keys)
-        if delay_level:
-            self.properties["DELAY"] = str(delay_level)
-        if not wait:
-            self.properties["WAIT"] = "false"
-        if delay_ms or deliver_at_ms:
-            self._deliver(delay_level, delay_ms, deliver_at_ms)
+        if keys is not None and (words := parts.keys_of(keys)):
+            self.properties["KEYS"] = words
+        if not (delay_level is delay_ms is deliver_at_ms is _AT_ONCE):
+            self.properties.update(parts.times_of(delay_level, delay_ms, deliver_at_ms))
+        if wait is not True:
+            self._wait(wait)
 
-    def _deliver(self, delay_level: int, delay_ms: int, deliver_at_ms: int) -> None:
-        if bool(delay_level) + bool(delay_ms) + bool(deliver_at_ms) > 1:
-            raise MessageIllegal("a message is delivered once: give one of delay_level, delay_ms and deliver_at_ms")
-        if delay_ms < 0 or deliver_at_ms < 0:
-            raise MessageIllegal("a time of delivery is a positive number of milliseconds")
-        if delay_ms:
-            self.properties[properties.TIMER_DELAY_MS] = str(delay_ms)
-        else:
-            self.properties[properties.TIMER_DELIVER_MS] = str(deliver_at_ms)
+    def _take(self, values: Mapping[str, str]) -> None:
+        if values.__class__ is not dict and not isinstance(values, Mapping):
+            raise MessageIllegal(f"properties must be a mapping from texts to texts, not {shown(values)}")
+        for name, value in values.items():
+            self.put_user_property(name, value)
+
+    def _wait(self, wait: bool) -> None:
+        if wait is not False:
+            raise MessageIllegal(f"wait must be True or False, not {shown(wait)}")
+        self.properties["WAIT"] = "false"
 
     def put_user_property(self, name: str, value: str) -> None:
         """Set a user property; raises MessageIllegal when the name is reserved or either part is empty."""
+        if name.__class__ is not str or not name.isascii():
+            parts.text_of("the name of a property", name)
+        if value.__class__ is not str or not value.isascii():
+            value = parts.word_of(f"the property {shown(name)}", value)
         if name in properties.RESERVED:
             raise MessageIllegal(f"the property name {name!r} is reserved by RocketMQ; choose another one")
         if not name or not value:
             raise MessageIllegal("a user property needs a name and a value; RocketMQ drops empty ones")
-        self.properties[name] = str(value)
+        self.properties[name] = value
 
     def with_properties(self, values: dict[str, str]) -> Message:
         """This message with all its properties replaced by ``values``, which becomes the copy's own."""

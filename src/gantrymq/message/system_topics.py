@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from gantrymq.errors import MessageIllegal
+from gantrymq.message.given import shown
 
 HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -51,9 +52,16 @@ def dead_letter_topic(group: str) -> str:
     return DEAD_LETTER_PREFIX + group
 
 
-@lru_cache(maxsize=4096)
 def check_topic(topic: str) -> None:
     """Raise MessageIllegal saying what is wrong with a topic name. Source: TopicValidator.validateTopic."""
+    if topic.__class__ is str:
+        _check_topic(topic)
+    else:  # it may be what no cache can hold
+        _check_name("topic", topic, TOPIC_MAX_LENGTH)
+
+
+@lru_cache(maxsize=4096)
+def _check_topic(topic: str) -> None:
     _check_name("topic", topic, TOPIC_MAX_LENGTH)
 
 
@@ -62,7 +70,9 @@ def check_group(group: str) -> None:
     _check_name("group", group, GROUP_MAX_LENGTH)
 
 
-def _check_name(kind: str, name: str, limit: int) -> None:
+def _check_name(kind: str, name: object, limit: int) -> None:
+    if not isinstance(name, str):
+        raise MessageIllegal(f"the {kind} must be a text, not {shown(name)}")
     if not name or name.isspace():
         raise MessageIllegal(f"the {kind} is blank; give it a name")
     if len(name) > limit:

@@ -15,7 +15,10 @@ from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
 from gantrymq.client.endpoint import Doors, Endpoint
 from gantrymq.client.lifetime import Lifetime
 from gantrymq.client.routes import subscribe_queues
-from gantrymq.errors import RouteNotFound, Unreachable
+from gantrymq.client.settings_rules import Flag, Whole, read_setting
+from gantrymq.errors import ConfigError, RouteNotFound, Unreachable
+from gantrymq.message import system_topics
+from gantrymq.message.given import shown, whole_number
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 from gantrymq.protocol.bodies.topics import TopicList
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from gantrymq.client.admin.transactions import Transactions
 
 DEFAULT_QUEUES: Final = 8
+PERMS: Final = (2, 4, 6)
+QUEUES: Final = Whole(1, 65_535, "queues")
 READ_WRITE: Final = 6
 """4 read, 2 write."""
 _VISIBLE_WITHIN_MS: Final = 5_000
@@ -63,7 +68,7 @@ class Admin(Lifetime):
     ) -> None:
         """``settings``: fields of ClientConfig."""
         self._config = settings_of(ClientConfig, name_servers, settings)
-        self._endpoint = Endpoint(type(self).__name__, self._config, doors or Doors())
+        self._endpoint = Endpoint(type(self).__name__, self._config, Doors() if doors is None else doors)
         self._asking = Asking(self._endpoint)
 
     async def create_topic(
@@ -89,6 +94,11 @@ class Admin(Lifetime):
         Raises MessageIllegal, ConfigError, RequestRejected or Unreachable.
         """
         self._endpoint.check_usable()
+        system_topics.check_topic(topic)
+        read_setting("queues", queues, QUEUES)
+        read_setting("order", order, Flag())
+        if whole_number(perm) not in PERMS:
+            raise ConfigError(f"perm must be one of {', '.join(map(str, PERMS))}, not {shown(perm)}")
         wanted = Wanted(read_queues=queues, write_queues=queues, perm=perm, order=order, message_type=message_type)
         changes = await self.topic_changes.plan(topic, wanted, Wanted(), cluster)
         if not hide_messages:

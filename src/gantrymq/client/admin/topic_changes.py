@@ -11,6 +11,7 @@ from gantrymq.client.admin.asking import Asking
 from gantrymq.client.admin.topic_state import MESSAGE_TYPE, TopicState
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message import system_topics
+from gantrymq.message.given import shown
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq.protocol.codes import RequestCode
@@ -34,7 +35,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raises ConfigError for what no topic can have."""
         if self.message_type is not None and self.message_type not in MESSAGE_TYPES:
-            raise ConfigError(f"unknown message type {self.message_type!r}; known: {', '.join(MESSAGE_TYPES)}")
+            raise ConfigError(f"unknown message type {shown(self.message_type)}; known: {', '.join(MESSAGE_TYPES)}")
         for queues in (self.read_queues, self.write_queues):
             if queues is not None and queues < 1:
                 raise ConfigError(f"a topic needs at least one queue, not {queues}")
