@@ -341,9 +341,9 @@ def test_a_cancelled_close_leaves_the_group_and_can_be_called_again(late: bool, 
                 await consumer.start()
                 await asyncio.sleep(0.01)
                 cancelled, _ = await cancelled_at(consumer.close(), step, late=late)
+                await consumer.close()
                 assert consumer._endpoint.remoting.connected_addresses() == []
                 assert not consumer._endpoint.tasks._tasks
-                await consumer.close()
                 peers.broker.offsets.clear()
                 if not cancelled:
                     return

@@ -509,9 +509,17 @@ class Admin(Blocking["admin.Admin"]):
         cluster: str | None = None,
         perm: int = READ_WRITE,
         order: bool = False,
+        *,
+        hide_messages: bool = False,
     ) -> None:
         """Make or change a topic; returns when the name servers know it; see ``gantrymq.aio.Admin.create_topic``."""
-        self._call(self._client.create_topic, topic, queues, message_type, cluster, perm, order)
+
+        async def work() -> None:
+            await self._client.create_topic(
+                topic, queues, message_type, cluster, perm, order, hide_messages=hide_messages
+            )
+
+        self._call(work)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Remove a topic with its messages."""
