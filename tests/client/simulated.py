@@ -21,8 +21,11 @@ TOPIC: Final = "T"
 GROUP: Final = "G"
 PATIENCE_S: Final = 600.0
 """Virtual seconds that a client may take for its work."""
-LOCK_ENDS_S: Final = 100.0
+LOOK_AGAIN_S: Final = 0.3
+LOCK_ENDS_S: Final = 70.0
 """When a lock that was not renewed has ended, on both sides."""
+SELDOM_MS: Final = 1_000
+"""From here on waiting for that is cheap."""
 
 Work = Callable[["World", Doors, dict[str, Any]], Awaitable[None]]
 
@@ -104,7 +107,7 @@ async def _written(world: World, queue: MessageQueue, body: bytes) -> None:
             found = await reader.pull(queue, max(end - 1, 0), 32)
             if any(view.body == body for view in found.messages):
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(LOOK_AGAIN_S)
 
 
 async def _sent(world: World, topic: str = TOPIC) -> bytes:
@@ -163,7 +166,7 @@ async def push_consumer(world: World, doors: Doors, arguments: dict[str, Any]) -
     where = ConsumeFromWhere.TIMESTAMP if "timestamp_ms" in arguments else ConsumeFromWhere.LAST_OFFSET
     client = aio.PushConsumer(GROUP, doors=doors, listener=listener, from_where=where, **_full(arguments))
     async with client.subscribe(TOPIC):
-        for pause_s in (0.0, 0.0, LOCK_ENDS_S if arguments.get("orderly") else 0.0):
+        for pause_s in (0.0, 0.0, LOCK_ENDS_S if arguments.get("lock_interval_ms", 0) >= SELDOM_MS else 0.0):
             await asyncio.sleep(pause_s)
             body = await _sent(world, _wire(arguments))
             while body not in got:
