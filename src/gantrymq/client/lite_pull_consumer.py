@@ -15,6 +15,7 @@ from gantrymq.client.lifetime import Lifetime
 from gantrymq.client.lite_queues import LiteQueues
 from gantrymq.client.namespaces import with_namespace
 from gantrymq.client.routes import subscribe_queues
+from gantrymq.client.settings_rules import WAIT, check_timeout
 from gantrymq.client.start_offset import max_offset, min_offset, offset_by_time
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
@@ -53,7 +54,7 @@ class LitePullConsumer(Lifetime):
         system_topics.check_group(group)
         self.group = with_namespace(config.namespace, group)
         endpoint = self._endpoint = Endpoint(
-            type(self).__name__, config, doors or Doors(),
+            type(self).__name__, config, Doors() if doors is None else doors,
             pushes=lambda channel, command: self._queues.questions.asked(channel, command),
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip
@@ -120,6 +121,7 @@ class LitePullConsumer(Lifetime):
         ConfigError while another task polls.
         """
         self._endpoint.check_usable()
+        check_timeout(timeout_ms, WAIT)
         with self._queues.one_poll():
             if self._config.auto_commit:
                 now = self._endpoint.clock.monotonic()

@@ -18,16 +18,17 @@ from gantrymq.client.ordering import QueueSelector, by_hash
 from gantrymq.client.replies import Replies, reply_to
 from gantrymq.client.results import SendResult
 from gantrymq.client.send_frame import SendFrames
+from gantrymq.client.settings_rules import check_timeout
 from gantrymq.client.stamps import Stamps, properties_text
 from gantrymq.client.trace import FLUSH_INTERVAL_MS, Tracer
-from gantrymq.errors import GantryError, TimedOut, Unreachable
+from gantrymq.errors import GantryError, MessageIllegal, TimedOut, Unreachable
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.recall_handle import decode as decode_handle
 from gantrymq.message.validation import check_batch, check_message
 from gantrymq.protocol import compression
-from gantrymq.protocol.batch import encode_batch, in_batches
+from gantrymq.protocol.batch import encode_batch, in_batches, item_size
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, encode_request
@@ -64,7 +65,7 @@ class Producer(Lifetime):
         self.group = with_namespace(config.namespace, group)
         self._config = config
         self._endpoint = Endpoint(
-            type(self).__name__, self._config, doors or Doors(), pushes=self._pushed, greet=self._greet
+            type(self).__name__, config, Doors() if doors is None else doors, pushes=self._pushed, greet=self._greet
         )
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._endpoint.routes.masters)
         self._delivery = Delivery(self._endpoint, self._config)
@@ -186,6 +187,11 @@ class Producer(Lifetime):
             # Not a UNIQ_KEY of its own (as 5.x clients give it): 4.x brokers write it over the keys of the messages.
             own = {properties.WAIT: messages[0].properties[properties.WAIT]}
             text, body = properties_text(own), encode_batch(messages)
+            if len(body) > self._config.max_message_bytes:
+                raise MessageIllegal(
+                    f"the batch takes {len(body)} bytes with what describes its messages; the limit is "
+                    f"{self._config.max_message_bytes}, so split it, or use send_batches"
+                )
 
             def frame(target: MessageQueue, opaque: int) -> bytes:
                 header = self._header(target, text, messages[0].flag, sys_flag=0, batch=True)
@@ -203,8 +209,14 @@ class Producer(Lifetime):
         One batch after the other, each to the next queue (or all to ``queue``); ``timeout_ms`` is for each. What was
         sent before an error stays sent. Errors as for ``send_batch``.
         """
-        parts = in_batches(messages, self._config.batch_bytes)
-        return [await self.send_batch(part, queue, timeout_ms) for part in parts]
+        results: list[SendResult] = []
+        for part in in_batches(messages, self._config.batch_bytes):
+            if len(part) == 1 and item_size(part[0]) > self._config.max_message_bytes:
+                # As a batch of one it would be too large by what describes it.
+                results.append(await self.send(part[0], queue, timeout_ms))
+            else:
+                results.append(await self.send_batch(part, queue, timeout_ms))
+        return results
 
     async def recall(self, topic: str, recall_handle: str, timeout_ms: int | None = None) -> str:
         """Withdraw a message before the time it is to be delivered; its ``message_id``.
@@ -227,7 +239,7 @@ class Producer(Lifetime):
             header,
             what=f"recall of message {place.unique_key}",
             topic=topic,
-            timeout_ms=timeout_ms or self._config.send_timeout_ms,
+            timeout_ms=self._limit(timeout_ms),
         )
         return answer.header(RecallMessageAnswer).msg_id
 
@@ -241,7 +253,7 @@ class Producer(Lifetime):
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
         message = self._in_namespace(message).with_properties({**message.properties})
-        limit_ms = timeout_ms or self._config.send_timeout_ms
+        limit_ms = self._limit(timeout_ms)
         deadline = self._deadline(limit_ms)
         target = queue or (await self._delivery.queues(message.topic, deadline)).next()
         # The broker that gets the request pushes the answer, so it must know us, and we our name.
@@ -290,7 +302,7 @@ class Producer(Lifetime):
         """``stamp``: the id and the properties, when the message is stamped already."""
         delivery, clock, topic = self._delivery, self._endpoint.clock, message.topic
         started = clock.monotonic()
-        limit_ms = timeout_ms or self._config.send_timeout_ms
+        limit_ms = self._limit(timeout_ms)
         delivery.in_flight += 1
         try:
             way = delivery.way(topic, queue, started)
@@ -342,7 +354,14 @@ class Producer(Lifetime):
         return spaced
 
     def _deadline(self, timeout_ms: int | None) -> float:
-        return self._endpoint.clock.monotonic() + (timeout_ms or self._config.send_timeout_ms) / 1000
+        return self._endpoint.clock.monotonic() + self._limit(timeout_ms) / 1000
+
+    def _limit(self, timeout_ms: int | None) -> int:
+        """Raises ConfigError for what is no time."""
+        if timeout_ms is None:
+            return self._config.send_timeout_ms
+        check_timeout(timeout_ms)
+        return timeout_ms
 
     def _header(self, queue: MessageQueue, text: str, flag: int, *, sys_flag: int, batch: bool) -> SendMessage:
         return SendMessage(
