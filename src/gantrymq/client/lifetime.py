@@ -24,6 +24,10 @@ class Lifetime:
         """Calls in flight raise Closed. May be called again. One that is cancelled goes on behind its caller."""
         await self._endpoint.close()
 
+    async def drop(self) -> None:
+        """Close the connections and say goodbye to nobody: the process ends, and ``close`` was forgotten."""
+        await self._endpoint.close()
+
     async def __aenter__(self) -> Self:
         try:
             await self.start()

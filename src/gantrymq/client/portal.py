@@ -17,6 +17,7 @@ import contextlib
 import logging
 import os
 import threading
+import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -122,8 +123,8 @@ class Portal:
         self._loop = _new_loop()
         self._calls: set[_Call[Any] | _Promise[Any]] = set()
         """Calls that were made and have no outcome: the loop itself holds its tasks only weakly."""
-        self._users: set[object] = set()
-        """One for each client that is between its start and the end of its close."""
+        self._users: dict[object, Closing] = {}
+        """The clients between their start and the end of their close, each with what drops its connections."""
         self._closing: dict[object, asyncio.Task[None]] = {}
         """Clients that are being closed, by user."""
         self._thread: threading.Thread | None = None
@@ -146,6 +147,7 @@ class Portal:
         try:
             while not self._stopping:
                 self._survive(self._loop.run_forever)
+            self._survive(self._drop_users)
             # Whoever still waits is told so, and background tasks of clients that nobody closed end quietly.
             while rest := asyncio.all_tasks(self._loop):
                 self._survive(self._end, rest)
@@ -154,6 +156,11 @@ class Portal:
             self._loop.close()
             self._refuse_rest()
             _threads.discard(threading.get_ident())
+
+    def _drop_users(self) -> None:
+        """The process ends, and these were never closed: connections that are left open would hold up uvloop."""
+        drops = [asyncio.ensure_future(drop(), loop=self._loop) for drop in self._users.values()]
+        self._loop.run_until_complete(asyncio.gather(*drops, return_exceptions=True))
 
     def _end(self, tasks: set[asyncio.Task[Any]]) -> None:
         for task in tasks:
@@ -282,7 +289,7 @@ class Portal:
 
     def leave(self, user: object) -> None:
         """To be called on the loop: ``user`` needs it no more. The last one ends the thread."""
-        self._users.discard(user)
+        self._users.pop(user, None)
         if self._users or self._stopping:
             return
         if _portals.get(os.getpid()) is self:
@@ -350,9 +357,11 @@ def check_thread() -> None:
         )
 
 
-def acquire(user: object) -> Portal:
-    """The portal of this process. ``user`` holds it until ``Portal.leave``; to acquire it twice is to acquire it
-    once."""
+def acquire(user: object, drop: Closing) -> Portal:
+    """The portal of this process. ``user`` holds it until ``Portal.leave``; to acquire it twice is to acquire it once.
+
+    ``drop``: closes its connections, when the process ends and nobody has closed it.
+    """
     process = os.getpid()
     left: list[Portal] = []
     while True:
@@ -363,7 +372,7 @@ def acquire(user: object) -> Portal:
             if portal is not mine:
                 mine._loop.close()
         portal._start()
-        portal._users.add(user)
+        portal._users[user] = drop
         if _portals.get(process) is portal:
             break
         left.append(portal)  # its last user left just now; it may have seen us, or not
@@ -383,7 +392,11 @@ def release(user: object) -> None:
 def _at_exit() -> None:
     portal = _portals.get(os.getpid())
     if portal is not None:
+        forgotten = [user for user in portal._users if user not in portal._closing]
         portal.stop()
+        for user in forgotten:
+            words = f"a {type(user).__name__} was not closed; use it in a `with` block, or call close()"
+            warnings.warn(words, ResourceWarning, source=user, stacklevel=1)
 
 
 atexit.register(_at_exit)

@@ -55,6 +55,8 @@ class _Client(Protocol):
 
     async def close(self) -> None: ...
 
+    async def drop(self) -> None: ...
+
     @property
     def client_id(self) -> str: ...
 
@@ -68,8 +70,6 @@ class Blocking(Generic[C]):
     def __init__(self, client: C) -> None:
         self._client = client
         self._portal: portal.Portal | None = None
-        self._user = object()
-        """Us, as the portal knows us."""
         self._started = False
         self._closed = False
         self._pid = os.getpid()
@@ -84,7 +84,7 @@ class Blocking(Generic[C]):
         portal.check_thread()
         try:
             if self._portal is None:
-                self._portal = portal.acquire(self._user)
+                self._portal = portal.acquire(self._client, self._client.drop)
             self._portal.call(self._client.start)
             self._started = True
         except Exception:
@@ -111,7 +111,7 @@ class Blocking(Generic[C]):
         try:
             self._closed = True
             with contextlib.suppress(Closed):  # somebody else has closed it, and the loop has ended
-                door.call(door.shut, self._client.close, self._user)
+                door.call(door.shut, self._client.close, self._client)
         except BaseException:
             self._close_soon()
             raise
@@ -125,9 +125,9 @@ class Blocking(Generic[C]):
         self._closed = True
         door = self._portal
         if door is None:
-            portal.release(self._user)
+            portal.release(self._client)
         else:
-            door.post(door.begin_to_shut, self._client.close, self._user)
+            door.post(door.begin_to_shut, self._client.close, self._client)
 
     def __enter__(self) -> Self:
         try:

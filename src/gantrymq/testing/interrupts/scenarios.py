@@ -345,7 +345,7 @@ def closed(client: Blocking[Any]) -> None:
     endpoint = client._client._endpoint
     until(lambda: not endpoint.running, "the client is closed")
     until(lambda: not endpoint.remoting.connected_addresses(), "its connections are closed")
-    until(lambda: not any(client._user in door._users for door in portal._portals.values()), "the portal is let go")
+    until(lambda: not any(client._client in door._users for door in portal._portals.values()), "the portal is let go")
 
 
 class StartTransactionProducer(Life):
