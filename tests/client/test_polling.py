@@ -444,3 +444,24 @@ def test_a_cancelled_close_can_be_called_again_and_leaves_nothing() -> None:
                     raise AssertionError("never ends")
 
     run(test, 60)
+
+
+def test_a_cancelled_start_leaves_nothing() -> None:
+    async def test() -> None:
+        async with filled(Q0) as peers:
+            for late in (False, True):
+                for step in range(60):
+                    member = consumer(peers.address).subscribe("T")
+                    cancelled, _ = await cancelled_at(member.start(), step, late=late)
+                    if not cancelled:
+                        await member.close()
+                        break
+                    assert member._endpoint.remoting.connected_addresses() == []
+                    assert not member._endpoint.tasks._tasks
+                    with pytest.raises(Closed):
+                        await member.poll(0)
+                    await member.close()
+                else:
+                    raise AssertionError("never ends")
+
+    run(test)

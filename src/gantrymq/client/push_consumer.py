@@ -102,6 +102,7 @@ class PushConsumer(Lifetime):
         except BaseException:
             queues.stop()
             await self._endpoint.close()
+            self._open = False
             raise
         tasks, clock, config = self._endpoint.tasks, self._endpoint.clock, self._config
         tasks.start("progress", every(clock, config.persist_interval_ms, queues.store, "progress"))
