@@ -151,7 +151,7 @@ MEMBER_FAULTS: Final[dict[str, Callable[[Crowd, random.Random], Awaitable[None]]
     "cut off": _cut_off,
     "break connections": _break_connections,
     "reset": _reset,
-    "exceptions": _habit("raises", 0.15),
+    "exceptions": _habit("raises", 0.3),
     "cancelled calls": _habit("cancels", 0.4),
     "slow messages": _habit("dawdles", 0.1),
     "exiting listeners": _habit("exits", 0.1),

@@ -21,7 +21,7 @@ from gantrymq.testing import faults
 from gantrymq.testing.cluster import NAME_SERVERS, Cluster
 from gantrymq.testing.faults import CALM, Fault
 from gantrymq.testing.group_faults import MEMBER_FAULTS, QUEUES, Crowd
-from gantrymq.testing.group_members import GROUPS, ORDERED, PUSHING, TOPIC, Habits
+from gantrymq.testing.group_members import GROUPS, PUSHING, TOPIC, Habits
 from gantrymq.testing.simulation import Plan, Result, break_things, mend, play
 
 TROUBLE_S: Final = 40.0
@@ -52,7 +52,7 @@ async def _story(cluster: Cluster, plan: Plan) -> None:
         await cluster.start_broker(host)
     crowd = Crowd(cluster)
     for group in GROUPS:
-        cluster.history.add("group", group=group, topic=TOPIC, orderly=group == ORDERED, retries=group == PUSHING)
+        cluster.history.add("group", group=group, topic=TOPIC, orderly=group != PUSHING, retries=group == PUSHING)
         for _ in range(AT_THE_START):
             crowd.join(group)
     node, _, doors = cluster.process("sender", "10.0.1.1")
