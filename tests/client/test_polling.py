@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import gantrymq
 from gantrymq.aio import ConsumeFromWhere, LitePullConsumer, Message, Producer
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import MessageView
@@ -18,6 +19,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import encode_response
 from tests.client.peer import ScriptedCluster, cluster, run, until
 from tests.client.real import server
+from tests.client.test_sync import peers_in_a_thread
 from tests.support.cancelling import at_every_step, cancelled_at
 
 Q0, Q1 = (MessageQueue("T", "broker-a", number) for number in range(2))
@@ -273,26 +275,30 @@ def test_a_pause_keeps_the_batch_that_is_out() -> None:
 # ---- queues that change hands
 
 
-def test_a_batch_that_is_out_when_its_queue_changes_hands_comes_again_there(tmp_path: Path) -> None:
-    """The first member is killed after the rebalance, before it has done anything with its batch."""
+def test_a_batch_that_is_out_when_its_queue_changes_hands_comes_again(tmp_path: Path) -> None:
+    """The old and the new owner are killed right after the rebalance, before either has done anything with it."""
 
     async def test() -> None:
         async with server(tmp_path) as address, Producer("PG", name_servers=address) as producer:
             queues = await make(producer, 40)
-            one = consumer(address, poll_batch_size=10).subscribe("T")
+            one, two, three = (
+                consumer(address, poll_batch_size=10, instance_name=name).subscribe("T") for name in "abc"
+            )
             await one.start()
             await until(lambda: one.assigned == queues)
             batch = await one.poll(5_000)
-            while batch[0].queue != queues[-1]:  # the one that the second member will get, whatever its name
+            while batch[0].queue != queues[-1]:  # the second member, later in the alphabet, will get the last ones
                 batch = await one.poll(5_000)
-            wanted = {int(message.body) for message in batch}
-            async with consumer(address).subscribe("T") as two:
-                await until(lambda: len(one.assigned) == len(two.assigned) == 2)
-                await kill(one)
-                await until(lambda: two.assigned == queues)
-                seen: set[int] = set()
+            wanted = {message.body for message in batch}
+            await two.start()
+            await until(lambda: len(one.assigned) == len(two.assigned) == 2)
+            assert batch[0].queue in two.assigned
+            await kill(one)
+            await kill(two)
+            async with three:
+                seen: set[bytes] = set()
                 for _ in range(100):
-                    seen |= {int(message.body) for message in await two.poll(100)}
+                    seen |= {message.body for message in await three.poll(100)}
                     if wanted <= seen:
                         break
                 assert wanted <= seen, sorted(seen)
@@ -444,3 +450,46 @@ def test_a_cancelled_close_can_be_called_again_and_leaves_nothing() -> None:
                     raise AssertionError("never ends")
 
     run(test, 60)
+
+
+def test_a_cancelled_start_leaves_nothing() -> None:
+    async def test() -> None:
+        async with filled(Q0) as peers:
+            for late in (False, True):
+                for step in range(60):
+                    member = consumer(peers.address).subscribe("T")
+                    cancelled, _ = await cancelled_at(member.start(), step, late=late)
+                    if not cancelled:
+                        await member.close()
+                        break
+                    assert member._endpoint.remoting.connected_addresses() == []
+                    assert not member._endpoint.tasks._tasks
+                    with pytest.raises(Closed):
+                        await member.poll(0)
+                    await member.close()
+                else:
+                    raise AssertionError("never ends")
+
+    run(test)
+
+
+def test_a_blocking_program_that_raises_loses_nothing() -> None:
+    done: list[int] = []
+    with peers_in_a_thread() as peers, gantrymq.Producer("PG", name_servers=peers.address) as producer:
+        for number in range(SENT):
+            producer.send(Message("T", f"{number}"), Q0)
+        for crash in range(SENT + 1):
+            with (
+                contextlib.suppress(ZeroDivisionError),
+                gantrymq.LitePullConsumer(
+                    "CG", name_servers=peers.address, poll_batch_size=BATCH,
+                    from_where=ConsumeFromWhere.FIRST_OFFSET, poll_timeout_ms=200,
+                ) as member,
+            ):  # fmt: skip
+                member.assign([Q0])
+                while batch := member.poll():
+                    for message in batch:
+                        if message.queue_offset == crash:
+                            raise ZeroDivisionError
+                        done.append(message.queue_offset)
+    assert set(done) == set(range(SENT)), sorted(done)

@@ -21,7 +21,7 @@ HAPPENED = {
     "close cancelled", "commit cancelled", "connection broken", "connection parted", "exception in the loop",
     "frame late", "frame lost", "frame reset", "listener raised", "listener wants it later", "member joined",
     "member killed", "member killed during a rebalance", "member left", "member vanished", "poll cancelled",
-    "power cut", "power cut in an operation", "process killed", "progress reset", "program cancelled",
+    "power cut", "power cut in an operation", "process killed", "progress reset", "queue paused", "program cancelled",
     "result of a poll dropped", "slow message", "sought back",
 }  # fmt: skip
 SHOWN_SOON = ("what is polled counts at once", "what a listener refuses counts as consumed",

@@ -153,6 +153,12 @@ class Member:
 
     async def _one_batch(self, consumer: LitePullConsumer, *, commits: bool) -> None:
         rng = self.rng
+        if rng.random() < 0.05:
+            with contextlib.suppress(GantryError):  # a queue may be another's by now
+                await consumer.pause(consumer.assigned[:1])
+                self.injected["queue paused"] += 1
+        elif rng.random() < 0.3:
+            await consumer.resume(consumer.assigned)
         batch = await self._polled(consumer)
         self._received(batch)
         for message in batch:

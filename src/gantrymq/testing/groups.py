@@ -1,6 +1,7 @@
 """One seed, one story of consumer groups: members that come, go, fail and are killed, and every message processed.
 
-The same cluster, faults and judge as in ``simulation``; the members are in ``group_members``.
+The same cluster, faults and judge as in ``simulation``; the members are in ``group_members``, what happens to
+them in ``group_faults``.
 """
 
 from __future__ import annotations
@@ -8,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any, Final
 
@@ -20,166 +20,22 @@ from gantrymq.message.message import Message
 from gantrymq.testing import faults
 from gantrymq.testing.cluster import NAME_SERVERS, Cluster
 from gantrymq.testing.faults import CALM, Fault
-from gantrymq.testing.group_members import GROUPS, ORDERED, PUSHING, TOPIC, Habits, Member
+from gantrymq.testing.group_faults import MEMBER_FAULTS, QUEUES, Crowd
+from gantrymq.testing.group_members import GROUPS, PUSHING, TOPIC, Habits
 from gantrymq.testing.simulation import Plan, Result, break_things, mend, play
-from gantrymq.testing.waiting import wait
 
 TROUBLE_S: Final = 40.0
 """How long messages are sent and things happen."""
 PEACE_S: Final = 600.0
 """Afterwards, at most, until everything has been processed: a broker misses a host that vanished after 120 s, its locks
 after 60, and a message that a listener refused comes again after 10 s, 30 s, 1 min ..."""
-QUEUES: Final = 3
-"""Of the topic, on each broker."""
 AT_THE_START: Final = 2
-MOST: Final = 4
-"""Members of a group."""
-
-
-@dataclass(slots=True)
-class Crowd:
-    """Everybody who is a member of a group, or was."""
-
-    cluster: Cluster
-    habits: Habits = field(default_factory=Habits)
-    members: list[Member] = field(default_factory=list)
-
-    def living(self, group: str | None = None) -> list[Member]:
-        """Those that run and do not want to leave."""
-        return [
-            member
-            for member in self.members
-            if member.node.alive and not member.leaving and group in (None, member.group)
-        ]
-
-    def join(self, group: str) -> None:
-        cluster = self.cluster
-        number = len(self.members) + 1
-        address = f"10.0.{3 + number // 250}.{number % 250 + 1}"
-        node, _, doors = cluster.process(f"{group}-{number}", address)
-        rng = random.Random(cluster.rng.randrange(1 << 62))
-        member = Member(
-            node, address, group, doors, NAME_SERVERS, rng, self.habits, cluster.history, cluster.injected
-        )  # fmt: skip
-        self.members.append(member)
-        cluster.history.add("joined", member=node.name, group=group)
-        node.start(member.run())
-
-    def any(self, rng: random.Random) -> Member | None:
-        living = self.living()
-        return rng.choice(living) if living else None
-
-
-# ---- what happens to them
-
-
-async def _join(crowd: Crowd, rng: random.Random) -> None:
-    group = rng.choice(GROUPS)
-    if len(crowd.living(group)) < MOST:
-        crowd.cluster.injected["member joined"] += 1
-        crowd.join(group)
-
-
-async def _leave(crowd: Crowd, rng: random.Random) -> None:
-    """In good order: its program leaves its loop and closes its consumer."""
-    if (member := crowd.any(rng)) is not None:
-        crowd.cluster.injected["member left"] += 1
-        member.leaving = True
-
-
-async def _kill(crowd: Crowd, rng: random.Random) -> None:
-    if (member := crowd.any(rng)) is not None:
-        crowd.cluster.injected["member killed"] += 1
-        crowd.cluster.kill(member.node)
-
-
-async def _join_and_kill(crowd: Crowd, rng: random.Random) -> None:
-    """A member is killed right after another one has taken some of its queues."""
-    member = crowd.any(rng)
-    if member is None or len(crowd.living(member.group)) >= MOST:
-        return
-    crowd.join(member.group)
-    await wait(crowd.cluster, rng.choice((0.003, 0.1, rng.uniform(0, 2))))
-    if member.node.alive:
-        crowd.cluster.injected["member killed during a rebalance"] += 1
-        crowd.cluster.kill(member.node)
-
-
-async def _vanish(crowd: Crowd, rng: random.Random) -> None:
-    """Its host goes off, and nobody is told."""
-    if (member := crowd.any(rng)) is not None:
-        crowd.cluster.injected["member vanished"] += 1
-        crowd.cluster.history.add("gone", process=member.node.name)
-        member.node.kill()
-
-
-async def _cancel(crowd: Crowd, rng: random.Random) -> None:
-    """The task in which its program uses the consumer is cancelled, perhaps again while it closes."""
-    member = crowd.any(rng)
-    serving = member.serving if member is not None else None
-    if serving is None or serving.done():
-        return
-    crowd.cluster.injected["program cancelled"] += 1
-    serving.cancel()
-    if rng.random() < 0.3:
-        await wait(crowd.cluster, rng.choice((0.0, 0.001, 0.01)))
-        serving.cancel()
-
-
-async def _cut_off(crowd: Crowd, rng: random.Random) -> None:
-    """It does not reach a broker, or the name server, for some seconds."""
-    cluster, member = crowd.cluster, crowd.any(rng)
-    if member is not None:
-        others = [host.address for host in cluster.brokers] + ["10.0.0.1"]
-        cluster.network.part(member.address, rng.choice(others))
-        await wait(cluster, rng.choice((rng.uniform(0.5, 8), rng.uniform(10, 60))))
-        cluster.network.heal()
-
-
-async def _reset(crowd: Crowd, rng: random.Random) -> None:
-    """An operator has a group consume a part of a queue again."""
-    cluster, group, queue_id = crowd.cluster, rng.choice(GROUPS), rng.randrange(QUEUES)
-    offsets = getattr(rng.choice(cluster.brokers).broker, "offsets", None)  # it may be down, or just starting
-    offset = offsets.get(group, TOPIC, queue_id) if offsets is not None else None
-    if offsets is not None and offset is not None:
-        cluster.injected["progress reset"] += 1
-        offsets.reset(group, TOPIC, queue_id, rng.randrange(offset + 1))
-
-
-async def _break_connections(crowd: Crowd, rng: random.Random) -> None:
-    if (member := crowd.any(rng)) is not None:
-        crowd.cluster.network.break_connections(member.address)
-
-
-def _habit(name: str, likely: float) -> Callable[[Crowd, random.Random], Awaitable[None]]:
-    async def fault(crowd: Crowd, rng: random.Random) -> None:
-        setattr(crowd.habits, name, likely)
-        await wait(crowd.cluster, rng.uniform(3, 15))
-        setattr(crowd.habits, name, 0.0)
-
-    return fault
-
-
-MEMBER_FAULTS: Final[dict[str, Callable[[Crowd, random.Random], Awaitable[None]]]] = {
-    "join": _join,
-    "leave": _leave,
-    "kill": _kill,
-    "join and kill": _join_and_kill,
-    "vanish": _vanish,
-    "cancel": _cancel,
-    "cut off": _cut_off,
-    "break connections": _break_connections,
-    "reset": _reset,
-    "exceptions": _habit("raises", 0.15),
-    "cancelled calls": _habit("cancels", 0.4),
-    "slow messages": _habit("dawdles", 0.1),
-    "exiting listeners": _habit("exits", 0.1),
-}
+"""Members of each group."""
 BROKER_FAULTS: Final = ("process killed", "power cut", "rough network")
 GROUP_FAULTS: Final = (*MEMBER_FAULTS, *BROKER_FAULTS)
-NOT_YET: Final = {"exiting listeners"}
+ONLY_WHEN_NAMED: Final = {"exiting listeners"}
 DEFAULT: Final = Plan(
-    orders=80, faults=tuple(name for name in GROUP_FAULTS if name not in NOT_YET), fault_count=30
+    orders=80, faults=tuple(name for name in GROUP_FAULTS if name not in ONLY_WHEN_NAMED), fault_count=30
 )  # fmt: skip
 """``orders``: how many messages are sent."""
 
@@ -196,7 +52,7 @@ async def _story(cluster: Cluster, plan: Plan) -> None:
         await cluster.start_broker(host)
     crowd = Crowd(cluster)
     for group in GROUPS:
-        cluster.history.add("group", group=group, topic=TOPIC, orderly=group == ORDERED, retries=group == PUSHING)
+        cluster.history.add("group", group=group, topic=TOPIC, orderly=group != PUSHING, retries=group == PUSHING)
         for _ in range(AT_THE_START):
             crowd.join(group)
     node, _, doors = cluster.process("sender", "10.0.1.1")
