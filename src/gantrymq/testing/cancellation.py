@@ -58,13 +58,24 @@ class When(enum.Enum):
     """At once, and again at the first step of whatever the call does then."""
 
 
-class Stepper:
-    """Awaits ``work`` and counts its steps; cancels the task at one of them (0: never)."""
+CLOSED_WHEN: Final = (When.AT_ONCE, When.WITH_ANSWER)
+"""When the client of a call is closed, in other runs of it."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any], at: int = 0, when: When = When.AT_ONCE) -> None:
+
+class Stepper:
+    """Awaits ``work`` and counts its steps; cancels the task at one of them (0: never), or does something else then."""
+
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, Any],
+        at: int = 0,
+        when: When = When.AT_ONCE,
+        instead: Callable[[], object] | None = None,
+    ) -> None:
         self._work = work
         self._at = at
         self._when = when
+        self._instead = instead
         self.steps = 0
         self.hit = False
         """Whether the cancellation found the call at work."""
@@ -93,7 +104,11 @@ class Stepper:
         task = asyncio.current_task()
 
         def cancel(_: object = None) -> None:
-            self.hit = task is not None and task.cancel()
+            if self._instead is None:
+                self.hit = task is not None and task.cancel()
+            elif task is not None and not task.done():
+                self.hit = True
+                self._instead()
 
         if self._when is When.UNDER_WAY:
             asyncio.get_running_loop().call_later(UNDER_WAY_S, cancel)
@@ -174,6 +189,8 @@ class _Run:
                 for when in When:
                     if share >= 1 or self._rng.random() < share:
                         await self._cancelled(world, call, idle, at, when)
+                        if when in CLOSED_WHEN and not call.ends_client:
+                            await self._closed_meanwhile(world, call, at, when)
             self._where = f"{call.name}, afterwards"
             await asyncio.sleep(AT_PEACE_S if call.transactional else 0)
             for violation in await world.audit(call):
@@ -227,6 +244,26 @@ class _Run:
             if not task.cancelled():
                 self._violation("the cancellation was swallowed")
         await self._judge(world, call, node, client, idle)
+
+    async def _closed_meanwhile(self, world: World, call: Call, at: int, when: When) -> None:
+        """Its client is closed at a step of the call: it ends, with a result or an error of ours, and not as cancelled,
+        for nobody has cancelled it."""
+        self._where = f"{call.name}, step {at}, {when.value} the client is closed"
+        node, client = await self._client(world, call)
+        stepper = Stepper(call.act(client, world), at, when, lambda: node.start(client.close()))
+        task = node.start(stepper.run())
+        await asyncio.wait([task], timeout=LONGEST_S)
+        self._report.points[call.name] += stepper.hit
+        if not task.done():
+            self._violation("it has no end")
+        elif task.cancelled():
+            self._violation("it ended as cancelled")
+        elif (error := task.exception()) is not None and not isinstance(error, GantryError):
+            self._violation(f"it raised {error!r}")
+        await asyncio.sleep(SETTLE_S)
+        for thing in left_over(client):
+            self._violation(f"left over: {thing}")
+        await self._close(node, client)
 
     async def _judge(self, world: World, call: Call, node: Node, client: Any, idle: Counter[str]) -> None:
         """Nothing is in flight or expected any more; no task is there that an idle client has not, the same call works,

@@ -192,8 +192,8 @@ async def polled(client: LitePullConsumer, world: World) -> None:
 async def read_all(client: LitePullConsumer, world: World) -> None:
     """Nothing is left to poll."""
     await joined(client, world)
-    while await client.poll(1000):
-        pass
+    while found := await client.poll(1000):
+        world.got.update(view.body for view in found)
 
 
 async def poll_a_new_one(client: LitePullConsumer, world: World) -> None:

@@ -15,6 +15,7 @@ from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.testing.cluster import NAME_SERVERS, Cluster
@@ -110,7 +111,8 @@ class World:
 
         async def sending() -> None:
             await asyncio.sleep(0.05)
-            await self._sender.send(Message(TOPIC, body))
+            while not await self._sent(body):
+                await asyncio.sleep(0.5)
 
         self._nodes[self._clients.index(self._sender)].start(sending())
 
@@ -136,6 +138,15 @@ class World:
         replying._endpoint.start()
         consumer = PushConsumer("repliers", name_servers=NAME_SERVERS, listener=listener, doors=doors)
         return consumer.subscribe(TOPIC)
+
+    async def _sent(self, body: bytes) -> bool:
+        try:
+            await self._sender.send(Message(TOPIC, body))
+        except GantryError:
+            if not self.rough:
+                raise
+            return False
+        return True
 
     async def ask(self) -> None:
         """Somebody sends a request; it is the ``question``."""
