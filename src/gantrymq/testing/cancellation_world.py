@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gantrymq.client.admin import Admin
+from gantrymq.client.admin.transactions import Place
 from gantrymq.client.endpoint import Doors
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
@@ -81,6 +82,9 @@ class World:
         self.expected = b""
         """The message that the next poll must give."""
         self.question: MessageView | None = None
+        self.place: Place | None = None
+        """Of a transaction that is open."""
+        self._doubtful: Any = None
         self.beside: asyncio.Task[None] | None = None
         self.disk = SimDisk()
         """Of those who keep their progress in a file."""
@@ -147,6 +151,18 @@ class World:
                 raise
             return False
         return True
+
+    async def leave_open(self) -> str:
+        """Somebody sends a half and does not know how it ends; its transaction id."""
+
+        def make(doors: Doors) -> TransactionProducer:
+            return TransactionProducer("undecided", name_servers=NAME_SERVERS, listener=Doubtful(self), doors=doors)
+
+        if self._doubtful is None:
+            self._doubtful = await self._start(make)
+        sent = await self._run(self._doubtful, self._doubtful.send_in_transaction(Message(TOPIC, self.body())))
+        transaction_id: str = sent.transaction_id
+        return transaction_id
 
     async def ask(self) -> None:
         """Somebody sends a request; it is the ``question``."""
@@ -245,6 +261,16 @@ class Bank:
 
     async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         return COMMIT if message.body in self.world.rows else ROLLBACK
+
+
+class Doubtful(Bank):
+    """Does not know."""
+
+    async def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+    async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
 
 
 class PlainBank(Bank):
