@@ -43,7 +43,7 @@ def of_topic(doors: Doors, world: World) -> Producer:
 
 
 def traced(doors: Doors, world: World) -> Producer:
-    return producer(doors, world, trace=True)
+    return producer(doors, world, topics=[TOPIC], trace=True)
 
 
 async def send(client: Producer, world: World) -> None:
