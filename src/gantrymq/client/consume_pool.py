@@ -196,10 +196,11 @@ class TaskPool:
         try:
             return read_answer(await self._listener(list(batch)))
         except BaseException as error:
-            again = _failed(batch, error)
             if goes_on(error, task):
+                words = type(error).__name__
+                log.warning("a listener was broken off (%s); %d message(s) come again later", words, len(batch))
                 raise
-            return again
+            return _failed(batch, error)
 
     def _ended(self, owner: Any, batch: list[MessageView], task: asyncio.Task[ReconsumeLater | None]) -> None:
         """Settle a batch, whatever became of its task: one that was cancelled before its first step, or closed with its

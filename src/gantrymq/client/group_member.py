@@ -99,12 +99,17 @@ class GroupMember:
         self.started_ms = self._endpoint.clock.wall_ms()
 
     async def join(self) -> None:
-        """Become a member and begin with our share; sharing out goes on until the endpoint is closed."""
+        """Become a member and begin with our share; sharing out goes on until the endpoint is closed.
+
+        Raises Closed when that happens meanwhile: nothing may begin then that nobody would end.
+        """
         for topic, wanted in self._filters.items():
             await self.check_expression(topic, wanted)
         await self._heartbeats.send()
+        self._endpoint.check_usable()
         self._heartbeats.start()
         balanced = await self._rebalance()
+        self._endpoint.check_usable()
         self._endpoint.tasks.start("rebalance", self._rebalance_forever(balanced))
 
     async def leave(self) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from gantrymq.errors import Closed
+
 log = logging.getLogger("gantrymq")
 
 K = TypeVar("K")
@@ -24,13 +26,22 @@ class SharedWork(Generic[K, T]):
         self._running: dict[K, asyncio.Task[T]] = {}
 
     async def join(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of the work for ``key``; ``work`` begins it when there is none. Raises what that raises."""
+        """The result of the work for ``key``; ``work`` begins it when there is none. Raises what that raises.
+
+        Raises Closed when ``stop`` ended it: who waits was not cancelled himself, and must not look as if he was.
+        """
         task = self._running.get(key)
         if task is None:
             task = asyncio.get_running_loop().create_task(work())
             self._running[key] = task
             task.add_done_callback(partial(self._ended, key))
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                raise Closed("what was waited for was given up because it is being closed") from None
+            raise
 
     def _ended(self, key: K, task: asyncio.Task[T]) -> None:
         del self._running[key]

@@ -58,13 +58,24 @@ class When(enum.Enum):
     """At once, and again at the first step of whatever the call does then."""
 
 
-class Stepper:
-    """Awaits ``work`` and counts its steps; cancels the task at one of them (0: never)."""
+CLOSED_WHEN: Final = (When.AT_ONCE, When.WITH_ANSWER)
+"""When the client of a call is closed, in other runs of it."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any], at: int = 0, when: When = When.AT_ONCE) -> None:
+
+class Stepper:
+    """Awaits ``work`` and counts its steps; cancels the task at one of them (0: never), or does something else then."""
+
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, Any],
+        at: int = 0,
+        when: When = When.AT_ONCE,
+        instead: Callable[[], object] | None = None,
+    ) -> None:
         self._work = work
         self._at = at
         self._when = when
+        self._instead = instead
         self.steps = 0
         self.hit = False
         """Whether the cancellation found the call at work."""
@@ -93,7 +104,11 @@ class Stepper:
         task = asyncio.current_task()
 
         def cancel(_: object = None) -> None:
-            self.hit = task is not None and task.cancel()
+            if self._instead is None:
+                self.hit = task is not None and task.cancel()
+            elif task is not None and not task.done():
+                self.hit = True
+                self._instead()
 
         if self._when is When.UNDER_WAY:
             asyncio.get_running_loop().call_later(UNDER_WAY_S, cancel)
@@ -132,6 +147,8 @@ class Report:
     points: Counter[str] = field(default_factory=Counter)
     """By call: how often it was cancelled at work."""
     violations: list[str] = field(default_factory=list)
+    seeds: int = 0
+    """Played to the end."""
 
 
 class _Run:
@@ -143,42 +160,40 @@ class _Run:
         self._seed = seed
         self._rough = rough
         self._report = report
-        self._where = "the beginning"
+        self._where = "getting ready"
         self._numbers = 0
         loop = self._cluster.loop
         loop.set_default_executor(SimThreads(loop))
         loop.set_exception_handler(self._unexpected)
 
-    def play(self, calls: Iterable[Call], share: float) -> None:
-        """``share``: of the points, chosen by the seed."""
+    def play(self, call: Call) -> None:
         loop = self._cluster.loop
         asyncio.set_event_loop(None)
         try:
             with hurry():
-                loop.run_until_complete(self._story(calls, share))
+                loop.run_until_complete(self._story(call))
         except NothingToDo as stuck:
             self._violation(f"stuck: {stuck}")
         finally:
             self._end()
 
-    async def _story(self, calls: Iterable[Call], share: float) -> None:
+    async def _story(self, call: Call) -> None:
         cluster = self._cluster
         await cluster.start_name_server()
         await cluster.start_broker(cluster.brokers[0])
-        for call in calls:
-            world = World(cluster, rough=self._rough)
-            self._where = f"{call.name}, getting ready"
-            await world.open(call)
-            steps, idle = await self._undisturbed(world, call)
-            for at in range(1, steps + 1):
-                for when in When:
-                    if share >= 1 or self._rng.random() < share:
-                        await self._cancelled(world, call, idle, at, when)
-            self._where = f"{call.name}, afterwards"
-            await asyncio.sleep(AT_PEACE_S if call.transactional else 0)
-            for violation in await world.audit(call):
-                self._violation(violation)
-            await world.close()
+        world = World(cluster, rough=self._rough)
+        await world.open(call)
+        steps, idle = await self._undisturbed(world, call)
+        for at in range(1, steps + 1):
+            for when in When:
+                await self._cancelled(world, call, idle, at, when)
+                if when in CLOSED_WHEN and not call.ends_client:
+                    await self._closed_meanwhile(world, call, at, when)
+        self._where = f"{call.name}, afterwards"
+        await asyncio.sleep(AT_PEACE_S if call.transactional else 0)
+        for violation in await world.audit(call):
+            self._violation(violation)
+        await world.close()
 
     async def _undisturbed(self, world: World, call: Call) -> tuple[int, Counter[str]]:
         """Its number of steps, and the tasks that remain of it."""
@@ -227,6 +242,26 @@ class _Run:
             if not task.cancelled():
                 self._violation("the cancellation was swallowed")
         await self._judge(world, call, node, client, idle)
+
+    async def _closed_meanwhile(self, world: World, call: Call, at: int, when: When) -> None:
+        """Its client is closed at a step of the call: it ends, with a result or an error of ours, and not as cancelled,
+        for nobody has cancelled it."""
+        self._where = f"{call.name}, step {at}, {when.value} the client is closed"
+        node, client = await self._client(world, call)
+        stepper = Stepper(call.act(client, world), at, when, lambda: node.start(client.close()))
+        task = node.start(stepper.run())
+        await asyncio.wait([task], timeout=LONGEST_S)
+        self._report.points[call.name] += stepper.hit
+        if not task.done():
+            self._violation("it has no end")
+        elif task.cancelled():
+            self._violation("it ended as cancelled")
+        elif (error := task.exception()) is not None and not isinstance(error, GantryError):
+            self._violation(f"it raised {error!r}")
+        await asyncio.sleep(SETTLE_S)
+        for thing in left_over(client):
+            self._violation(f"left over: {thing}")
+        await self._close(node, client)
 
     async def _judge(self, world: World, call: Call, node: Node, client: Any, idle: Counter[str]) -> None:
         """Nothing is in flight or expected any more; no task is there that an idle client has not, the same call works,
@@ -281,27 +316,31 @@ def _tasks(node: Node) -> Counter[str]:
     return Counter(str(getattr(task.get_coro(), "__qualname__", task)) for task in node.tasks if not task.done())
 
 
-def run(seeds: Iterable[int], calls: Iterable[Call] = CALLS, *, rough: bool = False, share: float = 1.0) -> Report:
-    """Try the calls with each seed.
+def run(seeds: Iterable[int], calls: Iterable[Call] = CALLS, *, rough: bool = False) -> Report:
+    """Try the calls with each seed; an interrupt ends it early.
 
-    ``rough``: every second one is played in a network that loses, delays and breaks.
+    ``rough``: odd seeds are played in a network that loses, delays and breaks.
     """
     report = Report()
     quiet = logging.getLogger("gantrymq")
-    level, quiet.level = quiet.level, logging.CRITICAL + 1
+    level = quiet.level
+    quiet.setLevel(logging.CRITICAL + 1)
     try:
-        for number, seed in enumerate(seeds):
+        for seed in seeds:
             for call in calls:
-                _Run(seed, rough and number % 2 == 1, report).play([call], share)
+                _Run(seed, rough and seed % 2 == 1, report).play(call)
+            report.seeds += 1
+    except KeyboardInterrupt:
+        report.violations.append("interrupted")
     finally:
-        quiet.level = level
+        quiet.setLevel(level)
     return report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gantrymq.testing.cancellation", description=__doc__)
     parser.add_argument(
-        "--seeds", type=int, default=1, help="how many; every second one with a network that loses, delays and breaks"
+        "--seeds", type=int, default=1, help="how many; odd ones have a network that loses, delays and breaks"
     )
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--call", action="append", default=[], help="part of the name of a call; may be repeated")
@@ -313,7 +352,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     calls = [call for call in CALLS if not chosen.call or any(name in call.name for name in chosen.call)]
     report = run(range(chosen.first, chosen.first + chosen.seeds), calls, rough=True)
     sys.stdout.writelines(f"{name:50} {count:6}\n" for name, count in report.points.items())
-    sys.stdout.write(f"{report.points.total()} points, {len(report.violations)} violations\n")
+    told = f"{report.seeds} seed(s), {report.points.total()} points, {len(report.violations)} violations"
+    sys.stdout.write(f"{told}\n")
     sys.stdout.writelines(f"{violation}\n" for violation in report.violations)
     return 1 if report.violations else 0
 

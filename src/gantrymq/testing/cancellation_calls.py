@@ -17,6 +17,7 @@ from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
+from gantrymq.message.transaction import OPERATOR_CLIENT, Resolution
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.testing.cancellation_world import TOPIC, Call, PlainBank, World, transaction_producer
 from gantrymq.testing.cluster import NAME_SERVERS
@@ -42,7 +43,7 @@ def of_topic(doors: Doors, world: World) -> Producer:
 
 
 def traced(doors: Doors, world: World) -> Producer:
-    return producer(doors, world, trace=True)
+    return producer(doors, world, topics=[TOPIC], trace=True)
 
 
 async def send(client: Producer, world: World) -> None:
@@ -192,8 +193,8 @@ async def polled(client: LitePullConsumer, world: World) -> None:
 async def read_all(client: LitePullConsumer, world: World) -> None:
     """Nothing is left to poll."""
     await joined(client, world)
-    while await client.poll(1000):
-        pass
+    while found := await client.poll(1000):
+        world.got.update(view.body for view in found)
 
 
 async def poll_a_new_one(client: LitePullConsumer, world: World) -> None:
@@ -266,6 +267,23 @@ async def delete_topic(client: Admin, world: World) -> None:
     await client.delete_topic("Third")
 
 
+async def with_an_open_half(client: Admin, world: World) -> None:
+    await client.start()
+    (world.place,) = await client.transactions.find(await world.leave_open())
+
+
+async def end(client: Admin, world: World) -> None:
+    if world.place is not None:
+        await client.transactions.end(world.place, Resolution.ROLLBACK, "a test")
+
+
+async def operator_left(client: Admin, world: World) -> None:
+    """An operator joins the producer group for as long as it takes, and would be asked about its transactions."""
+    members = (await client.consumers.producers()).data.get("undecided", [])
+    if any(OPERATOR_CLIENT in member.client_id for member in members):
+        raise ValueError("the operator is still a member of the producer group")
+
+
 CALLS: Final = (
     Call(name="Producer.start", make=of_topic, prepare=nothing, act=begin, next=start_and_send),
     Call(name="Producer.start, traced", make=traced, prepare=nothing, act=begin, next=start_and_send),
@@ -323,6 +341,11 @@ CALLS: Final = (
          ends_client=True, successor=push_orderly),
     Call(name="Admin.create_topic", make=administrating, act=make_topic),
     Call(name="Admin.delete_topic", make=administrating, act=delete_topic),
+    Call(name="Admin.transactions.end", make=administrating, prepare=with_an_open_half, act=end, next=operator_left),
+    on(administrating, "Admin.transactions.undecided", lambda client: client.transactions.undecided()),
+    on(administrating, "Admin.messages.at", lambda client: client.messages.at(QUEUE, 0), reads=True),
+    on(administrating, "Admin.consumers.progress", lambda client: client.consumers.progress("repliers"), replier=True),
+    on(administrating, "Admin.groups.all", lambda client: client.groups.all()),
     on(administrating, "Admin.topics", lambda client: client.topics()),
     on(administrating, "Admin.route", lambda client: client.route(TOPIC)),
     on(administrating, "Admin.cluster_info", lambda client: client.cluster_info()),

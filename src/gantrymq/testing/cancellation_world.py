@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gantrymq.client.admin import Admin
+from gantrymq.client.admin.transactions import Place
 from gantrymq.client.endpoint import Doors
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.testing.cluster import NAME_SERVERS, Cluster
@@ -80,6 +82,9 @@ class World:
         self.expected = b""
         """The message that the next poll must give."""
         self.question: MessageView | None = None
+        self.place: Place | None = None
+        """Of a transaction that is open."""
+        self._doubtful: Any = None
         self.beside: asyncio.Task[None] | None = None
         self.disk = SimDisk()
         """Of those who keep their progress in a file."""
@@ -110,7 +115,8 @@ class World:
 
         async def sending() -> None:
             await asyncio.sleep(0.05)
-            await self._sender.send(Message(TOPIC, body))
+            while not await self._sent(body):
+                await asyncio.sleep(0.5)
 
         self._nodes[self._clients.index(self._sender)].start(sending())
 
@@ -136,6 +142,27 @@ class World:
         replying._endpoint.start()
         consumer = PushConsumer("repliers", name_servers=NAME_SERVERS, listener=listener, doors=doors)
         return consumer.subscribe(TOPIC)
+
+    async def _sent(self, body: bytes) -> bool:
+        try:
+            await self._sender.send(Message(TOPIC, body))
+        except GantryError:
+            if not self.rough:
+                raise
+            return False
+        return True
+
+    async def leave_open(self) -> str:
+        """Somebody sends a half and does not know how it ends; its transaction id."""
+
+        def make(doors: Doors) -> TransactionProducer:
+            return TransactionProducer("undecided", name_servers=NAME_SERVERS, listener=Doubtful(self), doors=doors)
+
+        if self._doubtful is None:
+            self._doubtful = await self._start(make)
+        sent = await self._run(self._doubtful, self._doubtful.send_in_transaction(Message(TOPIC, self.body())))
+        transaction_id: str = sent.transaction_id
+        return transaction_id
 
     async def ask(self) -> None:
         """Somebody sends a request; it is the ``question``."""
@@ -234,6 +261,16 @@ class Bank:
 
     async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         return COMMIT if message.body in self.world.rows else ROLLBACK
+
+
+class Doubtful(Bank):
+    """Does not know."""
+
+    async def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+    async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
 
 
 class PlainBank(Bank):
