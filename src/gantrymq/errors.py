@@ -138,6 +138,12 @@ class DiskFull(StoreUnavailable):
     retryable = True
 
 
+class TooManyOpenFiles(StoreUnavailable):
+    """No descriptor is free for a file. Nothing was changed; with a higher limit, or when some are closed, it works."""
+
+    retryable = True
+
+
 class CorruptRecord(StoreError):
     """A record before the tail fails its checks. It is never served as good."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import struct
 from pathlib import Path
@@ -13,15 +15,18 @@ from gantrymq.broker.broker import Broker
 from gantrymq.broker.refusals import refused_codes
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, StoreFormatUnknown, StoreLocked, Unreachable
+from gantrymq.message.message import Message
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
+from gantrymq.protocol.batch import encode_batch
+from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import decode_command, encode_request
+from gantrymq.protocol.command import Command, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.disk import File, OsDisk, read_whole, refusal
 from gantrymq.runtime.network import TcpNetwork, split_address
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.disk import SimDisk
@@ -138,6 +143,53 @@ def test_a_full_disk_refuses_sends_says_so_and_goes_on_when_there_is_room() -> N
         found = list(scan((await c.pull("T")).body))
         assert [message.body for message in found] == [b"before", b"after"], "nothing of the refused one is there"
         assert found[0].queue_offset == before.queue_offset == 0
+
+    story(work, "/store", disk=disk)
+
+
+class RefusingDisk(SimDisk):
+    """Refuses to open files in ``config`` as long as there is a reason."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number: int | None = None
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        if self.number is not None and "/config/" in path:
+            raise refusal(OSError(self.number, os.strerror(self.number)), "to create", path)
+        return super().open(path, create=create)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize("way", ["made", "list", "sent", "half", "batch"])
+def test_a_topic_that_cannot_be_noted_is_refused_with_what_to_do(
+    way: str, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = RefusingDisk()
+
+    async def attempt(c: Cluster, topic: str) -> Command:
+        if way == "made":
+            return await c.create_topic(topic)
+        if way == "list":
+            wanted = TopicConfigList(topic_config_list=[TopicConfig(topic_name=topic)])
+            return await c.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=wanted.encode())
+        if way == "batch":
+            item = encode_batch([Message(topic, b"x")])
+            return await c.send(topic, item, code=RequestCode.SEND_BATCH_MESSAGE, batch=True)
+        return await c.send(topic, properties="TRAN_MSG\x01true\x02PGROUP\x01PG\x02" if way == "half" else "")
+
+    async def work(c: Cluster) -> None:
+        await c.create_topic("T")
+        disk.number = number
+        refused = await attempt(c, "New")
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert refused.remark is not None and "topics.json" in refused.remark and "; " in refused.remark
+        assert not c.broker.topics.exists("New")
+        assert (await c.send("T")).code == ResponseCode.SUCCESS, "topics that are there are served"
+        disk.number = None
+        assert b"New" not in read_whole(disk, "/store/config/topics.json")
+        assert (await attempt(c, "New")).code == ResponseCode.SUCCESS
+        assert "defect" not in caplog.text
 
     story(work, "/store", disk=disk)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import selectors
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 
 from gantrymq import Admin, Message, Producer, PullConsumer
 from gantrymq.demo.ports import free_port
+from gantrymq.errors import GantryError, RequestRejected
 
 DEADLINE_S = 30.0
 READY = re.compile(r"is ready: (.*)\. Stop with Ctrl-C\.")
@@ -289,6 +291,44 @@ def test_two_brokers_of_one_name_are_not_taken_for_each_other(tmp_path: Path) ->
         names.process.terminate()
         said = names.ended()[2]
         assert any(where in line and other in line for line in said.splitlines()), "the name server names both"
+
+
+@pytest.mark.parametrize("more", range(3))
+def test_without_free_descriptors_no_topic_is_made_until_there_are_some(tmp_path: Path, more: int) -> None:
+    """As many as it has, and a few more: wherever it runs out, the topic is there or it is not."""
+    with program(*server(tmp_path / "store")) as running:
+        name_server = address(running.ready(), "name server")
+        with Admin(name_server) as admin, Producer("PG", name_servers=name_server) as producer:
+            admin.create_topic("Before", queues=1)
+            producer.send(Message("Before", b"x"))
+            number = running.process.pid
+            _, hard = resource.prlimit(number, resource.RLIMIT_NOFILE)
+            used = set(map(int, os.listdir(f"/proc/{number}/fd")))
+            first_free = next(descriptor for descriptor in range(len(used) + 1) if descriptor not in used)
+            resource.prlimit(number, resource.RLIMIT_NOFILE, (first_free + more, hard))
+            made = []
+            for topic in ("During1", "During2"):
+                try:
+                    admin.create_topic(topic, queues=1)
+                    made.append(topic)
+                except RequestRejected as error:
+                    assert "open files" in str(error) and "ulimit -n" in str(error)
+            if not more:
+                assert made == [], "there was no descriptor"
+                with pytest.raises(GantryError, match="open files"):
+                    producer.send(Message("BySending", b"x"))
+            known = {name for name in admin.topics() if name.startswith("During")}
+            assert known == set(made)
+            config = tmp_path / "store" / "config"
+            said = (config / "topics.json").read_text()
+            assert {name for name in ("During1", "During2", "BySending") if name in said} == set(made)
+            assert not list(config.glob("*.tmp"))
+            resource.prlimit(number, resource.RLIMIT_NOFILE, (hard, hard))
+            admin.create_topic("After", queues=1)
+            producer.send(Message("After", b"x"))
+        running.process.terminate()
+        status, _, err = running.ended()
+    assert status == 0 and "hit a defect" not in err and "Traceback" not in err
 
 
 def test_topics_from_the_command_line(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.errors import DiskFull, StoreLocked
+from gantrymq.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable, TooManyOpenFiles
 from gantrymq.runtime.disk import Disk, OsDisk, OsFile, Usage, read_whole, write_durably
 from gantrymq.testing.disk import SimDisk
 
@@ -221,3 +222,85 @@ def test_fullness_is_what_df_shows() -> None:
     assert Usage(total=100, used=45, free=45).fullness == 0.5
     assert Usage(total=100, used=90, free=0).fullness == 1.0
     assert Usage(total=0, used=0, free=0).fullness == 0.0  # a file system that does not say
+
+
+REFUSALS = [
+    (errno.ENOSPC, DiskFull, "free space"),
+    (errno.EDQUOT, DiskFull, "free space"),
+    (errno.EMFILE, TooManyOpenFiles, "ulimit -n"),
+    (errno.ENFILE, TooManyOpenFiles, "ulimit -n"),
+    (errno.EACCES, StoreUnavailable, "right"),
+    (errno.EPERM, StoreUnavailable, "right"),
+    (errno.EROFS, StoreUnavailable, "read only"),
+    (errno.EIO, StoreError, "Input/output error"),
+]
+"""What a system says, what it becomes, and a word of what to do."""
+CALLS = {
+    "open": ("open", lambda disk, root: disk.open(f"{root}/a", create=True)),
+    "make_dirs": ("mkdir", lambda disk, root: disk.make_dirs(f"{root}/b/c")),
+    "rename": ("replace", lambda disk, root: disk.rename(f"{root}/file", f"{root}/b")),
+    "sync_dir": ("fsync", lambda disk, root: disk.sync_dir(root)),
+    "open_dir": ("open", lambda disk, root: disk.open_dir(root)),
+    "lock": ("open", lambda disk, root: disk.lock(f"{root}/lock")),
+    "truncate": ("ftruncate", lambda disk, root: disk.open(f"{root}/file").truncate(5)),
+    "sync": ("fdatasync", lambda disk, root: disk.open(f"{root}/file").sync()),
+    "write": ("pwrite", lambda disk, root: disk.open(f"{root}/file").write(b"x", 0)),
+    "write_durably": ("open", lambda disk, root: write_durably(disk, f"{root}/file", b"new")),
+}
+
+
+@pytest.mark.parametrize(("number", "kind", "word"), REFUSALS)
+@pytest.mark.parametrize("call", sorted(CALLS))
+def test_what_the_system_refuses_becomes_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, kind: type[StoreError], word: str
+) -> None:
+    name, work = CALLS[call]
+    root = str(tmp_path)
+    (tmp_path / "file").write_bytes(b"old")
+    real = getattr(os, name)
+
+    def refuse(*arguments: object, **more: object) -> object:
+        if call in ("truncate", "sync", "write") or name != "open" or refusing:
+            raise OSError(number, os.strerror(number))
+        return real(*arguments, **more)
+
+    refusing = call not in ("truncate", "sync", "write")
+    monkeypatch.setattr(os, name, refuse)
+    monkeypatch.setattr(Path, "mkdir", lambda self, **_: refuse())
+    with pytest.raises(kind, match=word) as told:
+        work(OsDisk(), root)
+    assert root in str(told.value), "it says which file"
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert sorted(os.listdir(root)) == ["file"], "nothing half-made stays"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("fails_at", range(8))
+def test_a_file_that_could_not_be_replaced_is_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int, number: int
+) -> None:
+    """Whichever step fails, but the last: behind the rename only the directory is synced, and it is held."""
+    write_durably(OsDisk(), str(tmp_path / "file"), b"old")
+    count = 0
+
+    def counted(name: str) -> None:
+        real = getattr(os, name)
+
+        def call(*arguments: object, **more: object) -> object:
+            nonlocal count
+            count += 1
+            if count - 1 == fails_at:
+                raise OSError(number, os.strerror(number))
+            return real(*arguments, **more)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in ("open", "ftruncate", "pwrite", "fdatasync", "replace"):
+        counted(name)
+    try:
+        write_durably(OsDisk(), str(tmp_path / "file"), b"new")
+    except StoreError:
+        assert (tmp_path / "file").read_bytes() == b"old"
+    else:
+        assert fails_at >= count and (tmp_path / "file").read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable
+from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable, TooManyOpenFiles
 from gantrymq.protocol.stored_message import encode_record, record_size
-from gantrymq.runtime.disk import Usage
+from gantrymq.runtime.disk import File, Usage
 from gantrymq.store.appender import APPENDS_PER_WRITE
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
@@ -218,6 +218,55 @@ def test_the_file_system_of_the_log_counts_too() -> None:
         assert await durable(store, store.append([record()])) is None
         with pytest.raises(DiskFull, match=r"file system of /log is 91.0% full"):
             store.append([record()])
+        await store.close()
+
+    run(story())
+
+
+class NoDescriptors(SimDisk):
+    """While ``taken`` is true no file can be opened."""
+
+    taken = False
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        if self.taken:
+            raise TooManyOpenFiles(f"too many open files to open {path}")
+        return super().open(path, create=create)
+
+
+def test_without_a_descriptor_for_the_next_log_file_appends_are_refused_until_there_is_one() -> None:
+    async def story() -> None:
+        disk, clock = NoDescriptors(), SimClock()
+        store = opened(disk, clock)
+        disk.taken = True
+        count = 0
+        with pytest.raises(StoreUnavailable, match="too many open files"):
+            while True:
+                assert await durable(store, store.append([record(body=b"x" * 500)])) is None
+                count += 1
+        assert store.get("Orders", 0, 0, 99, 99_999).count == min(count, 99)
+        disk.taken = False
+        assert await durable(store, store.append([record(body=b"x" * 500)])) is None
+        assert store.queue_range("Orders", 0) == (0, count + 1)
+        await store.close()
+
+    run(story())
+
+
+def test_without_descriptors_marks_wait_and_are_made_later() -> None:
+    """The files of a mark are opened in the background; that none could be opened is no failed sync, which is final."""
+
+    async def story() -> None:
+        disk, clock = NoDescriptors(), SimClock()
+        store = opened(disk, clock)
+        assert await durable(store, store.append([record()])) is None
+        await clock.advance(2)
+        disk.taken = True
+        await clock.advance(30)
+        disk.taken = False
+        assert await durable(store, store.append([record()])) is None
+        await clock.advance(30)
+        assert store._housekeeping._marked == store.max_log_offset
         await store.close()
 
     run(story())

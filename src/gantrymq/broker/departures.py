@@ -145,15 +145,22 @@ class Departures:
         departure.timer = self._clock.call_later(pause_s, partial(self._wait, client_id, departure, steps - 1))
 
     def _abandon(self, client_id: str, departure: _Departure) -> None:
-        now = self._clock.monotonic()
-        until = now
         for half in self._open(departure.offsets):
             half.sender_gone = True
+            self._abandoned(half)
+        self._forget_later(client_id, departure, self._clock.monotonic())
+
+    def _forget_later(self, client_id: str, departure: _Departure, now: float) -> None:
+        """When all immunities are over it does not matter any more who sent them."""
+        until = now
+        for half in self._open(departure.offsets):
             # One that is not on the disk yet has no end of its immunity yet.
             until = max(until, half.immune_until, now + half.immunity_ms / 1000 if half.state is State.STORING else now)
-            self._abandoned(half)
-        # From then on it does not matter who sent them.
-        departure.timer = self._clock.call_later(until - now, partial(self._forget, client_id))
+        departure.timer = self._clock.call_later(until - now, partial(self._forget, client_id, departure))
 
-    def _forget(self, client_id: str) -> None:
-        del self._gone[client_id]
+    def _forget(self, client_id: str, departure: _Departure) -> None:
+        now = self._clock.monotonic()
+        if any(half.immune_until > now for half in self._open(departure.offsets)):
+            self._forget_later(client_id, departure, now)  # transactionTimeOut was changed meanwhile
+        else:
+            del self._gone[client_id]

@@ -103,11 +103,6 @@ class Registration:
         """The name servers that refuse this broker, and why: as a rule another one has its name and id."""
         return dict(self._refused)
 
-    def look_again(self) -> None:
-        """Have the next round of registrations now."""
-        self._next_round = 0.0
-        self._wake.set()
-
     async def close(self) -> None:
         """Say goodbye to the name servers that can be reached and know this broker by its name."""
         await self._tasks.stop()

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from gantrymq.broker.changed_times import ChangedTimes
 from gantrymq.broker.transaction_counts import TransactionCounts
 from gantrymq.broker.transaction_endings import TransactionEndings
 from gantrymq.broker.transaction_history import TransactionHistory
@@ -83,6 +84,7 @@ class TransactionChecks:
         self._clock = clock
         self.config = config
         self._counts = counts
+        self._times = ChangedTimes(config, store, clock, self._schedule)
         self._due = DueTimes(self._is_due_then)
         self._reading = HalfReading(store)
         self._lonely: dict[str, set[int]] = {}
@@ -105,8 +107,14 @@ class TransactionChecks:
         self._started_at = self._clock.monotonic()
         self._arm()
 
+    def reconfigure(self, config: TransactionConfig) -> None:
+        """Go on with other settings, which apply to halves that are open, too."""
+        self.config = config
+        self._times.changed(config, self._table)
+
     def close(self) -> None:
         self._running = False
+        self._times.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -121,8 +129,8 @@ class TransactionChecks:
                 self._schedule_all(alike, until)
                 stored_at, immunity_ms, alike = half.stored_at, half.immunity_ms, []
                 # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
-                until = now + min(max(stored_at + immunity_ms - wall_ms, 0), immunity_ms) / 1000
-            half.immune_until = until
+                until = now + min(stored_at + immunity_ms - wall_ms, immunity_ms) / 1000
+            half.immune_until = until  # maybe long ago: a longer immunity would be counted from its storing, too
             if half.sender_gone:  # It went away while its half was on the way to the disk.
                 self._schedule(half, now)
             else:
@@ -136,6 +144,7 @@ class TransactionChecks:
 
     def sender_back(self, half: OpenHalf) -> None:
         """It came back: the half is left alone again. A check that is on its way is not called back."""
+        self._times.fit(half)
         if half.state is State.OPEN and not half.answer_deadline and self._clock.monotonic() < half.immune_until:
             self._schedule(half, half.immune_until)
 
@@ -207,6 +216,7 @@ class TransactionChecks:
     def _schedule_all(self, halves: Sequence[OpenHalf], due: float) -> None:
         if not halves:
             return
+        due = max(due, 0.0)  # below is none
         for half in halves:
             half.due = due
         self._due.push(due, [half.queue_offset for half in halves])
@@ -232,6 +242,7 @@ class TransactionChecks:
         self._arm()
 
     def _look_at(self, half: OpenHalf, now: float) -> None:
+        self._times.fit(half)
         age_ms = self._clock.wall_ms() - half.stored_at
         immunity = Immunity.OVER
         if now < half.immune_until:

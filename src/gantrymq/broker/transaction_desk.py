@@ -146,9 +146,9 @@ class TransactionDesk:
         )  # fmt: skip
 
     def reconfigure(self, config: TransactionConfig) -> None:
-        """Go on with other settings. Halves that are open keep the immunity they were stored with."""
+        """Go on with other settings, which apply to halves that are open, too."""
         self._config = config
-        self.checks.config = config
+        self.checks.reconfigure(config)
         self._departures.config = config
 
     def start(self) -> None:

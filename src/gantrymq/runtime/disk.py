@@ -9,15 +9,17 @@ import fcntl
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Protocol, TypeAlias
 
-from gantrymq.errors import DiskFull, StoreError, StoreLocked
+from gantrymq.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable, TooManyOpenFiles
 
 FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
+DESCRIPTOR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE})
+RIGHTS_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
 
 
 class File(Protocol):
@@ -78,8 +80,21 @@ class Syncable(Protocol):
     def sync(self) -> None: ...
 
 
+class Directory(Protocol):
+    """A directory that is held, so that making it durable needs nothing that could be missing then."""
+
+    def sync(self) -> None:
+        """Make creations, renames and removals in it durable."""
+
+    def close(self) -> None: ...
+
+
 class Disk(Protocol):
-    """A file system. Paths are absolute; directories are made durable by ``sync_dir``."""
+    """A file system. Paths are absolute; directories are made durable by ``sync_dir``.
+
+    What the system refuses is a StoreError that says what to do: DiskFull, TooManyOpenFiles, StoreUnavailable (no
+    right, read only) or another one; what is absent and must be there, a FileNotFoundError.
+    """
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing; FileNotFoundError when absent and not ``create``."""
@@ -108,6 +123,9 @@ class Disk(Protocol):
 
     def sync_dir(self, path: str) -> None:
         """Make creations, renames and removals in a directory durable."""
+
+    def open_dir(self, path: str) -> Directory:
+        """Hold a directory."""
 
     def modified_ms(self, path: str) -> int:
         """Time of the last modification, milliseconds since 1970 UTC."""
@@ -140,18 +158,61 @@ def read_whole(disk: Disk, path: str) -> bytes:
 def write_durably(disk: Disk, path: str, data: bytes) -> None:
     """Replace a file so that a crash leaves either the old or the new content, never a mixture.
 
-    Temporary file, sync, rename, sync of the directory.
+    Temporary file, sync, rename, sync of the directory. When it raises, the old content is there and nothing else: all
+    that is needed behind the rename is held before. Only a disk that fails in that last sync leaves it open which.
     """
     temporary = path + ".tmp"
-    file = disk.open(temporary, create=True)
+    directory = disk.open_dir(os.path.dirname(path))
+    try:
+        try:
+            _write_synced(disk, temporary, data)
+            disk.rename(temporary, path)
+        except StoreError:
+            with contextlib.suppress(StoreError, OSError):
+                disk.remove(temporary)
+            raise
+        directory.sync()
+    finally:
+        directory.close()
+
+
+def _write_synced(disk: Disk, path: str, data: bytes) -> None:
+    file = disk.open(path, create=True)
     try:
         file.truncate(0)
         file.write(data, 0)
         file.sync()
     finally:
         file.close()
-    disk.rename(temporary, path)
-    disk.sync_dir(os.path.dirname(path))
+
+
+def refusal(error: OSError, what: str, path: str) -> StoreError:
+    """What the system refused, as an error that says what to do. ``what``: ``to write``, ``to open``, ..."""
+    if error.errno in FULL_ERRNOS:
+        return DiskFull(f"no space left {what} {path}; free space on its file system")
+    if error.errno in DESCRIPTOR_ERRNOS:
+        return TooManyOpenFiles(
+            f"too many open files {what} {path}; raise the limit (ulimit -n, LimitNOFILE of a service) and start it "
+            "again, or let some clients disconnect"
+        )
+    if error.errno in RIGHTS_ERRNOS:
+        return StoreUnavailable(
+            f"no right {what} {path} ({error.strerror}); give it to the user that this program runs as"
+        )
+    if error.errno == errno.EROFS:
+        return StoreUnavailable(f"it is not possible {what} {path}: its file system is read only; mount it for writing")
+    return StoreError(f"it was not possible {what} {path}: {error}")
+
+
+@contextlib.contextmanager
+def _refusals(what: str, path: str) -> Iterator[None]:
+    """Have refusals of the system told; what is absent stays a FileNotFoundError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise refusal(error, what, path) from error
 
 
 Syncs: TypeAlias = "queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, Sequence[Syncable], Done] | None]"
@@ -187,12 +248,11 @@ class OsFile:
             while done < len(data):
                 done += os.pwrite(self._fd, memoryview(data)[done:], offset + done)
         except OSError as error:
-            if error.errno in FULL_ERRNOS:
-                raise DiskFull(f"no space left for {self.path}; free space on its file system") from error
-            raise StoreError(f"writing {self.path} failed: {error}") from error
+            raise refusal(error, "to write", self.path) from error
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
+        with _refusals("to set the size of", self.path):
+            os.ftruncate(self._fd, size)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -206,7 +266,10 @@ class OsFile:
             return offset  # a file system that does not know its holes
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise refusal(error, "to sync", self.path) from error
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -216,6 +279,23 @@ class OsFile:
     def __del__(self) -> None:
         # A store that was given up (an error, a test of a crash) must not keep its descriptors for the process's life.
         self.close()
+
+
+class OsDirectory:
+    """A directory of the operating system, held open."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+
+    def sync(self) -> None:
+        with _refusals("to sync", self._path):
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 def _lock_whole_file(fd: int) -> None:
@@ -257,12 +337,8 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        try:
+        with _refusals("to create" if create else "to open", path):
             return OsFile(path, os.open(path, flags, 0o644))
-        except OSError as error:
-            if error.errno in FULL_ERRNOS:
-                raise DiskFull(f"no space left to create {path}; free space on its file system") from error
-            raise
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -286,7 +362,8 @@ class OsDisk:
             missing.append(parent)
             parent = parent.parent
         for directory in reversed(missing):
-            directory.mkdir(exist_ok=True)
+            with _refusals("to make", str(directory)):
+                directory.mkdir(exist_ok=True)
             if durable:
                 self.sync_dir(str(directory.parent))
 
@@ -303,20 +380,26 @@ class OsDisk:
             return
 
     def rename(self, source: str, target: str) -> None:
-        os.replace(source, target)
+        with _refusals("to replace", target):
+            os.replace(source, target)
 
     def sync_dir(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        directory = self.open_dir(path)
         try:
-            os.fsync(fd)
+            directory.sync()
         finally:
-            os.close(fd)
+            directory.close()
+
+    def open_dir(self, path: str) -> OsDirectory:
+        with _refusals("to open", path):
+            return OsDirectory(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def lock(self, path: str) -> Lock:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with _refusals("to open", path):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             _lock_whole_file(fd)
         except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from gantrymq.errors import DiskFull, InvariantViolated, StoreError, StoreUnavailable
+from gantrymq.errors import DiskFull, InvariantViolated, StoreError, StoreUnavailable, TooManyOpenFiles
 from gantrymq.protocol.stored_message import encode_record
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
@@ -300,7 +300,7 @@ class Appender:
     def _write_failed(self, error: StoreError | OSError) -> StoreUnavailable:
         """Nothing of the write is stored: positions and queue offsets go back, everyone who waits is told."""
         log.error("writing the log failed; nothing of it was acknowledged: %s", error)
-        if isinstance(error, DiskFull):
+        if isinstance(error, DiskFull | TooManyOpenFiles):
             self._take_back(self._log.written, error)
             self._flusher.start()  # the zeros over its beginning
             return error

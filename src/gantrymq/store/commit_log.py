@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreUnavailable, invariant
+from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable, invariant
 from gantrymq.protocol.stored_message import encode_blank
 from gantrymq.runtime.disk import File
 from gantrymq.store.records import END_MARK_BYTES
@@ -84,7 +84,9 @@ class CommitLog:
     def _make_file(self) -> Segment:
         try:
             return self.files.grow()
-        except OSError as error:
+        except StoreUnavailable:
+            raise
+        except (StoreError, OSError) as error:
             raise StoreUnavailable(f"the next file of the log cannot be made: {error}") from error
 
     def _add_run(self, position: int, parts: list[bytes]) -> None:

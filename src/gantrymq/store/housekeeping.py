@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from zlib import crc32
 
-from gantrymq.errors import StoreError
+from gantrymq.errors import StoreError, TooManyOpenFiles
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk, Syncable
 from gantrymq.store.checkpoint import HEAD_BYTES, Checkpoint, CheckpointFile, Mark, MarkFile
@@ -186,7 +186,8 @@ class Housekeeping:
             log.warning("the index stays in memory for now: %s", error)
             return
         self._marking = True
-        self._sync_next(self._take_unsynced(), lambda error: self._end_mark(place, indexed, error))
+        paths = self._unsynced
+        self._sync_next(self._take_unsynced(), lambda error: self._end_mark(place, indexed, paths, error))
 
     def _place_to_mark(self) -> _Place | None:
         """The newest place passed in a round whose records are durable by now; None when it is marked already."""
@@ -233,9 +234,16 @@ class Housekeeping:
 
         self._disk.sync_later(rest[:SYNC_BATCH], ended)
 
-    def _end_mark(self, place: _Place, indexed: int, error: BaseException | None) -> None:
+    def _end_mark(
+        self, place: _Place, indexed: int, paths: dict[str, bool], error: BaseException | None
+    ) -> None:  # fmt: skip
         self._marking = False
         if self._stopped:
+            return
+        if isinstance(error, TooManyOpenFiles):  # no sync failed: some did not begin
+            log.warning("derived files are synced later: %s", error)
+            self._unsynced = paths | self._unsynced
+            self.arm()
             return
         if error is not None:
             # As with the log: who knows which pages were dropped. Without marks the next start reads from the last one.

@@ -166,6 +166,18 @@ class SimLock:
         self._disk.locked.discard(self._path)
 
 
+class SimHeldDirectory:
+    def __init__(self, disk: SimDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def sync(self) -> None:
+        self._disk.sync_dir(self._path)
+
+    def close(self) -> None:
+        return
+
+
 class SimDisk:
     """See the module. Background syncs happen in a later turn of the loop, or when ``release_sync`` is called."""
 
@@ -373,6 +385,9 @@ class SimDisk:
         directory.durable = dict(directory.entries)
         directory.unsynced = []
 
+    def open_dir(self, path: str) -> SimHeldDirectory:
+        return SimHeldDirectory(self, path)
+
     def modified_ms(self, path: str) -> int:
         directory, name = self._parent(path)
         content = directory.entries[name]
@@ -401,7 +416,7 @@ class SimDisk:
             try:
                 for file in files:
                     file.sync()
-            except (OSError, PowerCut) as failure:
+            except (OSError, StoreError, PowerCut) as failure:
                 error = failure
             if not isinstance(error, PowerCut):
                 loop.call_soon(done, error)

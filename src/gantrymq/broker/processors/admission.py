@@ -11,12 +11,12 @@ from functools import partial
 from typing import Final, NoReturn
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.durability import Done
+from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.registration import Announce
 from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
-from gantrymq.errors import MessageIllegal, RequestRejected
+from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
 from gantrymq.message import flags, properties, system_topics
-from gantrymq.protocol.bodies.topics import PERM_WRITE
+from gantrymq.protocol.bodies.topics import PERM_WRITE, TopicConfig
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
 from gantrymq.runtime.rng import Rng
@@ -85,11 +85,8 @@ class Admission:
         config = self._topics.get(topic)
         is_retry = topic.startswith(system_topics.RETRY_PREFIX)
         if config is None:
-            if is_retry:
-                config = self._topics.ensure(topic, 1)
-            else:
-                config = self._topics.create_for_send(topic, header.default_topic, header.default_topic_queue_nums)
-                self.made_topic = config is not None
+            config = self._make(header, is_retry)
+            self.made_topic = config is not None and not is_retry
         if config is None:
             raise RequestRejected(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -106,6 +103,14 @@ class Admission:
             is_retry,
         )
         return target
+
+    def _make(self, header: SendHeader, is_retry: bool) -> TopicConfig | None:
+        try:
+            if is_retry:
+                return self._topics.ensure(header.topic, 1)
+            return self._topics.create_for_send(header.topic, header.default_topic, header.default_topic_queue_nums)
+        except StoreError as error:
+            raise refusal(error) from error
 
     def when_known(self, done: Done) -> Done:
         """``done`` put off until the name servers know the topic that was made: whoever hears that the first message

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.broker.durability import refusal
 from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.broker.registration import Announce
 from gantrymq.broker.registries.groups import Group, Groups
@@ -50,7 +51,7 @@ class TopicAdminProcessor:
 
     def update_topic(self, session: Session, command: Command) -> bytes | None:
         """UPDATE_AND_CREATE_TOPIC; answered when the name servers know it, so that its route can be asked at once."""
-        self._topics.update(self._checked(command.header(CreateTopic)))
+        self._update(self._checked(command.header(CreateTopic)))
         self._announce(lambda: session.send(encode_response(command, ResponseCode.SUCCESS)))
         return None
 
@@ -60,8 +61,14 @@ class TopicAdminProcessor:
         if not wanted:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, "the list names no topic")
         for config in [self._checked(_as_header(topic)) for topic in wanted]:
-            self._topics.update(config)
+            self._update(config)
         self._announce(lambda: session.send(encode_response(command, ResponseCode.SUCCESS)))
+
+    def _update(self, topic: TopicConfig) -> None:
+        try:
+            self._topics.update(topic)
+        except StoreError as error:
+            raise refusal(error) from error
 
     def _checked(self, header: CreateTopic) -> TopicConfig:
         known = self._topics.get(header.topic)

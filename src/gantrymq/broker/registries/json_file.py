@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gantrymq.errors import ConfigError, RemoteProtocolError
+from gantrymq.errors import ConfigError, RemoteProtocolError, StoreError
 from gantrymq.protocol import lenient_json
 from gantrymq.runtime.disk import Disk, File, read_whole, write_durably
 
@@ -91,11 +91,14 @@ class LazyFile:
         if self._writing is not file:
             return  # something newer has been written meanwhile
         self._writing = None
+        if error is None:
+            try:
+                self._disk.rename(file.path, self._path)
+            except (StoreError, OSError) as failure:
+                error = failure
         if error is not None:
             self.dirty = True
             log.error("%s could not be written: %s", self._path, error)
-            return
-        self._disk.rename(file.path, self._path)
 
 
 def pretty(value: Any, indent: str = "") -> str:

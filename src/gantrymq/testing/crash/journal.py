@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from gantrymq.errors import StoreError
 from gantrymq.runtime.disk import Syncable
 from gantrymq.testing.disk import SECTOR as GRAIN
 from gantrymq.testing.disk import SimDisk, SimFile, _Content, _Directory
@@ -179,7 +180,7 @@ class JournalDisk(SimDisk):
         try:
             for sync in work:
                 sync()
-        except OSError as failure:
+        except (OSError, StoreError) as failure:
             error = failure
         asyncio.get_running_loop().call_soon(done, error)
 
