@@ -84,7 +84,6 @@ class LitePullConsumer(Lifetime):
             await self._queues.member.join()
         except BaseException:
             await self._endpoint.close()
-            self._open = False
             raise
         self._committed_at = self._endpoint.clock.monotonic()
 
