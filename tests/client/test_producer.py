@@ -162,6 +162,23 @@ def test_silence_ends_with_a_timeout_and_the_message_may_have_been_stored() -> N
     run(test)
 
 
+def test_a_message_is_never_changed_and_repeated_under_an_id_only_when_it_has_one() -> None:
+    async def test() -> None:
+        async with cluster() as peers, Producer("pg", name_servers=peers.address) as producer:
+            plain, mine = Message("T", b"x", keys="k"), Message("T", b"x", unique_key="order-42")
+            ids = {(await producer.send(plain)).message_id for _ in range(3)}
+            assert len(ids) == 3 and plain == Message("T", b"x", keys="k")
+            assert [(await producer.send(mine)).message_id for _ in range(2)] == ["order-42"] * 2
+            await producer.send_oneway(plain)
+            await producer.send_ordered(plain, "a")
+            assert (await producer.send_batch([plain, mine])).message_id.split(",")[1] == "order-42"
+            with pytest.raises(TimedOut):
+                await producer.request(plain, timeout_ms=50)
+            assert plain == Message("T", b"x", keys="k") and mine == Message("T", b"x", unique_key="order-42")
+
+    run(test)
+
+
 def test_a_batch_lies_in_one_queue_one_behind_the_other() -> None:
     async def test() -> None:
         async with cluster() as peers, Producer("pg", name_servers=peers.address) as producer:

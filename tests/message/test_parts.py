@@ -28,6 +28,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     *(({"deliver_at_ms": at}, "deliver_at_ms must be a whole number") for at in ("1", -1, 1.5, None, 10**30)),
     *(({"wait": wait}, "wait must be True or False") for wait in (0, 1, None, "no")),
     ({"delay_level": 1, "delay_ms": 1}, "delivered once"),
+    *(({"unique_key": key}, "unique_key must be a text of 1 to 128") for key in ("", 5, "a b", "ä", "x" * 129, b"x")),
 ]
 
 

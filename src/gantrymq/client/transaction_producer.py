@@ -42,8 +42,9 @@ from gantrymq.errors import (
 )
 from gantrymq.message import flags, properties
 from gantrymq.message.message import Message
+from gantrymq.message.parts import id_of
 from gantrymq.message.queues import MessageQueue
-from gantrymq.message.transaction import LocalTransactionState, check_transaction_id
+from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.message.validation import check_message, is_delayed
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
@@ -201,7 +202,7 @@ class TransactionProducer(Producer):
             raise MessageIllegal("a message in a transaction cannot be delayed; remove delay_level, or send it plainly")
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
         if transaction_id is not None:
-            values[properties.UNIQ_KEY] = check_transaction_id(transaction_id)
+            values[properties.UNIQ_KEY] = id_of("transaction_id", transaction_id)
             if transaction_id in self._open:
                 raise MessageIllegal(f"the transaction {transaction_id!r} is under way here; wait for its end")
         given = message.with_properties(values)

@@ -28,6 +28,10 @@ class Message:
     is carried along. ``delay_level``: 1..18, when to deliver it (see the broker's ``messageDelayLevel``). ``delay_ms``,
     ``deliver_at_ms``: the same to the second, from when it is sent or as ms since 1970 (brokers 5.x).
 
+    Sending a message never changes it, and every send has a new id, which is in its result. ``unique_key``: the id
+    under which each send of this message goes instead, so that a consumer can tell a repeated one. (A transaction has
+    an id of its own in any case.)
+
     Raises MessageIllegal naming the argument for one of a wrong type or out of range, for a reserved property name, and
     for several times of delivery. Names and sizes are checked when it is sent.
     """
@@ -51,6 +55,7 @@ class Message:
         wait: bool = True,
         delay_ms: int = _AT_ONCE,
         deliver_at_ms: int = _AT_ONCE,
+        unique_key: str | None = None,
     ) -> None:
         self.topic = topic if topic.__class__ is str else parts.text_of("topic", topic)
         self.body = body if body.__class__ is bytes else parts.body_of(body)
@@ -66,6 +71,8 @@ class Message:
             self.properties.update(parts.times_of(delay_level, delay_ms, deliver_at_ms))
         if wait is not True:
             self._wait(wait)
+        if unique_key is not None:
+            self.properties["UNIQ_KEY"] = parts.id_of("unique_key", unique_key)
 
     def _take(self, values: Mapping[str, str]) -> None:
         if values.__class__ is not dict and not isinstance(values, Mapping):
@@ -114,8 +121,7 @@ class Message:
 
     @property
     def unique_key(self) -> str | None:
-        """The client's message id (UNIQ_KEY). A message that was sent does not get one by that: the id that it was
-        sent under is in the result."""
+        """The id that was chosen for it, if any. The id that a message was sent under is in the result."""
         return self.properties.get(properties.UNIQ_KEY)
 
     @property

@@ -14,6 +14,9 @@ MAX_DELAY_LEVEL: Final = 18
 """Levels of a broker's ``messageDelayLevel``, unless it is changed there."""
 LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999 in ms since 1970; what is above was given in another unit."""
+MAX_ID_LENGTH: Final = 128
+"""Characters of an id that a user chooses; RocketMQ's own have 32. A broker keeps those of all open transactions in
+mind."""
 MIN_FLAG: Final = -(2**31)
 MAX_FLAG: Final = 2**31 - 1
 
@@ -77,6 +80,21 @@ def word_of(name: str, value: object) -> str:
         except ValueError:  # too many digits for Python to write
             raise MessageIllegal(f"{name} must hold texts, not {shown(value)}") from None
     return text_of(name, value)
+
+
+def id_of(name: str, value: object) -> str:
+    """An id that a user chooses. Raises MessageIllegal."""
+    if (
+        not isinstance(value, str)
+        or not 0 < len(value) <= MAX_ID_LENGTH
+        or not value.isascii()
+        or not value.isprintable()
+        or " " in value
+    ):
+        raise MessageIllegal(
+            f"{name} must be a text of 1 to {MAX_ID_LENGTH} visible ASCII characters without blanks, not {shown(value)}"
+        )
+    return value
 
 
 def times_of(delay_level: object, delay_ms: object, deliver_at_ms: object) -> dict[str, str]:

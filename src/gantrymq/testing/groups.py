@@ -33,10 +33,7 @@ AT_THE_START: Final = 2
 """Members of each group."""
 BROKER_FAULTS: Final = ("process killed", "power cut", "rough network")
 GROUP_FAULTS: Final = (*MEMBER_FAULTS, *BROKER_FAULTS)
-ONLY_WHEN_NAMED: Final = {"exiting listeners"}
-DEFAULT: Final = Plan(
-    orders=80, faults=tuple(name for name in GROUP_FAULTS if name not in ONLY_WHEN_NAMED), fault_count=30
-)  # fmt: skip
+DEFAULT: Final = Plan(orders=80, faults=GROUP_FAULTS, fault_count=30)
 """``orders``: how many messages are sent."""
 
 
