@@ -93,8 +93,8 @@ def play(
     except Exception as error:  # noqa: BLE001 a seed that cannot be played is heard of, and does not end the others
         cluster.errors.append(f"the story broke off: {error!r} at {_where(error)}")
     finally:
+        _end(cluster)  # what ends by it says so, too
         quiet.setLevel(level)
-        _end(cluster)
     found = tuple(check(cluster.history.events))
     return Result(
         seed, plan, found, tuple(cluster.errors), cluster.injected, tuple(cluster.history.events), loop.time()
