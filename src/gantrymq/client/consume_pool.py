@@ -64,7 +64,9 @@ def read_answer(answer: object) -> ReconsumeLater | None:
         return None
     if isinstance(answer, ReconsumeLater) and _can_be_done(answer):
         return answer
-    if not isinstance(answer, ConsumeStatus):
+    if isinstance(answer, ReconsumeLater):
+        log.error("the listener's %s has a time that is none; the messages come again later", _text(answer))
+    elif not isinstance(answer, ConsumeStatus):
         log.error("the listener must return a ConsumeStatus, not %s; the messages come again later", _text(answer))
     return AGAIN
 

@@ -104,4 +104,4 @@ class ReconsumeLater(msgspec.Struct, frozen=True, kw_only=True):
     delay_level: int = 0
     """0: the broker decides (10 s, 30 s, 1 min ...); 1..18: this delay level; -1: to the dead letters at once."""
     suspend_ms: int | None = None
-    """When consuming in order: how long to wait; None: the consumer's ``suspend_ms``."""
+    """When consuming in order: how long to wait, a day at most; None: the consumer's ``suspend_ms``."""
