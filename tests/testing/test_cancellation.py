@@ -20,24 +20,13 @@ from gantrymq.testing.cancellation_calls import CALLS
 from gantrymq.testing.cancellation_world import Call
 
 SEED = 0
-PENDING = {
-    "Producer.start", "Producer.start, traced", "Producer.close", "Producer.close while sending",
-    "TransactionProducer.close", "LitePullConsumer.close",
-}  # fmt: skip
-"""Calls whose cancellation still leaves something behind."""
 
 
 def named(*names: str) -> list[Call]:
     return [call for call in CALLS if call.name in names]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(call.name, marks=pytest.mark.xfail(strict=True)) if call.name in PENDING else call.name
-        for call in CALLS
-    ],
-)
+@pytest.mark.parametrize("name", [call.name for call in CALLS])
 def test_a_call_can_be_cancelled_at_every_step(name: str) -> None:
     report = run([SEED], named(name))
     assert not report.violations, f"python -m gantrymq.testing.cancellation --first {SEED} --call {name!r}"

@@ -76,17 +76,11 @@ class Producer(Lifetime):
         self._tracer = Tracer(self._endpoint, self.group, config.trace_topic) if config.trace else None
 
     async def start(self) -> None:
-        """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there.
-        One that is cancelled closes the producer."""
+        """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there."""
         if self._endpoint.running:
             return
         self._endpoint.start()
-        try:
-            await self._find_topics()
-            await self._heartbeats.send()
-        except BaseException:
-            await self._endpoint.close()
-            raise
+        # First what needs no waiting: a start that is cancelled further down leaves a producer that works.
         self._heartbeats.start()
         if self._config.topics:
             looking = every(self._endpoint.clock, LOOK_UP_INTERVAL_MS, self._find_topics, "topics")
@@ -94,6 +88,8 @@ class Producer(Lifetime):
         if self._tracer is not None:
             tracing = every(self._endpoint.clock, FLUSH_INTERVAL_MS, self._tracer.flush, "trace")
             self._endpoint.tasks.start("trace", tracing)
+        await self._find_topics()
+        await self._heartbeats.send()
 
     async def close(self) -> None:
         """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.

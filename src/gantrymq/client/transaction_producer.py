@@ -166,7 +166,10 @@ class TransactionProducer(Producer):
             return await self._run(half, call, method, arg)
         # A thread cannot be cancelled, so its answer must still reach the broker when our caller gives up.
         work = self._run(half, call_in_thread, method, arg)
-        return await asyncio.shield(asyncio.get_running_loop().create_task(work))
+        result = await asyncio.shield(asyncio.get_running_loop().create_task(work))
+        if isinstance(result.listener_error, SystemExit | KeyboardInterrupt):
+            raise result.listener_error  # here, in our caller's task: in one of ours it would end the loop
+        return result
 
     async def transact_in_caller(
         self,
