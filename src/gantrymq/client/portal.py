@@ -20,98 +20,19 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from queue import SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
+from gantrymq.client.blocking_call import Call, Promise, Work
 from gantrymq.errors import Closed
 
 log = logging.getLogger("gantrymq.client")
 T = TypeVar("T")
-A = TypeVar("A")
 
 JOIN_TIMEOUT_S: Final = 5.0
 """How long the end of the process, and the last client's ``close``, wait for the thread."""
 
-Work = Callable[..., Coroutine[Any, Any, T]]
 Closing = Callable[[], Coroutine[Any, Any, None]]
-GIVEN_UP: Final = "the call was given up because its client was closed"
 ALL_CLOSED: Final = "all clients of this process are closed; create a new one"
-
-
-class _Call(Generic[T]):
-    """One call from a waiting thread.
-
-    ``news`` brings the thread functions that it is to run, and None when there is an outcome. Everything else is
-    touched on the loop only, but for the outcome, which nobody changes any more when it is announced.
-    """
-
-    __slots__ = ("arguments", "error", "given_up", "news", "result", "task", "work")
-
-    def __init__(self, work: Work[T], arguments: tuple[Any, ...]) -> None:
-        self.work = work
-        self.arguments = arguments
-        self.news: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self.task: asyncio.Task[T] | None = None
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self.given_up = False
-
-    async def in_caller(self, function: Callable[..., A], *arguments: Any) -> A:
-        """Run a function in the calling thread; what it answered. An exception of it is raised in the calling thread,
-        and this is cancelled."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[A] = loop.create_future()
-
-        def run() -> None:
-            outcome = function(*arguments)
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and the call is refused
-                loop.call_soon_threadsafe(_answer, answer, outcome)
-
-        self.news.put(run)
-        return await answer
-
-    def done(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self.error = Closed(GIVEN_UP)
-        elif (error := task.exception()) is not None:
-            self.error = error
-        else:
-            self.result = task.result()
-        self.news.put(None)
-
-    def refuse(self, error: Exception) -> None:
-        self.error = error
-        self.news.put(None)
-
-
-class _Promise(Generic[T]):
-    """One call whose caller goes on; the outcome is in a future."""
-
-    __slots__ = ("arguments", "future", "given_up", "task", "work")
-
-    def __init__(self, work: Work[T], arguments: tuple[Any, ...]) -> None:
-        self.work = work
-        self.arguments = arguments
-        self.future: Future[T] = Future()
-        self.future.set_running_or_notify_cancel()
-        self.given_up = False
-        self.task: asyncio.Task[T] | None = None
-
-    def done(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self.future.set_exception(Closed(GIVEN_UP))
-        elif (error := task.exception()) is not None:
-            self.future.set_exception(error)
-        else:
-            self.future.set_result(task.result())
-
-    def refuse(self, error: Exception) -> None:
-        self.future.set_exception(error)
-
-
-def _answer(answer: asyncio.Future[A], outcome: A) -> None:
-    if not answer.done():
-        answer.set_result(outcome)
 
 
 class Portal:
@@ -121,7 +42,7 @@ class Portal:
         self._claim = [None]
         """Taken by the thread that runs the loop; another one that was started for it finds nothing and ends."""
         self._loop = _new_loop()
-        self._calls: set[_Call[Any] | _Promise[Any]] = set()
+        self._calls: set[Call[Any] | Promise[Any]] = set()
         """Calls that were made and have no outcome: the loop itself holds its tasks only weakly."""
         self._users: dict[object, Closing] = {}
         """The clients between their start and the end of their close, each with what drops its connections."""
@@ -185,17 +106,17 @@ class Portal:
         cancel anything: what was to be done may have been done.
         """
         check_thread()
-        return self._wait(_Call(work, arguments))
+        return self._wait(Call(work, arguments))
 
     def converse(self, work: Work[T], *arguments: Any) -> T:
         """Run ``work(in_caller, *arguments)`` as ``call`` does. Meanwhile ``await in_caller(function, ...)`` runs a
         function in the calling thread. What that raises is raised here, and the work is cancelled."""
         check_thread()
-        call = _Call(work, ())
+        call = Call(work, ())
         call.arguments = (call.in_caller, *arguments)
         return self._wait(call)
 
-    def _wait(self, call: _Call[T]) -> T:
+    def _wait(self, call: Call[T]) -> T:
         try:
             self._enter(call)
             while (function := call.news.get()) is not None:
@@ -209,7 +130,7 @@ class Portal:
 
     def submit(self, work: Work[T], *arguments: Any) -> Future[T]:
         """Run ``work(*arguments)`` on the loop. The future cannot be cancelled; its callbacks run on the loop."""
-        promise = _Promise(work, arguments)
+        promise = Promise(work, arguments)
         try:
             self._enter(promise)
         except BaseException:
@@ -217,7 +138,7 @@ class Portal:
             raise
         return promise.future
 
-    def _abandon(self, call: _Call[Any] | _Promise[Any]) -> None:
+    def _abandon(self, call: Call[Any] | Promise[Any]) -> None:
         """An interrupt took the caller away: the work must learn that nobody waits for it. Another interrupt may come
         meanwhile; then it is tried again."""
         try:
@@ -226,14 +147,14 @@ class Portal:
             self.post(self._give_up, call)
             raise
 
-    def _give_up(self, call: _Call[Any] | _Promise[Any]) -> None:
+    def _give_up(self, call: Call[Any] | Promise[Any]) -> None:
         call.given_up = True
         if call.task is not None:
             call.task.cancel()
         else:
             self._calls.discard(call)
 
-    def _enter(self, call: _Call[Any] | _Promise[Any]) -> None:
+    def _enter(self, call: Call[Any] | Promise[Any]) -> None:
         self._calls.add(call)
         self.post(self._begin, call)
         # Set before the last look at the calls, so a call is either seen there or sees the mark here.
@@ -253,7 +174,7 @@ class Portal:
             while True:
                 self._calls.pop().refuse(Closed(ALL_CLOSED))
 
-    def _begin(self, call: _Call[Any] | _Promise[Any]) -> None:
+    def _begin(self, call: Call[Any] | Promise[Any]) -> None:
         if call.given_up or call not in self._calls:
             return
         try:
@@ -264,7 +185,7 @@ class Portal:
             return
         task.add_done_callback(lambda done: self._finish(call, done))
 
-    def _finish(self, call: _Call[Any] | _Promise[Any], task: asyncio.Task[Any]) -> None:
+    def _finish(self, call: Call[Any] | Promise[Any], task: asyncio.Task[Any]) -> None:
         self._calls.discard(call)
         # The task ends here, on the loop: where a weak reference dies an interrupt is printed, and lost.
         call.task = None

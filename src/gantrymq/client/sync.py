@@ -26,6 +26,7 @@ from gantrymq.client import (
     transaction_producer,
 )
 from gantrymq.client.admin import DEFAULT_QUEUES, READ_WRITE, QueueStats
+from gantrymq.client.blocking_call import Work
 from gantrymq.client.config import (
     ClientSettings,
     LitePullSettings,
@@ -165,7 +166,7 @@ class Blocking(Generic[C]):
         """How brokers name this client; empty before the first connection."""
         return self._client.client_id
 
-    def _call(self, work: portal.Work[T], *arguments: Any) -> T:
+    def _call(self, work: Work[T], *arguments: Any) -> T:
         return self._door().call(work, *arguments)
 
 

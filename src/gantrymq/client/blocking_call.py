@@ -1,0 +1,96 @@
+"""What the blocking clients and their loop know of one call: who waits for it, what it answers.
+
+Everything is touched on the loop only, but for the outcome, which nobody changes any more when it is announced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, Final, Generic, TypeVar
+
+from gantrymq.errors import Closed
+
+T = TypeVar("T")
+A = TypeVar("A")
+Work = Callable[..., Coroutine[Any, Any, T]]
+GIVEN_UP: Final = "the call was given up because its client was closed"
+
+
+class Call(Generic[T]):
+    """One call from a waiting thread.
+
+    ``news`` brings the thread functions that it is to run, and None when there is an outcome. Everything else is
+    touched on the loop only, but for the outcome, which nobody changes any more when it is announced.
+    """
+
+    __slots__ = ("arguments", "error", "given_up", "news", "result", "task", "work")
+
+    def __init__(self, work: Work[T], arguments: tuple[Any, ...]) -> None:
+        self.work = work
+        self.arguments = arguments
+        self.news: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.task: asyncio.Task[T] | None = None
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.given_up = False
+
+    async def in_caller(self, function: Callable[..., A], *arguments: Any) -> A:
+        """Run a function in the calling thread; what it answered. An exception of it is raised in the calling thread,
+        and this is cancelled."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[A] = loop.create_future()
+
+        def run() -> None:
+            outcome = function(*arguments)
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and the call is refused
+                loop.call_soon_threadsafe(_answer, answer, outcome)
+
+        self.news.put(run)
+        return await answer
+
+    def done(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.error = Closed(GIVEN_UP)
+        elif (error := task.exception()) is not None:
+            self.error = error
+        else:
+            self.result = task.result()
+        self.news.put(None)
+
+    def refuse(self, error: Exception) -> None:
+        self.error = error
+        self.news.put(None)
+
+
+class Promise(Generic[T]):
+    """One call whose caller goes on; the outcome is in a future."""
+
+    __slots__ = ("arguments", "future", "given_up", "task", "work")
+
+    def __init__(self, work: Work[T], arguments: tuple[Any, ...]) -> None:
+        self.work = work
+        self.arguments = arguments
+        self.future: Future[T] = Future()
+        self.future.set_running_or_notify_cancel()
+        self.given_up = False
+        self.task: asyncio.Task[T] | None = None
+
+    def done(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.future.set_exception(Closed(GIVEN_UP))
+        elif (error := task.exception()) is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(task.result())
+
+    def refuse(self, error: Exception) -> None:
+        self.future.set_exception(error)
+
+
+def _answer(answer: asyncio.Future[A], outcome: A) -> None:
+    if not answer.done():
+        answer.set_result(outcome)
