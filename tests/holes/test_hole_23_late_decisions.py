@@ -32,6 +32,7 @@ from tests.holes.stage import Stage
 TRIES = 5
 IMMUNITY_S = 3
 LATE_S = 4.0
+KEY = "late"
 
 
 async def _late(stage: Stage) -> Seen:
@@ -69,10 +70,10 @@ async def _told_by_our_client(stage: Stage) -> Seen:
         message = Message(topic, b"paid")
         message.properties[properties.CHECK_IMMUNITY_SECONDS] = str(IMMUNITY_S)
         try:
-            decided = (await producer.send_in_transaction(message)).decided
+            decided = (await producer.send_in_transaction(message, transaction_id=KEY)).decided
         except TransactionConflict:
             decided = False
-        delivered = await stage.comes_true(lambda: _holds(stage, topic, message.unique_key or ""), 1.0)
+        delivered = await stage.comes_true(lambda: _holds(stage, topic, KEY), 1.0)
     return Seen(int(decided and not delivered), 1, f"decided: {decided}, delivered: {delivered}")
 
 
