@@ -1,19 +1,24 @@
-"""Times that calls are given: checked before anything is sent. And batches at the limit of a body."""
+"""Arguments of calls: checked before anything is sent. And batches at the limit of a body."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import gantrymq
 from gantrymq import aio
 from gantrymq.aio import Message
 from gantrymq.errors import ConfigError, MessageIllegal
+from gantrymq.message.queues import MessageQueue
 from gantrymq.message.validation import MAX_BODY_BYTES
 from tests.client.peer import run
 from tests.client.real import server
+from tests.client.test_sync import SEND, peers_in_a_thread
+from tests.client.test_transaction_producer import Listener
 
 NO_TIMES: list[Any] = [-1, "1", True, 1.5, 10**30]
 
@@ -58,3 +63,43 @@ def test_batches_at_the_limit_of_a_body(tmp_path: Path) -> None:
                 await producer.send_batch([Message("T", body[: MAX_BODY_BYTES // 4]) for _ in range(4)])
 
     run(test)
+
+
+@pytest.mark.parametrize("wrong", ["hello", None, b"x", 5, {"topic": "T"}])
+def test_what_is_no_message_is_refused_in_every_way_of_sending(wrong: Any) -> None:
+    with peers_in_a_thread() as peers:
+        listener = Listener()
+        with gantrymq.TransactionProducer("pg", name_servers=peers.address, listener=listener) as producer:
+            ways: list[Callable[[], Any]] = [
+                lambda: producer.send(wrong),
+                lambda: producer.send_oneway(wrong),
+                lambda: producer.send_async(wrong).result(10),
+                lambda: producer.send_ordered(wrong, "key"),
+                lambda: producer.send_batch([wrong]),
+                lambda: producer.send_in_transaction(wrong),
+                lambda: producer.request(wrong),
+            ]
+            for way in ways:
+                with pytest.raises(MessageIllegal, match="must be a Message"):
+                    way()
+            with pytest.raises(MessageIllegal, match="must be a list"):
+                producer.send_batch(wrong)
+        assert not peers.broker.requests or all(command.code != SEND for command in peers.broker.requests)
+
+
+@pytest.mark.parametrize(
+    ("queue", "words"), [(3, "must be a MessageQueue"), (MessageQueue("U", "broker-a", 0), "a queue of another one")]
+)
+def test_a_queue_that_is_none_of_the_topic_is_refused(queue: Any, words: str) -> None:
+    """The message went to the topic of the queue."""
+    with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
+        message = Message("T", b"x")
+        ways: list[Callable[[], Any]] = [
+            lambda: producer.send(message, queue),
+            lambda: producer.send_oneway(message, queue),
+            lambda: producer.send_batch([message], queue),
+            lambda: producer.request(message, queue=queue),
+        ]
+        for way in ways:
+            with pytest.raises(MessageIllegal, match=words):
+                way()

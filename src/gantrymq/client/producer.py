@@ -26,7 +26,7 @@ from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.recall_handle import decode as decode_handle
-from gantrymq.message.validation import check_batch, check_message
+from gantrymq.message.validation import check_batch, check_message, check_queue
 from gantrymq.protocol import compression
 from gantrymq.protocol.batch import encode_batch, in_batches, item_size
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
@@ -155,6 +155,8 @@ class Producer(Lifetime):
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
         message = self._in_namespace(message)
+        if queue is not None:
+            check_queue(queue, message.topic)
         target = queue or (await self._delivery.queues(message.topic)).next()
         channel = await self._delivery.channel_to(target, self._config.send_timeout_ms)
         now_ms = self._endpoint.clock.wall_ms()
@@ -174,6 +176,8 @@ class Producer(Lifetime):
         self._endpoint.check_usable()
         check_batch(messages, self._config.max_message_bytes)
         topic = with_namespace(self._config.namespace, messages[0].topic)
+        if queue is not None:
+            check_queue(queue, topic)
         deadline = self._deadline(timeout_ms)
         self._delivery.in_flight += 1
         try:
@@ -251,6 +255,8 @@ class Producer(Lifetime):
         message = self._in_namespace(message).with_properties({**message.properties})
         limit_ms = self._limit(timeout_ms)
         deadline = self._deadline(limit_ms)
+        if queue is not None:
+            check_queue(queue, message.topic)
         target = queue or (await self._delivery.queues(message.topic, deadline)).next()
         # The broker that gets the request pushes the answer, so it must know us, and we our name.
         await self._delivery.channel_to(target, limit_ms)
@@ -299,6 +305,8 @@ class Producer(Lifetime):
         delivery, clock, topic = self._delivery, self._endpoint.clock, message.topic
         started = clock.monotonic()
         limit_ms = self._limit(timeout_ms)
+        if queue is not None:
+            check_queue(queue, topic)
         delivery.in_flight += 1
         try:
             way = delivery.way(topic, queue, started)

@@ -199,8 +199,9 @@ class Producer(Blocking["producer.Producer"]):
 
         Callbacks of the future run on the client's own thread: they must be short and make no blocking call.
         """
-        # A copy: our caller goes on, and may change the object for its next message before we get to it.
-        message = message.with_properties({**message.properties})
+        if isinstance(message, Message):
+            # A copy: our caller goes on, and may change the object for its next message before we get to it.
+            message = message.with_properties({**message.properties})
         return self._door().submit(self._client.send, message, queue, timeout_ms)
 
     def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:

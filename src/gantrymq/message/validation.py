@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties, system_topics
+from gantrymq.message.given import shown
 from gantrymq.message.message import Message
+from gantrymq.message.queues import MessageQueue
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Default of ``maxMessageSize`` on brokers and clients, in bytes."""
@@ -14,6 +16,8 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 
 def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> None:
     """Raise MessageIllegal saying what to change; return when the message may be sent."""
+    if not isinstance(message, Message):
+        raise MessageIllegal(f"what is sent must be a Message(topic, body), not {shown(message)}")
     system_topics.check_topic(message.topic)
     if message.topic in system_topics.NOT_SENDABLE:
         raise MessageIllegal(f"the topic {message.topic!r} belongs to the system; send to a topic of your own")
@@ -30,12 +34,14 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Non
 
 def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
     """Raise MessageIllegal saying why ``messages`` cannot travel as one batch. Source: MessageBatch."""
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        raise MessageIllegal(f"a batch must be a list of messages, not {shown(messages)}")
     if not messages:
         raise MessageIllegal("the batch is empty; give it at least one message")
-    topic = messages[0].topic
     total = 0
     for message in messages:
         check_message(message, max_body_bytes)
+        topic = messages[0].topic
         if message.topic != topic:
             raise MessageIllegal(f"a batch holds messages of one topic, not of {topic!r} and {message.topic!r}")
         if topic.startswith(system_topics.RETRY_PREFIX):
@@ -45,6 +51,14 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
         total += len(message.body)
     if total > max_body_bytes:
         raise MessageIllegal(f"the batch has {total} bytes of bodies; the limit is {max_body_bytes}. Split it")
+
+
+def check_queue(queue: MessageQueue, topic: str) -> None:
+    """Raise MessageIllegal unless a message to ``topic``, as brokers name it, can be sent to ``queue``."""
+    if not isinstance(queue, MessageQueue):
+        raise MessageIllegal(f"queue must be a MessageQueue, as queues(topic) lists them, not {shown(queue)}")
+    if queue.topic != topic:
+        raise MessageIllegal(f"the message is for topic {topic!r}, and {queue} is a queue of another one")
 
 
 def is_delayed(values: Mapping[str, str]) -> bool:

@@ -86,6 +86,8 @@ class Run:
         try:
             with within:
                 self._scenario.act()
+                while not within.fired and isinstance(within, Storm):
+                    self._scenario.act()  # too quick for the first signal
         except Interrupt:
             self.raised += 1
         except Closed:

@@ -40,6 +40,11 @@ class Injector:
         self.seen = 0
         self.place = ""
 
+    @property
+    def fired(self) -> int:
+        """How often the handler was run."""
+        return int(self.place != "")
+
     def __enter__(self) -> Injector:
         sys.settrace(self._called)
         return self
