@@ -7,6 +7,7 @@ function of ``sys.settrace`` sees each of these places and can raise there, as a
 from __future__ import annotations
 
 import dis
+import os
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -14,7 +15,6 @@ from typing import Any, Final
 
 CALLS: Final = ("CALL", "WITH_EXCEPT_START", "INSTRUMENTED_CALL")
 JUMPS_BACK: Final = ("JUMP_BACKWARD", "INSTRUMENTED_JUMP_BACKWARD")
-NOT_OURS: Final = ("gantrymq/testing/interrupts",)
 
 
 class Interrupt(BaseException):
@@ -22,6 +22,12 @@ class Interrupt(BaseException):
 
 
 Handler = Callable[[], None]
+HERE: Final = os.path.dirname(__file__)
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether it is the harness that runs there, and not what is tried."""
+    return frame.f_code.co_filename.startswith(HERE)
 
 
 def interrupt() -> None:
@@ -53,7 +59,7 @@ class Injector:
         sys.settrace(None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        if any(part in frame.f_code.co_filename for part in NOT_OURS):
+        if is_ours(frame):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self.point(frame)
