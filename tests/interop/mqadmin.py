@@ -18,6 +18,7 @@ from tests.interop.process import poll
 
 CLUSTER = "DefaultCluster"
 QUEUES = 4
+SENT = 5
 SYSTEM_TOPICS = {
     "BenchmarkTest", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC",
     "SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC", "TBW102", "broker-a",
@@ -65,12 +66,18 @@ class Tool:
         self.sent = self._process.steps("sent")
         self.broker = re.findall(r"127\.0\.0\.1:\d+", self.run("clusterList"))[0]
         poll(self._all_committed, "committed offsets")
+        poll(self._all_counted, "figures of the day")  # Apache's brokers count every ten seconds
 
     def _all_committed(self) -> bool:
         """Whether the group's progress has every queue of the topic: at first only the retry topic may be in it."""
         text = self.run("consumerProgress", "-g", f"C{self.topic}")
         rows = [line for line in text.splitlines() if line.startswith(f"{self.topic} ")]
         return len(rows) == QUEUES and "Diff Total: 0" in text
+
+    def _all_counted(self) -> bool:
+        """Whether the broker's statistics have the messages, as sent and as consumed."""
+        rows = [line.split() for line in self.run("statsAll", "-t", self.topic).splitlines()]
+        return any(row[:2] == [self.topic, f"C{self.topic}"] and row[-2:] == [str(SENT)] * 2 for row in rows)
 
     def close(self) -> None:
         self._process.kill()
