@@ -80,7 +80,7 @@ class Portal:
 
     def _drop_users(self) -> None:
         """The process ends, and these were never closed: connections that are left open would hold up uvloop."""
-        drops = [asyncio.ensure_future(drop(), loop=self._loop) for drop in self._users.values()]
+        drops = [asyncio.ensure_future(drop(), loop=self._loop) for drop in list(self._users.values())]
         self._loop.run_until_complete(asyncio.gather(*drops, return_exceptions=True))
 
     def _end(self, tasks: set[asyncio.Task[Any]]) -> None:
@@ -262,8 +262,10 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 _portals: Final[dict[int, Portal]] = {}
-"""The portal by process. A child's is its own; its parent's stays here, for nobody may touch its loop there."""
+"""The portal of this process, by its id."""
 
+_inherited: Final[list[Portal]] = []
+"""Those of the processes that this one was forked from: nobody may touch their loops here, not even to free them."""
 
 _threads: Final[set[int]] = set()
 """The threads that run a portal's loop now."""
@@ -320,5 +322,11 @@ def _at_exit() -> None:
             warnings.warn(words, ResourceWarning, source=user, stacklevel=1)
 
 
+def _in_child() -> None:
+    _inherited.extend(_portals.values())
+    _portals.clear()
+    _threads.clear()
+
+
 atexit.register(_at_exit)
-os.register_at_fork(after_in_child=_threads.clear)
+os.register_at_fork(after_in_child=_in_child)
