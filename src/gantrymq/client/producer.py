@@ -154,7 +154,8 @@ class Producer(Lifetime):
         """
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
-        message = self._in_namespace(message)
+        # A copy: while we wait for a connection the object may be changed for its next message.
+        message = self._in_namespace(message).with_properties({**message.properties})
         if queue is not None:
             check_queue(queue, message.topic)
         target = queue or (await self._delivery.queues(message.topic)).next()
