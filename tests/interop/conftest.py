@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.interop import jars
 from tests.interop.apache import OPS_AT_ONCE, ApacheCluster, JavaClient
 from tests.interop.compatibility import Outcome, Result, known
 from tests.interop.ours import GantryCluster
+from tests.interop.process import poll
 
 HERE = Path(__file__).parent
 QUICK = {"transactionTimeOut": "2000", "transactionCheckInterval": "3000", "flushDiskType": "ASYNC_FLUSH"}
@@ -26,6 +28,9 @@ CONTROLS = "GANTRY_INTEROP_CONTROLS"
 """Variable with which the long run is asked for."""
 PARTIAL = pytest.StashKey[bool]()
 LAST = "test_compatibility.py"
+TOLD = "GANTRY_INTEROP_TOLD"
+"""Variable that names a file. The tests that run without the last one write there what they have shown."""
+WAIT_BESIDE_S = 500
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -62,6 +67,26 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.config.stash[PARTIAL] = True
+
+
+def told_beside() -> list[Result]:
+    """What the tests have shown that another process runs beside these; it is waited for."""
+    told = os.environ.get(TOLD)
+    if told is None:
+        return []
+    poll(Path(told).exists, "the tests that run beside these", WAIT_BESIDE_S)
+    return [
+        Result(row, column, Outcome(outcome), name) for row, column, outcome, name in json.loads(Path(told).read_text())
+    ]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    told = os.environ.get(TOLD)
+    if told is not None and not any(item.path.name == LAST for item in session.items):
+        results = session.config.stash[RESULTS]
+        part = Path(f"{told}.part")
+        part.write_text(json.dumps([(r.row, r.column, r.outcome.value, r.file) for r in results]))
+        part.rename(told)
 
 
 @pytest.hookimpl(wrapper=True)
