@@ -17,8 +17,8 @@ BROKEN = """
 import sys
 from gantrymq.client import lite_pull_consumer, portal, transaction_producer
 {change}
-from gantrymq.testing.interrupts import __main__ as harness, scenarios
-scenarios.WAIT_S = 0.7
+from gantrymq.testing.interrupts import __main__ as harness, scenario
+scenario.WAIT_S = 0.7
 sys.exit(harness.main(sys.argv[1:]))
 """
 

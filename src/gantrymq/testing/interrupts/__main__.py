@@ -21,11 +21,13 @@ from typing import Final
 
 from gantrymq.errors import Closed
 from gantrymq.message.message import Message
+from gantrymq.testing.interrupts import calls, lives
 from gantrymq.testing.interrupts.points import Handler, Injector, Interrupt, interrupt
-from gantrymq.testing.interrupts.scenarios import SCENARIOS, Scenario
+from gantrymq.testing.interrupts.scenario import Scenario
 from gantrymq.testing.interrupts.server import Server
 from gantrymq.testing.interrupts.storm import Storm
 
+SCENARIOS: Final[tuple[type[Scenario], ...]] = (Scenario, *calls.ALL, *lives.ALL)
 HANG_S: Final = 60.0
 """A point that takes longer hangs."""
 

@@ -1,95 +1,16 @@
-"""What is interrupted: each blocking call of the public clients, and what must hold behind it.
-
-``act`` is what a program does and an interrupt breaks off; ``settle`` is what the same program does next, and looks at
-what is left; ``finish`` judges at the end what all of them together have sent, committed or processed.
-"""
+"""Single calls of clients that live on: sends, transactions, pulls, polls, the administrator's questions."""
 
 from __future__ import annotations
 
 import itertools
-import re
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import gantrymq
-from gantrymq import ConsumeFromWhere, LocalTransactionState, Message, MessageView
-from gantrymq.client import portal
-from gantrymq.client.sync import Blocking
-from gantrymq.testing.interrupts.server import Server
-
-WAIT_S: Final = 20.0
-"""What must happen happens within this time; a broken call would never end."""
-COMMIT, ROLLBACK = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK
-FIRST: Final = ConsumeFromWhere.FIRST_OFFSET
-
-
-class Broken(Exception):
-    """Something does not hold."""
-
-
-def until(holds: Callable[[], Any], what: str) -> None:
-    """Wait for something; raises Broken."""
-    pause, over = threading.Event(), time.monotonic() + WAIT_S
-    while not holds():
-        if time.monotonic() > over:
-            break
-        pause.wait(0.002)
-    else:
-        return
-    raise Broken(f"{what}: not within {WAIT_S:.0f} s")
-
-
-def portals() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "gantrymq-portal"]
-
-
-class Scenario:
-    """A long-lived producer, and one call on it."""
-
-    name = "Producer.send"
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.topic = "T-" + re.sub(r"\W+", "-", self.name)
-        self.done = 0
-        """Acts that were not interrupted."""
-
-    def open(self) -> None:
-        self.producer = self.client()
-        self.producer.start()
-        self.producer.send(Message(self.topic, b"first"))
-
-    def reopen(self) -> None:
-        """The handler has closed the producer."""
-        self.producer = self.client()
-        self.producer.start()
-
-    def client(self) -> gantrymq.Producer:
-        return gantrymq.Producer("pg", name_servers=self.server.address)
-
-    def act(self) -> None:
-        self.producer.send(Message(self.topic, b"x"))
-        self.done += 1
-
-    def settle(self) -> None:
-        if self.producer._closed:
-            self.reopen()
-        self.producer.send(Message(self.topic, b"next"))
-        idle(self.producer)
-
-    def finish(self) -> None:
-        self.producer.close()
-
-
-def idle(producer: gantrymq.Producer) -> None:
-    """Nothing of an interrupted call is left: not on the loop, not in what ``close`` would wait for."""
-    until(lambda: producer._client._idle(), "no send is in flight")
-    door = producer._portal
-    until(lambda: door is None or not door._calls, "no call is left on the loop")
+from gantrymq import LocalTransactionState, Message, MessageView
+from gantrymq.testing.interrupts.scenario import COMMIT, FIRST, ROLLBACK, Broken, Scenario, idle, until
 
 
 class SendBatch(Scenario):
@@ -305,116 +226,6 @@ class Poll(Scenario):
                 raise Broken(f"{error}: {len(lost)} of {len(self.sent)} are lost") from None
 
 
-class Life(Scenario):
-    """A client that is made for each act, started, used and closed within it."""
-
-    name = "Producer in a with block"
-    made: Blocking[Any] | None = None
-
-    def open(self) -> None:
-        super().open()
-        self.warm()
-
-    def warm(self) -> None:
-        """What the first act would do once."""
-
-    def make(self) -> Blocking[Any]:
-        return self.client()
-
-    def act(self) -> None:
-        self.made = self.make()
-        with self.made as client:
-            self.use(client)
-        self.done += 1
-
-    def use(self, client: Any) -> None:
-        client.send(Message(self.topic, b"x"))
-
-    def settle(self) -> None:
-        made, self.made = self.made, None
-        if made is not None:
-            made.close()  # as a program may, and must when the interrupt came right before ``with`` would have done it
-            closed(made)
-        with self.make() as client:
-            self.use(client)
-        super().settle()
-
-
-def closed(client: Blocking[Any]) -> None:
-    """Its connections are closed, it has no task, and the portal does not wait for it."""
-    endpoint = client._client._endpoint
-    until(lambda: not endpoint.running, "the client is closed")
-    until(lambda: not endpoint.remoting.connected_addresses(), "its connections are closed")
-    until(lambda: not any(client._client in door._users for door in portal._portals.values()), "the portal is let go")
-
-
-class StartTransactionProducer(Life):
-    name = "TransactionProducer in a with block"
-
-    def make(self) -> Blocking[Any]:
-        return gantrymq.TransactionProducer(
-            "life", name_servers=self.server.address, listener=Rows(), topics=self.topic
-        )
-
-    def use(self, client: Any) -> None:
-        client.send_in_transaction(Message(self.topic, b"x"))
-
-
-class StartPush(Life):
-    name = "PushConsumer in a with block"
-
-    def make(self) -> Blocking[Any]:
-        consumer = gantrymq.PushConsumer(
-            "cg-life", name_servers=self.server.address, listener=lambda messages: None, consume_threads=2
-        )
-        return consumer.subscribe(self.topic)
-
-    def use(self, client: Any) -> None:
-        client.assigned  # noqa: B018
-
-    def settle(self) -> None:
-        super().settle()
-        until(lambda: not any(t.name.startswith("gantrymq-consume") for t in threading.enumerate()), "threads end")
-
-
-class StartLitePull(Life):
-    name = "LitePullConsumer in a with block, assigned"
-
-    def make(self) -> Blocking[Any]:
-        return gantrymq.LitePullConsumer("cg-lite-life", name_servers=self.server.address, from_where=FIRST)
-
-    def use(self, client: Any) -> None:
-        queues = client.queues(self.topic)
-        client.assign(queues)
-        client.pause(queues)
-        client.resume(queues)
-        client.seek_to_begin(queues[0])
-
-
-class Alone(Life):
-    """The only client of the process: its portal's thread begins and ends with it."""
-
-    name = "the only client of the process"
-
-    def open(self) -> None:
-        with self.make() as client:
-            self.use(client)
-
-    def settle(self) -> None:
-        made, self.made = self.made, None
-        if made is not None:
-            made.close()
-            closed(made)
-        until(lambda: not portals(), "the thread of the portal has ended")
-        with self.make() as client:
-            self.use(client)
-        until(lambda: not portals(), "the thread of the portal has ended")
-
-    def finish(self) -> None:
-        until(lambda: not portals(), "the thread of the portal has ended")
-
-
-SCENARIOS: Final[tuple[type[Scenario], ...]] = (
-    Scenario, SendBatch, SendOneway, SendAsync, Request, SendInTransaction, SendInAsyncTransaction, Pull, AskAdmin,
-    Poll, Life, StartTransactionProducer, StartPush, StartLitePull, Alone,
+ALL: Final[tuple[type[Scenario], ...]] = (
+    SendBatch, SendOneway, SendAsync, Request, SendInTransaction, SendInAsyncTransaction, Pull, AskAdmin, Poll,
 )  # fmt: skip
