@@ -19,13 +19,6 @@ class Life(Scenario):
     name = "Producer in a with block"
     made: Blocking[Any] | None = None
 
-    def open(self) -> None:
-        super().open()
-        self.warm()
-
-    def warm(self) -> None:
-        """What the first act would do once."""
-
     def make(self) -> Blocking[Any]:
         return self.client()
 
