@@ -19,13 +19,14 @@ from gantrymq.protocol.headers.pop import (
     PopMessageAnswer,
 )
 from gantrymq.protocol.headers.pull import GetMaxOffset, OffsetAnswer
-from gantrymq.protocol.headers.send import SendMessage
+from gantrymq.protocol.headers.send import SendMessage, SendMessageAnswer
 from gantrymq.protocol.headers.topics import CreateTopic
 from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.stored_message import scan
 from tests.interop.apache import ApacheCluster
 from tests.interop.ours import GantryCluster
 from tests.interop.places import ask
+from tests.interop.process import poll
 
 LONG_MS = 60_000
 
@@ -52,15 +53,19 @@ class PopBroker:
         assert done.code == ResponseCode.SUCCESS
 
     def send(self, topic: str, body: str, queue_id: int = 0) -> None:
+        """Returns when the message can be popped: Apache's brokers put it into its queue behind the answer."""
         header = SendMessage(
             producer_group="PG", topic=topic, default_topic="TBW102", default_topic_queue_nums=1, queue_id=queue_id,
             sys_flag=0, born_timestamp=1_700_000_000_000, flag=0, properties="TAGS\x01A\x02", reconsume_times=0,
             unit_mode=False, batch=False,
         )  # fmt: skip
-        assert self.ask(RequestCode.SEND_MESSAGE_V2, header, body.encode()).code == ResponseCode.SUCCESS
+        answer = self.ask(RequestCode.SEND_MESSAGE_V2, header, body.encode())
+        assert answer.code == ResponseCode.SUCCESS
+        offset = answer.header(SendMessageAnswer).queue_offset
+        poll(lambda: self.end(topic, queue_id) > offset, "message in its queue")
 
-    def end(self, topic: str) -> int:
-        answer = self.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic=topic, queue_id=0))
+    def end(self, topic: str, queue_id: int = 0) -> int:
+        answer = self.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic=topic, queue_id=queue_id))
         return answer.header(OffsetAnswer).offset if answer.code == ResponseCode.SUCCESS else 0
 
     def pop(self, topic: str, group: str, **fields: object) -> tuple[Command, list[tuple[str, int, ReceiptHandle]]]:
