@@ -205,6 +205,23 @@ def test_a_transaction_is_repeated_under_its_id_when_that_is_said() -> None:
     run(test)
 
 
+def test_an_id_is_under_way_once_also_when_two_begin_together() -> None:
+    """Both waited for the first connection; each looked whether the other was there before that."""
+
+    async def test() -> None:
+        async with (
+            cluster() as peers,
+            TransactionProducer("tpg", name_servers=peers.address, listener=Listener()) as producer,
+        ):
+            both = [producer.send_in_transaction(Message("T", b"x"), transaction_id="order-44") for _ in range(2)]
+            first, second = await asyncio.gather(*both, return_exceptions=True)
+            refused = [each for each in (first, second) if isinstance(each, MessageIllegal)]
+            assert len(refused) == 1 and "under way here" in str(refused[0])
+            assert len(peers.broker.ended) == 1 and producer._idle()
+
+    run(test)
+
+
 def test_a_half_stored_less_safely_is_rolled_back_without_asking_the_listener() -> None:
     async def test() -> None:
         listener = Listener()

@@ -206,8 +206,6 @@ class TransactionProducer(Producer):
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
         if transaction_id is not None:
             values[properties.UNIQ_KEY] = id_of("transaction_id", transaction_id)
-            if transaction_id in self._open:
-                raise MessageIllegal(f"the transaction {transaction_id!r} is under way here; wait for its end")
         given = message.with_properties(values)
         message = self._in_namespace(given)
         self._delivery.in_flight += 1
@@ -216,6 +214,8 @@ class TransactionProducer(Producer):
             if self._endpoint.routes.known(message.topic) is None:
                 # Before the id is made: it holds our address, which the first connection tells.
                 await self._delivery.queues(message.topic, self._deadline(None))
+            if transaction_id in self._open:  # looked at behind the last wait, or two could begin together
+                raise MessageIllegal(f"the transaction {transaction_id!r} is under way here; wait for its end")
             stamp = key, _ = self._half_stamps.stamp(values, self._endpoint.clock.wall_ms())
             values[properties.UNIQ_KEY] = key
             self._open.add(key)
