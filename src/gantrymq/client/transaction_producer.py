@@ -146,7 +146,7 @@ class TransactionProducer(Producer):
 
         Every call is a transaction of its own, with an id of its own, whatever became of the object before or is done
         with it elsewhere at the same time: the message given is never changed. The listener gets a copy of it, whose
-        ``transaction_id`` is the new id; the result has it, too. ``transaction_id``: the id to use, for who repeats a
+        ``transaction_id`` is the new id; the result has it, too. ``transaction_id``: the id to use, to repeat a
         transaction on purpose. While the half of the first attempt is open on the broker that the second one is sent
         to, both are one transaction; once it is decided, or on another broker, they are two under one id, and a
         listener that writes the id under a unique key lets one of them commit.
