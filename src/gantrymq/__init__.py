@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gantrymq.client.admin import QueueStats as QueueStats
+    from gantrymq.admin import QueueStats as QueueStats
+    from gantrymq.admin.blocking import Admin as Admin
     from gantrymq.client.listener import DecisiveListener as DecisiveListener
     from gantrymq.client.listener import TransactionListener as TransactionListener
     from gantrymq.client.results import ConsumeStatus as ConsumeStatus
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gantrymq.client.results import SendResult as SendResult
     from gantrymq.client.results import SendStatus as SendStatus
     from gantrymq.client.results import TransactionSendResult as TransactionSendResult
-    from gantrymq.client.sync import Admin as Admin
     from gantrymq.client.sync import LitePullConsumer as LitePullConsumer
     from gantrymq.client.sync import Producer as Producer
     from gantrymq.client.sync import PullConsumer as PullConsumer
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Admin": "client.sync",
+    "Admin": "admin.blocking",
     "ConsumeFromWhere": "protocol.bodies.heartbeat",
     "ConsumeStatus": "client.results",
     "GantryError": "errors",
@@ -48,7 +48,7 @@ _HOMES = {
     "PullResult": "client.results",
     "PullStatus": "client.results",
     "PushConsumer": "client.sync",
-    "QueueStats": "client.admin",
+    "QueueStats": "admin",
     "RawPull": "client.results",
     "ReconsumeLater": "client.results",
     "SendResult": "client.results",

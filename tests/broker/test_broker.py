@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.broker import Broker
-from gantrymq.broker.refusals import refused_codes
+from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, StoreFormatUnknown, StoreLocked, Unreachable
 from gantrymq.message.message import Message

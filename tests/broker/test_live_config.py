@@ -92,7 +92,7 @@ def test_tools_change_a_running_broker(tmp_path: Path) -> None:
         assert (await c.send("T", b"four")).code == ResponseCode.MESSAGE_ILLEGAL
         assert (await c.pull("T")).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         assert not any(topic.perm & 2 for topic in c.broker.topics.table().topic_config_table.values())
-        assert c.broker.desk.checks.config.timeout_ms == 1
+        assert c.broker.coordinator.checks.config.timeout_ms == 1
         answer = await c.ask(RequestCode.GET_BROKER_CONFIG)
         after = answer.header(BrokerConfigAnswer).version
         assert after is not None and DataVersion.decode(after.encode()).counter == before.counter + 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.housekeeping import Retention
+from gantrymq.broker.upkeep.housekeeping import Retention
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.config import StoreConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.processors import end_transaction
+from gantrymq.broker.transactions import ending_requests as end_transaction
 from gantrymq.message import flags, properties
 from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.codes import ResponseCode
@@ -36,7 +36,7 @@ def test_g8_a_commit_delivers_one_message_and_one_op(lab: Lab, session: LabSessi
     assert final.prepared_transaction_offset == half.place[1]
     assert op.body == b"0"
     assert op.log_offset == final.log_offset + final.size
-    assert len(lab.desk.table) == 0
+    assert len(lab.coordinator.table) == 0
 
 
 def test_a_commit_is_answered_when_it_is_durable(lab: Lab, session: LabSession) -> None:
@@ -67,7 +67,7 @@ def test_g9_unknown_changes_nothing(lab: Lab, session: LabSession, check: bool, 
     half = lab.half()
     ended = lab.end(session, half, Resolution.UNKNOWN, check=check, one_way=one_way)
     assert ended.code in (None, ResponseCode.SUCCESS)
-    assert len(lab.desk.table) == 1
+    assert len(lab.coordinator.table) == 1
     assert lab.ops() == []
 
 
@@ -76,7 +76,7 @@ def test_a_resolution_that_does_not_exist_is_refused(lab: Lab, session: LabSessi
     ended = lab.end(session, lab.half(), number)
     assert ended.code is ResponseCode.SYSTEM_ERROR
     assert "commitOrRollback field wrong" in ended.remark
-    assert len(lab.desk.table) == 1
+    assert len(lab.coordinator.table) == 1
 
 
 def test_g35_hole2_the_same_commit_twice_delivers_once(lab: Lab, session: LabSession) -> None:
@@ -84,7 +84,7 @@ def test_g35_hole2_the_same_commit_twice_delivers_once(lab: Lab, session: LabSes
     assert [lab.commit(session, half).code for _ in range(3)] == [ResponseCode.SUCCESS] * 3
     assert len(lab.delivered()) == 1
     assert len(lab.ops()) == 1
-    assert lab.desk.counts.repeated == 2
+    assert lab.coordinator.counts.repeated == 2
 
 
 def test_g35_hole2_a_commit_after_a_rollback_is_refused(lab: Lab, session: LabSession) -> None:
@@ -95,7 +95,7 @@ def test_g35_hole2_a_commit_after_a_rollback_is_refused(lab: Lab, session: LabSe
     when = datetime.fromtimestamp(lab.ops()[0].store_timestamp / 1000, UTC)
     assert f"ROLLED_BACK since {when.isoformat(timespec='milliseconds')}" in ended.remark
     assert lab.delivered() == []
-    assert lab.desk.counts.conflicts == 1
+    assert lab.coordinator.counts.conflicts == 1
 
 
 def test_g35_hole2_a_rollback_after_a_commit_is_refused(lab: Lab, session: LabSession) -> None:
@@ -124,7 +124,7 @@ def test_g39_a_decision_that_the_disk_refused_leaves_the_half_open(lab: Lab, ses
     lab.disk.full = True
     ended = lab.commit(session, half)
     assert ended.code is ResponseCode.SERVICE_NOT_AVAILABLE
-    assert len(lab.desk.table) == 1
+    assert len(lab.coordinator.table) == 1
     assert lab.delivered() == []
     lab.disk.full = False
     assert lab.commit(session, half).code is ResponseCode.SUCCESS
@@ -135,7 +135,7 @@ def test_after_a_failed_decision_the_next_in_line_decides(lab: Lab, session: Lab
     half = lab.half()
     lab.disk.full = True
     queue_offset, log_offset = half.place
-    first = lab.desk.table.at(queue_offset, log_offset)
+    first = lab.coordinator.table.at(queue_offset, log_offset)
     assert first is not None
     lab.disk.full = False
     lab.disk.hold()
@@ -143,7 +143,7 @@ def test_after_a_failed_decision_the_next_in_line_decides(lab: Lab, session: Lab
     lab.disk.release(OSError(5, "input/output error"))
     assert commit.code is not ResponseCode.SUCCESS
     assert rollback.code is not ResponseCode.SUCCESS  # the store takes no more writes after a failed sync
-    assert len(lab.desk.table) == 1
+    assert len(lab.coordinator.table) == 1
 
 
 def test_hole21_the_wrong_group_is_refused(lab: Lab, session: LabSession) -> None:
@@ -161,7 +161,7 @@ def test_g46_hole21_a_session_that_is_not_of_the_group_is_refused(lab: Lab) -> N
     assert ended.code is ResponseCode.SYSTEM_ERROR
     assert "heartbeat" in ended.remark
     assert lab.ops() == []
-    assert lab.desk.counts.refused == 1
+    assert lab.coordinator.counts.refused == 1
 
 
 def test_the_connection_that_sent_a_half_may_end_it_before_its_first_heartbeat(lab: Lab) -> None:
@@ -199,7 +199,7 @@ def test_g46_hole21_offsets_that_name_no_half_are_refused(lab: Lab, session: Lab
             ended = lab.end(session, opened, resolution, place=place)
             assert ended.code is ResponseCode.SYSTEM_ERROR, place
     assert lab.store.max_log_offset == before
-    assert len(lab.desk.table) == 1
+    assert len(lab.coordinator.table) == 1
 
 
 def test_hole21_a_record_inside_a_body_cannot_be_committed(lab: Lab, session: LabSession) -> None:
@@ -220,7 +220,7 @@ def test_x4_a_commit_to_a_deleted_topic_is_refused_and_the_half_stays(lab: Lab, 
     config = lab.topics.pop(TOPIC)
     ended = lab.commit(session, half)
     assert ended.code is ResponseCode.TOPIC_NOT_EXIST
-    assert len(lab.desk.table) == 1
+    assert len(lab.coordinator.table) == 1
     lab.topics[TOPIC] = config
     assert lab.commit(session, half).code is ResponseCode.SUCCESS
     assert len(lab.delivered()) == 1
@@ -252,7 +252,7 @@ def test_g50_a_committed_message_equals_what_was_sent(lab: Lab, session: LabSess
     record = lab.message("K", b"\x78\x9c compressed", KEYS="a b", colour="green")
     record.flag, record.sys_flag, record.reconsume_times = 777, flags.PREPARED | flags.COMPRESSED, 3
     half = lab.half(key="K0")
-    lab.desk.put_half(record, "PG_lab", "K", TOPIC, 1, half.done)
+    lab.coordinator.put_half(record, "PG_lab", "K", TOPIC, 1, half.done)
     lab.clock.run()
     lab.commit(session, half, named="K")
     (final,) = lab.delivered()
@@ -331,7 +331,7 @@ def test_an_end_means_the_transaction_it_names_and_not_what_lies_in_its_place_no
     for resolution in (Resolution.COMMIT, Resolution.ROLLBACK):
         ended = lab.end(session, half, resolution, named="the key of the lost one")
         assert ended.code is ResponseCode.SYSTEM_ERROR and "no half message" in ended.remark
-    assert lab.delivered() == [] and len(lab.desk.table) == 1
+    assert lab.delivered() == [] and len(lab.coordinator.table) == 1
     assert lab.end(session, half, Resolution.COMMIT, named="").code is ResponseCode.SUCCESS, (
         "names none: the place counts"
     )

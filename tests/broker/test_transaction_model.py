@@ -107,7 +107,7 @@ class Transactions(RuleBasedStateMachine):
         self.lab.disk.full = False
         if orderly:
             self.lab.disk.release()
-            self.lab.desk.close()
+            self.lab.coordinator.close()
         self._die(kept, with_file)
 
     @rule(told=told, resolution=DECISIONS, kept=st.floats(0, 1), with_file=st.booleans(), whole=st.booleans())
@@ -160,7 +160,7 @@ class Transactions(RuleBasedStateMachine):
 
     @invariant()
     def every_answered_half_is_open_or_decided(self) -> None:
-        table = self.lab.desk.table
+        table = self.lab.coordinator.table
         for told in self.all:
             if told.known:
                 queue_offset = told.half.place[0]

@@ -1,4 +1,4 @@
-"""A transaction desk over a real store, with time and the disk's answers in the test's hand."""
+"""A transaction coordinator over a real store, with time and the disk's answers in the test's hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gantrymq.broker.transaction_desk import TransactionDesk
+from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.errors import DiskFull, RequestRejected, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
@@ -25,7 +25,7 @@ from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 HOST = pack_host("127.0.0.1:30911")
 GROUP = "PG_lab"
@@ -221,7 +221,7 @@ class LabTopics(dict[str, LabTopic]):
 
 
 class Lab:
-    """One broker's store and desk; ``restart`` and ``crash`` keep the directory."""
+    """One broker's store and coordinator; ``restart`` and ``crash`` keep the directory."""
 
     def __init__(self, root: Path, *, flush: FlushDiskType = FlushDiskType.SYNC_FLUSH, **config: object) -> None:
         self.root = root
@@ -242,11 +242,11 @@ class Lab:
         )  # fmt: skip
         self.store = MessageStore.open(config, self.disk, self.clock, HOST)
         self.clock.run()
-        self.desk = TransactionDesk(
+        self.coordinator = TransactionCoordinator(
             self.store, self.producers, self.topics, self.offsets, self.clock, self.disk, self.config, HOST
         )
-        self.desk.rebuild()
-        self.desk.start()
+        self.coordinator.rebuild()
+        self.coordinator.start()
         self.clock.run()
 
     def crash(self) -> None:
@@ -276,15 +276,15 @@ class Lab:
         session = LabSession()
         session.client_ids.add(client_id or f"client-{session.id}")
         for name in session.client_ids:
-            self.desk.client_came(name, session)
+            self.coordinator.client_came(name, session)
         self.producers.groups.setdefault(group, []).append(session)
-        self.desk.producer_joined(group)
+        self.coordinator.producer_joined(group)
         self.clock.run()
         return session
 
     def offline(self, session: LabSession, group: str = GROUP) -> None:
         session.alive = False
-        self.desk.session_closed(session)
+        self.coordinator.session_closed(session)
         self.producers.groups[group].remove(session)
         self.clock.run()
 
@@ -306,7 +306,7 @@ class Lab:
         record = self.message(result.key, body, **more)
         if session is not None:
             record.born_host = pack_host(session.peer)
-        self.desk.put_half(record, GROUP, result.key, TOPIC, 1, result.done)
+        self.coordinator.put_half(record, GROUP, result.key, TOPIC, 1, result.done)
         self.clock.run()
         return result
 
@@ -328,7 +328,7 @@ class Lab:
         command = decode_command(*FrameSplitter().feed(frame)[0])
         ended = Ended(session, command)
         try:
-            answer = self.desk.end_transaction(session, command)
+            answer = self.coordinator.end_transaction(session, command)
         except RequestRejected as refusal:
             ended.refused = (ResponseCode(refusal.code), refusal.remark or "")
             answer = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.client.delivery import send_result
-from gantrymq.client.pulling import ANSWERS, pull_answer, views
+from gantrymq.client.connection.routes import publish_queues, subscribe_queues
+from gantrymq.client.consuming.pulling import ANSWERS, pull_answer, views
 from gantrymq.client.results import PullStatus, SendStatus
-from gantrymq.client.routes import publish_queues, subscribe_queues
+from gantrymq.client.sending.delivery import send_result
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.codes import STORED, RequestCode

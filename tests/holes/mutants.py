@@ -9,22 +9,23 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker import transaction_endings
-from gantrymq.broker.decision_file import DecisionFile
-from gantrymq.broker.transaction_checks import TransactionChecks
-from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.broker.transactions import endings as transaction_endings
+from gantrymq.broker.transactions.checks import TransactionChecks
+from gantrymq.broker.transactions.decision_file import DecisionFile
+from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.errors import StoreError
 from gantrymq.message.system_topics import OP
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.values import NewRecord, Placement
-from gantrymq.transactions import rebuild, resolve
-from gantrymq.transactions.decisions import Cause, Decision
-from gantrymq.transactions.due_times import DueTimes
-from gantrymq.transactions.half import new_record_of
 from gantrymq.transactions.ports import HalfStore, ProducerSession
-from gantrymq.transactions.resolve import Standing, Verdict
-from gantrymq.transactions.states import State
-from gantrymq.transactions.table import OpenHalf, TransactionTable
+from gantrymq.transactions.records.half import new_record_of
+from gantrymq.transactions.rules import resolve
+from gantrymq.transactions.rules.resolve import Standing, Verdict
+from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.table import rebuild
+from gantrymq.transactions.table.decisions import Cause, Decision
+from gantrymq.transactions.table.due_times import DueTimes
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 from tests.holes.case import Mutant
 
 Patch = pytest.MonkeyPatch

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import AUTO_CREATE, PARKED, TOOLS_CONSUMER

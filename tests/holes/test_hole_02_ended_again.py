@@ -12,7 +12,7 @@ from functools import partial
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.transactions.resolve import Standing, Verdict
+from gantrymq.transactions.rules.resolve import Standing, Verdict
 from tests.holes.case import Apache, Case, Seen, both
 from tests.holes.mutants import NO_MEMORY, other_verdict
 from tests.holes.stage import Stage, require

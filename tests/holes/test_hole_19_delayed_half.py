@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 
-from gantrymq.broker.processors.send import SendProcessor
+from gantrymq.broker.remoting.send import SendProcessor
 from gantrymq.message.properties import DELAY, TIMER_DELAY_SECONDS
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.transactions import half
+from gantrymq.transactions.records import half
 from tests.holes.actors import Refused
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.mutants import Patch

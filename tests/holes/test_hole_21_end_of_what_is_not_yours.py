@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import pytest
 
-from gantrymq.broker.processors import end_transaction
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
 from gantrymq.broker.registries.clients import ProducerGroups
+from gantrymq.broker.transactions import ending_requests as end_transaction
+from gantrymq.broker.transactions.ending_requests import EndTransactionProcessor
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
@@ -26,9 +26,9 @@ from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import decode_record, encode_record, encode_stored
 from gantrymq.transactions.ports import ProducerSession
-from gantrymq.transactions.resolve import Verdict
-from gantrymq.transactions.states import State
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.rules.resolve import Verdict
+from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Half, Producer
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.senders import BODY_AT, Plain, send, silent

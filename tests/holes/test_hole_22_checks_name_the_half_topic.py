@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker import transaction_checks
+from gantrymq.broker.transactions import checks as transaction_checks
 from gantrymq.message.system_topics import HALF
 from gantrymq.protocol.headers.transaction import CheckTransactionState
 from tests.holes.case import Apache, Case, Mutant, Seen

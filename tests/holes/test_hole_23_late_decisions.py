@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView, TransactionProducer
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.transactions.ending_requests import EndTransactionProcessor
 from gantrymq.client import transaction_producer
-from gantrymq.client.half_memory import HalfMemory
 from gantrymq.client.listener import Outcome
 from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.transaction_producer import OpenHalf
 from gantrymq.errors import RequestRejected, TransactionConflict
 from gantrymq.message import properties

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.processors.send_answers import SendAnswers
+from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.case import Case, Mutant, NotRepeated, Seen

@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.processors import topic_admin
-from gantrymq.broker.transaction_counts import TransactionCounts
+from gantrymq.broker.remoting import topic_admin
+from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.message.system_topics import HALF, OP, PARKED
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.topics import TopicOnly
-from gantrymq.transactions.table import TransactionTable
+from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.apache_stage import ApacheStage
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.stage import OurStage, Stage, require
@@ -43,7 +43,7 @@ async def _counted(stage: Stage) -> Seen:
         require((await producer.commit(half)).code == ResponseCode.SUCCESS, "a commit was refused")
         await producer.commit(half)
     if isinstance(stage, OurStage):
-        says = TransactionTable.__len__(stage.broker.desk.table)  # len() would refuse a negative one
+        says = TransactionTable.__len__(stage.broker.coordinator.table)  # len() would refuse a negative one
     else:
         await stage.comes_true(lambda: _gauge(stage, topic) != 0, GAUGE_WRITTEN_S)
         says = _gauge(stage, topic)

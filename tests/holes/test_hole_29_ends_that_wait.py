@@ -13,11 +13,11 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView, TransactionProducer
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.transactions.ending_requests import EndTransactionProcessor
 from gantrymq.client import transaction_producer
-from gantrymq.client.half_memory import HalfMemory
 from gantrymq.client.listener import Outcome
 from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.transaction_producer import OpenHalf
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import ResponseCode
@@ -63,7 +63,7 @@ async def _our_client_repeats(stage: Stage) -> Seen:
     assert isinstance(stage, OurStage)
     topic = await stage.topic()
     dropped: set[str] = set()
-    usual = stage.broker.desk.end_transaction
+    usual = stage.broker.coordinator.end_transaction
 
     def drop_first(session: ProducerSession, command: Command) -> bytes | None:
         key = command.ext_fields()["msgId"]

@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.transactions.ending_requests import EndTransactionProcessor
 from gantrymq.errors import StoreError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.transactions.ports import ProducerSession
-from gantrymq.transactions.resolve import Verdict
-from gantrymq.transactions.states import State
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.rules.resolve import Verdict
+from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.stage import OurStage, Stage
 
@@ -68,7 +68,7 @@ def _time_out(patch: pytest.MonkeyPatch) -> None:
             tell(half, error)
 
     patch.setattr(EndTransactionProcessor, "_end", end)
-    patch.setattr("gantrymq.broker.transaction_endings.TransactionEndings._ended", ended)
+    patch.setattr("gantrymq.broker.transactions.endings.TransactionEndings._ended", ended)
 
 
 CASES = [

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView
-from gantrymq.client.check_back import CheckBack
-from gantrymq.client.half_memory import HalfMemory, Verdict
+from gantrymq.client.sending.check_back import CheckBack
+from gantrymq.client.sending.half_memory import HalfMemory, Verdict
 from gantrymq.errors import TransactionConflict
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
 from tests.holes.our_client import NAME_SERVER, our_client

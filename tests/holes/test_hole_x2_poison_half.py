@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.processors import send
+from gantrymq.broker.remoting import send
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions import half as half_records
+from gantrymq.transactions.records import half as half_records
 from tests.holes.actors import Half, Producer, Refused, always
 from tests.holes.case import Apache, Case, Mutant, On, Seen, both
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require

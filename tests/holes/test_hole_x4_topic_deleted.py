@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.message.system_topics import AUTO_CREATE
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
-from gantrymq.transactions.resolve import Standing, Verdict
+from gantrymq.transactions.rules.resolve import Standing, Verdict
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.mutants import other_verdict

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker import transaction_checks
-from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.broker.transactions import checks as transaction_checks
+from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.ports import ProducerSession
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Check
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage

@@ -8,49 +8,49 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from gantrymq.broker.client_calls import ClientCalls
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.delay import DelayedDelivery
+from gantrymq.broker.delivery.delay import DelayedDelivery
+from gantrymq.broker.delivery.long_polling import HeldPulls
+from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
-from gantrymq.broker.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.long_polling import HeldPulls
+from gantrymq.broker.operations.admission import Admission
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
-from gantrymq.broker.popping import Popping
-from gantrymq.broker.processors.admission import Admission
-from gantrymq.broker.processors.cleaning import CleaningProcessor
-from gantrymq.broker.processors.client_config import ClientConfigProcessor
-from gantrymq.broker.processors.connections import ConnectionProcessor
-from gantrymq.broker.processors.explain import ExplainProcessor
-from gantrymq.broker.processors.membership import MembershipProcessor
-from gantrymq.broker.processors.positions import PositionProcessor
-from gantrymq.broker.processors.progress import ProgressProcessor
-from gantrymq.broker.processors.pull import PullProcessor
-from gantrymq.broker.processors.query import QueryProcessor
-from gantrymq.broker.processors.relay import RelayProcessor
-from gantrymq.broker.processors.reset import ResetProcessor
-from gantrymq.broker.processors.resume import ResumeProcessor
-from gantrymq.broker.processors.runtime_info import RuntimeInfoProcessor
-from gantrymq.broker.processors.send import SendProcessor
-from gantrymq.broker.processors.send_answers import SendAnswers
-from gantrymq.broker.processors.send_back import SendBackProcessor
-from gantrymq.broker.processors.send_batch import SendBatchProcessor
-from gantrymq.broker.processors.send_reply import SendReplyProcessor
-from gantrymq.broker.processors.settings import SettingsProcessor
-from gantrymq.broker.processors.timer import TimerProcessor
-from gantrymq.broker.processors.topic_admin import TopicAdminProcessor
-from gantrymq.broker.refusals import refused_codes
-from gantrymq.broker.registration import Registration
+from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
 from gantrymq.broker.registries.filters import SAVE_SECONDS, ConsumerFilters
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.request_table import request_table
-from gantrymq.broker.statistics import SAMPLE_SECONDS, Statistics
-from gantrymq.broker.timer import TimedDelivery
-from gantrymq.broker.transaction_desk import TransactionDesk
+from gantrymq.broker.remoting.cleaning import CleaningProcessor
+from gantrymq.broker.remoting.client_calls import ClientCalls
+from gantrymq.broker.remoting.client_config import ClientConfigProcessor
+from gantrymq.broker.remoting.connections import ConnectionProcessor
+from gantrymq.broker.remoting.explain import ExplainProcessor
+from gantrymq.broker.remoting.membership import MembershipProcessor
+from gantrymq.broker.remoting.positions import PositionProcessor
+from gantrymq.broker.remoting.progress import ProgressProcessor
+from gantrymq.broker.remoting.pull import PullProcessor
+from gantrymq.broker.remoting.query import QueryProcessor
+from gantrymq.broker.remoting.relay import RelayProcessor
+from gantrymq.broker.remoting.request_table import request_table
+from gantrymq.broker.remoting.reset import ResetProcessor
+from gantrymq.broker.remoting.resume import ResumeProcessor
+from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
+from gantrymq.broker.remoting.send import SendProcessor
+from gantrymq.broker.remoting.send_answers import SendAnswers
+from gantrymq.broker.remoting.send_back import SendBackProcessor
+from gantrymq.broker.remoting.send_batch import SendBatchProcessor
+from gantrymq.broker.remoting.send_reply import SendReplyProcessor
+from gantrymq.broker.remoting.settings import SettingsProcessor
+from gantrymq.broker.remoting.timer import TimerProcessor
+from gantrymq.broker.remoting.topic_admin import TopicAdminProcessor
+from gantrymq.broker.remoting.unsupported import refused_codes
+from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
+from gantrymq.broker.upkeep.registration import Registration
+from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError, Unreachable
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
@@ -66,7 +66,7 @@ from gantrymq.store.message_store import MessageStore
 
 if TYPE_CHECKING:
     from gantrymq.broker.http.server import HttpServer
-    from gantrymq.broker.transaction_stories import TransactionStories
+    from gantrymq.broker.transactions.explanations import TransactionExplanations
 
 log = logging.getLogger("gantrymq.broker")
 
@@ -168,7 +168,7 @@ class Broker:
         from gantrymq.broker.http.endpoint import open_endpoint  # loaded only where it is wanted
 
         self.http = await open_endpoint(
-            self._config, self._network, self._clock, self.address, self.store, self.desk, self.stories
+            self._config, self._network, self._clock, self.address, self.store, self.coordinator, self.explanations
         )
 
     def _open(self) -> None:
@@ -193,12 +193,12 @@ class Broker:
             if config.timer_wheel_enable
             else None
         )
-        self.desk = TransactionDesk(
+        self.coordinator = TransactionCoordinator(
             self.store, self.producers, self.topics, self.offsets, clock, disk, transaction_config(config), self._host
         )
-        self.desk.rebuild()
-        self.producers.came.append(self.desk.client_came)
-        self.producers.joined.append(self.desk.producer_joined)
+        self.coordinator.rebuild()
+        self.producers.came.append(self.coordinator.client_came)
+        self.producers.joined.append(self.coordinator.producer_joined)
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         self._build_processors()
 
@@ -223,7 +223,7 @@ class Broker:
         durability = Durability(config, store)
         self._retention = Retention(config, store, self._clock, self._keep_from)
         answers = SendAnswers(config, self._host)
-        self._explain = ExplainProcessor(lambda: self.stories)
+        self._explain = ExplainProcessor(lambda: self.explanations)
         table = request_table(
             send=SendProcessor(
                 config,
@@ -232,7 +232,7 @@ class Broker:
                 answers,
                 self.topics,
                 self.groups,
-                self.desk,
+                self.coordinator,
                 unique_ids,
                 clock,
                 delays_ms,
@@ -272,8 +272,8 @@ class Broker:
             settings=SettingsProcessor(
                 LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)
             ),
-            end_transaction=self.desk.end_transaction,
-            resume_half=ResumeProcessor(store, self.desk).resume,
+            end_transaction=self.coordinator.end_transaction,
+            resume_half=ResumeProcessor(store, self.coordinator).resume,
             explain=self._explain.explain,
             list_checks=self._explain.list_checks,
             popping=self.popping,
@@ -284,12 +284,12 @@ class Broker:
     def _reconfigure(self) -> None:
         """Settings changed: tell those who keep some of them in another form."""
         self.groups.auto_create = self._config.auto_create_subscription_group
-        self.desk.reconfigure(transaction_config(self._config))
+        self.coordinator.reconfigure(transaction_config(self._config))
         self.topics.permission_changed()
 
     def _begin(self) -> None:
         config = self._config
-        self.desk.start()
+        self.coordinator.start()
         self.delay.start()
         self.popping.start()
         if self.timer is not None:
@@ -324,7 +324,7 @@ class Broker:
         except StoreError as error:
             log.error("what waits for the disk is not acknowledged: %s", error)
         await self._server.close()
-        timed = (self._close_timer, self.delay.close, self.desk.close, self.popping.close)
+        timed = (self._close_timer, self.delay.close, self.coordinator.close, self.popping.close)
         for work in (*timed, self.offsets.save, self.filters.save):
             try:
                 work()
@@ -340,7 +340,7 @@ class Broker:
 
     def _keep_from(self) -> int | None:
         """Log offset that retention must not pass: the oldest transaction or timer message that is not over."""
-        needed: list[int | None] = [self.desk.oldest_open_log_offset()]
+        needed: list[int | None] = [self.coordinator.oldest_open_log_offset()]
         if self.timer is not None:
             self.timer.drop_old()
             needed.append(self.timer.oldest_log_offset())
@@ -351,17 +351,21 @@ class Broker:
             return
         self._pull.held.session_closed(session)
         self.popping.session_closed(session)
-        self.desk.session_closed(session)  # before its heartbeats are forgotten: they say whose connection it was
+        self.coordinator.session_closed(
+            session
+        )  # before its heartbeats are forgotten: they say whose connection it was
         self._membership.session_closed(session)
         self._calls.session_closed(session)
 
     @cached_property
-    def stories(self) -> TransactionStories:
+    def explanations(self) -> TransactionExplanations:
         """What can be told of the transactions here."""
         # Not at the top: 11 ms of a start for what nobody may ever ask.
-        from gantrymq.broker.transaction_stories import TransactionStories
+        from gantrymq.broker.transactions.explanations import TransactionExplanations
 
-        return TransactionStories(self._config, self.store, self.desk, self.producers, self._clock, self.address)
+        return TransactionExplanations(
+            self._config, self.store, self.coordinator, self.producers, self._clock, self.address
+        )
 
     @property
     def held_pulls(self) -> HeldPulls:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.timer_rules import TimerRules
+from gantrymq.broker.delivery.timer_rules import TimerRules
 from gantrymq.errors import ConfigError
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.transactions.config import TransactionConfig

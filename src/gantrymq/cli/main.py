@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gantrymq.cli import quick_start
+from gantrymq.cli import plain_start as quick_start
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as everywhere in the command line."""

@@ -9,9 +9,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from gantrymq.admin import Admin
+from gantrymq.admin.transactions import Place
 from gantrymq.cli import show
 from gantrymq.cli.audit import AuditFailed, AuditFile, Phase, default_path, who
-from gantrymq.cli.talk import (
+from gantrymq.cli.cluster_options import (
     LOCAL,
     USAGE,
     BrokerOption,
@@ -25,12 +27,10 @@ from gantrymq.cli.talk import (
     sentence,
     talk,
 )
-from gantrymq.client.admin import Admin
-from gantrymq.client.admin.transactions import Place
 from gantrymq.errors import GantryError, TimedOut, Unreachable
 from gantrymq.message.transaction import Resolution
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.transactions.story import Stage
+from gantrymq.transactions.history.diagnosis import Stage
 
 app = typer.Typer(help="See undecided transactions, and decide them.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="Transaction id (the message's unique key), or offset message id of its half.")]

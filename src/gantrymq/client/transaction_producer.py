@@ -13,12 +13,8 @@ from typing import Any, Final, Unpack
 
 import msgspec
 
-from gantrymq.client.check_back import CheckBack
 from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
-from gantrymq.client.delivery import RETRIED_CODES
-from gantrymq.client.end_frame import EndFrames
-from gantrymq.client.endpoint import RETRY_PAUSE_S, Doors
-from gantrymq.client.half_memory import HalfMemory
+from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.listener import (
     Outcome,
     TransactionListener,
@@ -30,7 +26,11 @@ from gantrymq.client.listener import (
 )
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
-from gantrymq.client.stamps import Stamps
+from gantrymq.client.sending.check_back import CheckBack
+from gantrymq.client.sending.delivery import RETRIED_CODES
+from gantrymq.client.sending.end_frame import EndFrames
+from gantrymq.client.sending.half_memory import HalfMemory
+from gantrymq.client.sending.stamps import Stamps
 from gantrymq.errors import (
     Closed,
     ConfigError,

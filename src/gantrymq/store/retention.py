@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 
 from gantrymq.runtime.disk import Disk
-from gantrymq.store.commit_log import CommitLog
-from gantrymq.store.index import Index
-from gantrymq.store.queue_table import QueueTable
+from gantrymq.store.index.index import Index
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.queues.queue_table import QueueTable
 
 log = logging.getLogger("gantrymq.store")
 

@@ -1,4 +1,4 @@
-"""A pop desk over a real store, with time and the disk's answers in the test's hand."""
+"""A pop consumption over a real store, with time and the disk's answers in the test's hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.pop.check_point import Ack
-from gantrymq.broker.pop.desk import PopDesk, Popped, Wanted
+from gantrymq.broker.pop.consumption import PopConsumption, Popped, Wanted
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
@@ -53,7 +53,7 @@ class Call:
 
 
 class PopLab:
-    """One broker's store and pop desk; ``restart`` and ``crash`` keep the directory."""
+    """One broker's store and pop consumption; ``restart`` and ``crash`` keep the directory."""
 
     def __init__(self, root: Path, *, queues: int = 2, retry_max_times: int = 16, **config: object) -> None:
         self.root = root
@@ -81,16 +81,16 @@ class PopLab:
         self.offsets = ConsumerOffsets(
             self.disk, self.store.path("config/consumerOffset.json"), self.clock.wall_ms()
         )  # fmt: skip
-        self.desk = PopDesk(
+        self.consumption = PopConsumption(
             self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST
         )
-        self.desk.rebuild()
-        self.desk.start()
+        self.consumption.rebuild()
+        self.consumption.start()
         self.clock.run()
 
     def save(self) -> None:
         """What housekeeping does every few seconds."""
-        self.desk.save_later()
+        self.consumption.save_later()
         self.offsets.save_later()
         self.clock.run()
 
@@ -114,7 +114,7 @@ class PopLab:
     def stop(self) -> None:
         """An orderly stop, as far as POP has a part in it."""
         self.clock.run()
-        self.desk.close()
+        self.consumption.close()
         self.offsets.save()
         self.crash()
 
@@ -141,7 +141,7 @@ class PopLab:
             _answer(call, error)
 
         try:
-            popped = self.desk.pop(
+            popped = self.consumption.pop(
                 Wanted(GROUP, TOPIC, -1, count, invisible_ms, **wanted),  # type: ignore[arg-type]
                 given,
             )
@@ -159,7 +159,7 @@ class PopLab:
             for item in messages
         ]
         try:
-            self.desk.ack(receipts, lambda error: _answer(call, error))
+            self.consumption.ack(receipts, lambda error: _answer(call, error))
         except RequestRejected:
             return Call(True, StoreError("refused"))
         self.clock.run()
@@ -175,7 +175,7 @@ class PopLab:
 
         handle = item.handle
         try:
-            going_on = self.desk.change(
+            going_on = self.consumption.change(
                 item.topic, GROUP, handle.queue_id, handle.offset, handle, invisible_ms, suspend=False, done=done
             )
         except RequestRejected:

@@ -62,7 +62,7 @@ class Server:
     @property
     def open_halves(self) -> int:
         """Transactions that are not decided yet."""
-        return len(self._broker.desk.table) if self._broker is not None else 0
+        return len(self._broker.coordinator.table) if self._broker is not None else 0
 
     async def _serve(self) -> None:
         disk = OsDisk()
