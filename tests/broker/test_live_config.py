@@ -9,7 +9,8 @@ import pytest
 
 from gantrymq.broker.config import FIELDS, BrokerConfig, from_properties, key_of, parse_properties
 from gantrymq.broker.live_config import CHANGEABLE, LiveConfig, to_properties, with_properties
-from gantrymq.errors import RequestRejected
+from gantrymq.broker.refusal import Refused
+from gantrymq.broker.remoting.refusals import RESPONSE_CODES
 from gantrymq.protocol.bodies.topics import DataVersion
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.tools import BrokerConfigAnswer
@@ -56,9 +57,9 @@ def test_the_file_keeps_what_it_says_otherwise() -> None:
 )
 def test_all_or_nothing(wanted: dict[str, str], code: ResponseCode, word: str) -> None:
     config = BrokerConfig()
-    with pytest.raises(RequestRejected, match=word) as refused:
+    with pytest.raises(Refused, match=word) as refused:
         live(config).update(wanted)
-    assert refused.value.code == code
+    assert RESPONSE_CODES[refused.value.reason] == code
     assert config == BrokerConfig()
 
 

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gantrymq.broker.refusal import Refused
+from gantrymq.broker.remoting.refusals import RESPONSE_CODES
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
-from gantrymq.errors import DiskFull, RequestRejected, StoreError
+from gantrymq.errors import DiskFull, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP
@@ -329,8 +331,8 @@ class Lab:
         ended = Ended(session, command)
         try:
             answer = self.coordinator.end_transaction(session, command)
-        except RequestRejected as refusal:
-            ended.refused = (ResponseCode(refusal.code), refusal.remark or "")
+        except Refused as refusal:
+            ended.refused = (RESPONSE_CODES[refusal.reason], refusal.remark)
             answer = None
         if answer is not None:
             session.send(answer)

@@ -17,6 +17,7 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
 from gantrymq.broker.registries.filters import SAVE_SECONDS, ConsumerFilters
 from gantrymq.broker.registries.groups import Groups
@@ -26,6 +27,7 @@ from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.remoting.cleaning import CleaningProcessor
 from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_config import ClientConfigProcessor
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.connections import ConnectionProcessor
 from gantrymq.broker.remoting.explain import ExplainProcessor
 from gantrymq.broker.remoting.membership import MembershipProcessor
@@ -33,6 +35,7 @@ from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressProcessor
 from gantrymq.broker.remoting.pull import PullProcessor
 from gantrymq.broker.remoting.query import QueryProcessor
+from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.relay import RelayProcessor
 from gantrymq.broker.remoting.request_table import request_table
 from gantrymq.broker.remoting.reset import ResetProcessor
@@ -51,13 +54,12 @@ from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
-from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, RequestRejected, StoreError, Unreachable
-from gantrymq.protocol.codes import ResponseCode
+from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.server import Handler, RemotingServer, Session
+from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.network import Network, split_address
@@ -116,6 +118,8 @@ class Broker:
             closed=self._session_closed,
             responses=self._calls.answer,
             refusals=dict(refused_codes()),
+            rejection=rejection,
+            session_type=ClientSession,
         )
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)
@@ -346,7 +350,7 @@ class Broker:
             needed.append(self.timer.oldest_log_offset())
         return min((offset for offset in needed if offset is not None), default=None)
 
-    def _session_closed(self, session: Session) -> None:
+    def _session_closed(self, session: ClientSession) -> None:
         if not self._started:
             return
         self._pull.held.session_closed(session)
@@ -378,5 +382,5 @@ class Broker:
         return self._handlers
 
 
-def _stopping(session: Session, command: Command) -> bytes | None:
-    raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is shutting down; try another one, or later")
+def _stopping(session: ClientSession, command: Command) -> bytes | None:
+    raise Refused(Refusal.UNAVAILABLE, "the broker is shutting down; try another one, or later")

@@ -13,9 +13,9 @@ from dataclasses import fields
 from typing import Any, Final
 
 from gantrymq.broker.config import FIELDS, BrokerConfig, convert, key_of
-from gantrymq.errors import ConfigError, RequestRejected
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.errors import ConfigError
 from gantrymq.protocol.bodies.topics import DataVersion
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, read_whole, write_durably
 
@@ -74,7 +74,7 @@ class LiveConfig:
     def update(self, wanted: Mapping[str, str]) -> None:
         """Change settings, by their keys: all, or none when one of them cannot be changed.
 
-        Raises RequestRejected saying why: INVALID_PARAMETER for keys and values that cannot be, NO_PERMISSION for
+        Raises Refused saying why: INVALID_PARAMETER for keys and values that cannot be, NO_PERMISSION for
         what needs a restart; StoreError when the file cannot be written.
         """
         new = self._checked(wanted)
@@ -97,19 +97,17 @@ class LiveConfig:
         for key, text in wanted.items():
             field = FIELDS.get(key)
             if field is None:
-                raise RequestRejected(
-                    ResponseCode.INVALID_PARAMETER, f"{key} is no setting of this broker; see docs/settings.md"
-                )
+                raise Refused(Refusal.PARAMETER_INVALID, f"{key} is no setting of this broker; see docs/settings.md")
             try:
                 value = convert(key, text, str(field.type))
                 self._try({**new, field.name: value})
             except ConfigError as error:
-                raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+                raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
             if value == getattr(self._config, field.name):
                 continue
             if field.name not in CHANGEABLE:
-                raise RequestRejected(
-                    ResponseCode.NO_PERMISSION,
+                raise Refused(
+                    Refusal.NOT_PERMITTED,
                     f"{key} cannot be changed while the broker runs; change it in broker.conf and restart",
                 )
             new[field.name] = value

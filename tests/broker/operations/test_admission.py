@@ -8,8 +8,8 @@ import pytest
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.operations.admission import Admission
+from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import RequestRejected
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.disk import SimDisk
 from tests.support.brokers import send_header
@@ -36,7 +36,7 @@ def test_only_the_send_that_made_a_topic_waits_for_the_name_servers() -> None:
 def test_a_send_that_is_refused_after_it_made_its_topic_leaves_nothing_to_the_next() -> None:
     door = admission()
     door.admit(send_header("Old"), 1)
-    with pytest.raises(RequestRejected, match="queueId"):
+    with pytest.raises(Refused, match="queueId"):
         door.admit(send_header("New", queue_id=99), 1)
     door.target(send_header("Old"))
     assert not door.made_topic

@@ -8,10 +8,11 @@ from pathlib import Path
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.consumption import PopConsumption, Popped, Wanted
+from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.receipt_handle import ReceiptHandle
 from gantrymq.protocol.stored_message import pack_host, scan
@@ -145,7 +146,7 @@ class PopLab:
                 Wanted(GROUP, TOPIC, -1, count, invisible_ms, **wanted),  # type: ignore[arg-type]
                 given,
             )
-        except RequestRejected:
+        except Refused:
             return Call(True, StoreError("refused"))
         if not popped.batches:
             call.answered = True
@@ -160,7 +161,7 @@ class PopLab:
         ]
         try:
             self.consumption.ack(receipts, lambda error: _answer(call, error))
-        except RequestRejected:
+        except Refused:
             return Call(True, StoreError("refused"))
         self.clock.run()
         return call
@@ -178,7 +179,7 @@ class PopLab:
             going_on = self.consumption.change(
                 item.topic, GROUP, handle.queue_id, handle.offset, handle, invisible_ms, suspend=False, done=done
             )
-        except RequestRejected:
+        except Refused:
             return True, Call(True, StoreError("refused"))
         self.clock.run()
         return going_on, call

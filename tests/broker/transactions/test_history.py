@@ -16,7 +16,7 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.hosts import host_text
 from gantrymq.testing.disk import SimDisk
-from gantrymq.transactions.history.events import Event, Kind, Refusal, key_of
+from gantrymq.transactions.history.events import EndRefusal, Event, Kind, key_of
 from gantrymq.transactions.table.decisions import Cause, Decision
 from tests.broker.transaction_lab import HOST, TOPIC, Half, Lab, LabClock, LabSession
 
@@ -128,9 +128,9 @@ def test_ends_that_change_nothing_are_kept(lab: Lab) -> None:
     commit, rollback, peer = Resolution.COMMIT, Resolution.ROLLBACK, producer.peer
     assert [(event.kind, event.detail, event.number, event.peer) for event in of(lab, half)] == [
         (Kind.SAID_UNKNOWN, 0, 0, peer),
-        (Kind.REFUSED, commit, Refusal.STRANGER, stranger.peer),
-        (Kind.REFUSED, commit, Refusal.WRONG_GROUP, peer),
-        (Kind.REFUSED, commit, Refusal.TOPIC_GONE, peer),
+        (Kind.REFUSED, commit, EndRefusal.STRANGER, stranger.peer),
+        (Kind.REFUSED, commit, EndRefusal.WRONG_GROUP, peer),
+        (Kind.REFUSED, commit, EndRefusal.TOPIC_GONE, peer),
         (Kind.REPEATED, rollback, 0, peer),
         (Kind.CONFLICT, commit, 0, peer),
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.history.diagnosis import Asked, Story, Surroundings, tell
-from gantrymq.transactions.history.events import BROKER, Event, Kind, Refusal, key_of
+from gantrymq.transactions.history.events import BROKER, EndRefusal, Event, Kind, key_of
 from gantrymq.transactions.history.evidence import FinalSeen, HalfSeen, OpSeen
 from gantrymq.transactions.history.explanation import explanation
 from gantrymq.transactions.history.timeline import (
@@ -141,7 +141,7 @@ def test_sentences_name_only_what_is_told() -> None:
         for text in (what, cause):
             assert {name for _, name, _, _ in string.Formatter().parse(text) if name} <= words, text
     assert set(Kind) == set(SENTENCES) | {Kind.STARTED, Kind.RESUMED}
-    assert set(REFUSED) == set(Refusal) and set(STARTED) == {0, 1, 2} and set(ENDED) == {*Cause, None}
+    assert set(REFUSED) == set(EndRefusal) and set(STARTED) == {0, 1, 2} and set(ENDED) == {*Cause, None}
 
 
 def test_a_check_says_why_it_was_sent() -> None:

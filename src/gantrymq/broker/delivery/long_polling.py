@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from gantrymq.broker.client import Connection
 from gantrymq.broker.filtering.selection import Selection
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.pull import PullMessage
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock, Timer
 
 SWEEP_SECONDS: Final = 0.2
@@ -24,7 +24,7 @@ Place = tuple[str, int]
 class HeldPull:
     """A pull request without its answer."""
 
-    session: Session
+    session: Connection
     command: Command
     header: PullMessage
     selection: Selection
@@ -92,7 +92,7 @@ class HeldPulls:
                 if not self._resume(pull, False):
                     self._keep(pull)
 
-    def session_closed(self, session: Session) -> None:
+    def session_closed(self, session: Connection) -> None:
         """A connection ended: nobody waits there any more."""
         self._take(lambda pull: pull.session is session)
 

@@ -12,12 +12,12 @@ from typing import Final, NoReturn
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.durability import Done, refusal
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
 from gantrymq.broker.upkeep.registration import Announce
-from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
+from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE, TopicConfig
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
 from gantrymq.runtime.rng import Rng
 
@@ -48,7 +48,7 @@ class Target:
 
 
 class Admission:
-    """The checks of sends; each raises RequestRejected."""
+    """The checks of sends; each raises Refused."""
 
     def __init__(self, config: BrokerConfig, topics: Topics, rng: Rng, announce: Announce) -> None:
         self._config = config
@@ -79,23 +79,21 @@ class Admission:
         try:
             system_topics.check_topic(topic)
         except MessageIllegal as error:
-            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+            raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
         if topic in system_topics.NOT_SENDABLE or topic.startswith(system_topics.REVIVE_PREFIX):
-            raise RequestRejected(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+            raise Refused(Refusal.NOT_PERMITTED, f"Sending message to topic[{topic}] is forbidden.")
         config = self._topics.get(topic)
         is_retry = topic.startswith(system_topics.RETRY_PREFIX)
         if config is None:
             config = self._make(header, is_retry)
             self.made_topic = config is not None and not is_retry
         if config is None:
-            raise RequestRejected(
-                ResponseCode.TOPIC_NOT_EXIST,
+            raise Refused(
+                Refusal.TOPIC_UNKNOWN,
                 f"topic[{topic}] not exist, apply first please! (gantry topic create, or autoCreateTopicEnable=true)",
             )
         if config.order and not self._config.broker_permission & PERM_WRITE:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION, f"the broker[{self._config.broker_ip1}] sending message is forbidden"
-            )
+            raise Refused(Refusal.NOT_PERMITTED, f"the broker[{self._config.broker_ip1}] sending message is forbidden")
         target = self._targets[topic] = Target(
             max(config.read_queue_nums, config.write_queue_nums),
             config.write_queue_nums,
@@ -124,8 +122,8 @@ class Admission:
             return queue_id
         if queue_id < 0 < target.write_queues:
             return self._rng.below(target.write_queues)
-        raise RequestRejected(
-            ResponseCode.INVALID_PARAMETER,
+        raise Refused(
+            Refusal.PARAMETER_INVALID,
             f"request queueId[{queue_id}] is illegal, topic[{topic}] has {target.queues} queues; refresh the route",
         )
 
@@ -135,24 +133,24 @@ class Admission:
 
     def _refuse_body(self, size: int) -> NoReturn:
         if size == 0:
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "the body is empty; send at least one byte")
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "the body is empty; send at least one byte")
         limit = self._config.max_message_size
-        raise RequestRejected(
-            ResponseCode.MESSAGE_ILLEGAL,
+        raise Refused(
+            Refusal.MESSAGE_ILLEGAL,
             f"{_TOO_LONG} msg body length limit {limit}B, msg properties length limit 32KB. "
             f"This body has {size} bytes; the limit is maxMessageSize",
         )
 
 
 def check_properties(text: str, headroom: int = 0) -> None:
-    """Raise RequestRejected when the properties with all additions leave less than ``headroom`` bytes."""
+    """Raise Refused when the properties with all additions leave less than ``headroom`` bytes."""
     if len(text) <= FITS_ANYWAY:
         return
     size = len(text.encode())
     limit = properties.MAX_BYTES - headroom
     if size > limit:
-        raise RequestRejected(
-            ResponseCode.MESSAGE_ILLEGAL,
+        raise Refused(
+            Refusal.MESSAGE_ILLEGAL,
             f"{_TOO_LONG} msg properties length limit 32KB. "
             f"These properties have {size} bytes with what the broker adds; at most {limit} fit. "
             "Shorten them or move data into the body",

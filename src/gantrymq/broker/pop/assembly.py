@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.broker.client import Client
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.registries.clients import ConsumerGroups
@@ -18,7 +19,6 @@ from gantrymq.broker.remoting.pop_checks import PopChecks
 from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.protocol.bodies.pop import RequestMode
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.rng import Rng
@@ -57,7 +57,7 @@ class Popping:
         self.consumption.save_later()
         self._offsets.save_later()
 
-    def session_closed(self, session: Session) -> None:
+    def session_closed(self, session: Client) -> None:
         """A connection ended."""
         self.pops.waiting.session_closed(session)
 

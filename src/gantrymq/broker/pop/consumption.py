@@ -21,13 +21,13 @@ from gantrymq.broker.pop.names import normal_topic, pop_retry_topic
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.revive_log import Done, Line, ReviveLog
 from gantrymq.broker.pop.reviver import Reviver
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.json_file import LazyFile, read_json
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import ConfigError, CorruptRecord, RequestRejected, StoreError
+from gantrymq.errors import ConfigError, CorruptRecord, StoreError
 from gantrymq.message.system_topics import RETRY_PREFIX
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.receipt_handle import ORDERLY, ReceiptHandle
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
@@ -173,7 +173,7 @@ class PopConsumption:
     def pop(self, wanted: Wanted, given: Given) -> Popped:
         """Take messages; ``given`` is called when they may be handed out, unless there are none.
 
-        Raises RequestRejected when the store does not take the check points; then nothing was taken.
+        Raises Refused when the store does not take the check points; then nothing was taken.
         """
         popped = Popped(self._clock.wall_ms(), ORDERLY if wanted.order else self._next_revive_queue())
         for topic, queue_id in self._places(wanted):
@@ -293,7 +293,7 @@ class PopConsumption:
         try:
             return self._store.get(topic, queue_id, position, count, max_bytes, selection.tag_codes, selection.wants)
         except StoreError as error:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"reading failed: {error}") from error
+            raise Refused(Refusal.FAILED, f"reading failed: {error}") from error
 
     def _close_queues(self, wanted: Wanted, popped: Popped) -> None:
         for batch in popped.batches:
@@ -323,7 +323,7 @@ class PopConsumption:
             self.revive_log.write(lines, partial(self._check_points_ended, popped, taken, given))
         except StoreError as error:
             self._give_back(taken)
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+            raise Refused(Refusal.FAILED, str(error)) from error
 
     def _check_points_ended(
         self, popped: Popped, taken: list[Taken], given: Given, error: StoreError | None
@@ -399,7 +399,7 @@ class PopConsumption:
         """Let a message be invisible for ``invisible_time`` ms from now; ``done`` gets the new pop time, durable.
 
         False, and ``done`` is not called, when the delivery has ended: the message was acknowledged or has come back.
-        ``suspend``: the delivery does not count as an attempt. Raises RequestRejected.
+        ``suspend``: the delivery does not count as an attempt. Raises Refused.
         """
         key = (topic, group, queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
         ledger = self.revive_log.ledger
@@ -422,7 +422,7 @@ class PopConsumption:
                 [Line(revive_queue, point), Line(revive_queue, Ack(key, (offset,)))], partial(done, now)
             )
         except StoreError as error:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+            raise Refused(Refusal.FAILED, str(error)) from error
         return True
 
     def _may_be_parked(self, key: Key, visible_at: int, revive_queue: int, now: int) -> bool:
@@ -443,7 +443,7 @@ def _batch(topic: str, queue_id: int, position: int, result: GetResult) -> Batch
     try:
         offsets = queue_offsets(result.data)
     except CorruptRecord as error:
-        raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"reading failed: {error}") from error
+        raise Refused(Refusal.FAILED, f"reading failed: {error}") from error
     return Batch(topic, queue_id, position, result.next_offset, offsets, result.data)
 
 

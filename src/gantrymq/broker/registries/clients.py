@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from gantrymq.broker.client import Connection
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection, is_tag_type
 from gantrymq.message.transaction import OPERATOR_CLIENT
 from gantrymq.protocol.bodies.heartbeat import (
@@ -18,7 +19,6 @@ from gantrymq.protocol.bodies.heartbeat import (
     MessageModel,
     SubscriptionData,
 )
-from gantrymq.remoting.server import Session
 from gantrymq.transactions.ports import ProducerSession
 
 
@@ -26,7 +26,7 @@ from gantrymq.transactions.ports import ProducerSession
 class Member:
     """One client in one group, on one connection."""
 
-    session: Session
+    session: Connection
     client_id: str
     language: str
     version: int
@@ -40,10 +40,10 @@ class ProducerGroups:
     def __init__(self) -> None:
         self._groups: dict[str, dict[int, Member]] = {}
         self._turns: dict[str, int] = {}
-        self._clients: dict[str, Session] = {}
-        """Client id to the connection that last said it."""
+        self._clients: dict[str, Connection] = {}
+        """Connection id to the connection that last said it."""
         self._client_ids: dict[int, set[str]] = {}
-        """Session id to what it said."""
+        """Connection id to what it said."""
         self.came: list[Callable[[str, ProducerSession], None]] = []
         """Called with client id and connection when a connection says for the first time that it is of a group, ahead
         of ``joined``."""
@@ -66,13 +66,13 @@ class ProducerGroups:
     def is_member(self, group: str, session: ProducerSession) -> bool:
         return session.id in self._groups.get(group, ())
 
-    def unregister(self, group: str, session: Session) -> None:
+    def unregister(self, group: str, session: Connection) -> None:
         """A member leaves in order."""
         members = self._groups.get(group)
         if members is not None and members.pop(session.id, None) is not None and not members:
             self._forget(group)
 
-    def session_closed(self, session: Session) -> list[str]:
+    def session_closed(self, session: Connection) -> list[str]:
         """A connection ended; returns the groups it was in."""
         left = [group for group, members in self._groups.items() if session.id in members]
         for group in left:
@@ -85,14 +85,14 @@ class ProducerGroups:
     def client_ids(self, session: ProducerSession) -> Collection[str]:
         return self._client_ids.get(session.id, ())
 
-    def connection_of(self, client_id: str) -> Session | None:
+    def connection_of(self, client_id: str) -> Connection | None:
         for members in self._groups.values():
             for member in members.values():
                 if member.client_id == client_id and member.session.alive:
                     return member.session
         return None
 
-    def session_of(self, client_id: str) -> Session | None:
+    def session_of(self, client_id: str) -> Connection | None:
         """The connection of a producer by its client id; None when it is not here."""
         return self._clients.get(client_id)
 
@@ -108,7 +108,7 @@ class ProducerGroups:
         del self._groups[group]
         self._turns.pop(group, None)
 
-    def pick(self, group: str) -> Session | None:
+    def pick(self, group: str) -> Connection | None:
         """The session of a live member, a different one each time; None when nobody is there.
 
         Members that do not read what was sent to them are passed over, and tools of operators, which know nothing.
@@ -203,7 +203,7 @@ class ConsumerGroups:
         group.subscriptions = after
         return changed
 
-    def unregister(self, group_name: str, session: Session) -> bool:
+    def unregister(self, group_name: str, session: Connection) -> bool:
         """A member leaves; True when it was one."""
         group = self._groups.get(group_name)
         if group is None or group.members.pop(session.id, None) is None:
@@ -212,7 +212,7 @@ class ConsumerGroups:
             del self._groups[group_name]
         return True
 
-    def session_closed(self, session: Session) -> list[str]:
+    def session_closed(self, session: Connection) -> list[str]:
         """A connection ended; returns the groups it was in."""
         return [name for name in list(self._groups) if self.unregister(name, session)]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from gantrymq.broker.client import Connection
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, Header, encode_request
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock, Timer
 
 CLIENT_SECONDS: Final = 10.0
@@ -36,7 +36,7 @@ class ClientCalls:
 
     def ask(
         self,
-        session: Session,
+        session: Connection,
         code: RequestCode,
         header: Header,
         answered: Answered,
@@ -53,11 +53,11 @@ class ClientCalls:
         call.timer = self._clock.call_later(seconds, lambda: self._end((session.id, opaque), None))
         session.send(encode_request(code, opaque, header, body))
 
-    def answer(self, session: Session, command: Command) -> None:
+    def answer(self, session: Connection, command: Command) -> None:
         """A client sent an answer; one that nobody waits for (any more) is dropped."""
         self._end((session.id, command.opaque), command)
 
-    def session_closed(self, session: Session) -> None:
+    def session_closed(self, session: Connection) -> None:
         """A connection ended: what was asked there is not answered."""
         for key in [key for key in self._calls if key[0] == session.id]:
             self._end(key, None)

@@ -9,11 +9,11 @@ import logging
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.selection import SQL92, SelectorInvalid, by_expression, compiled, is_tag_type
-from gantrymq.errors import RequestRejected
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.bodies.heartbeat import CheckClient
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
-from gantrymq.remoting.server import Session
 
 log = logging.getLogger("gantrymq.broker")
 
@@ -24,7 +24,7 @@ class ClientConfigProcessor:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
 
-    def check(self, session: Session, command: Command) -> bytes:
+    def check(self, session: ClientSession, command: Command) -> bytes:
         request = CheckClient.decode(command.body) if command.body else None
         data = request.subscription_data if request is not None else None
         if request is None or data is None or is_tag_type(data.expression_type):
@@ -33,9 +33,7 @@ class ClientConfigProcessor:
         try:
             by_expression(data.sub_string, data.expression_type)
         except SelectorInvalid as error:
-            raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"Invalid MessageSelector. {error}"
-            ) from error
+            raise Refused(Refusal.SELECTOR_INVALID, f"Invalid MessageSelector. {error}") from error
         ignored = compiled(data.sub_string).ignored if data.expression_type == SQL92 else ""
         if ignored:
             log.warning(
@@ -46,10 +44,10 @@ class ClientConfigProcessor:
 
 
 def require_property_filter(config: BrokerConfig, expression_type: str | None) -> None:
-    """Raises RequestRejected when messages may not be selected by their properties here."""
+    """Raises Refused when messages may not be selected by their properties here."""
     if not config.enable_property_filter:
-        raise RequestRejected(
-            ResponseCode.SYSTEM_ERROR,
+        raise Refused(
+            Refusal.FAILED,
             f"The broker does not support consumer to filter message by {expression_type}"
             " (enablePropertyFilter=true switches it on)",
         )

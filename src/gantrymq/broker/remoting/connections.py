@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
-from gantrymq.errors import RequestRejected
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.bodies.progress import (
     ClientConnection,
     ConsumerConnections,
@@ -15,7 +16,6 @@ from gantrymq.protocol.bodies.progress import (
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ConsumerGroupOnly, GroupSubscription, ProducerGroupOnly
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 
 
@@ -27,12 +27,12 @@ class ConnectionProcessor:
         self._consumers = consumers
         self._clock = clock
 
-    def consumers(self, session: Session, command: Command) -> bytes:
+    def consumers(self, session: ClientSession, command: Command) -> bytes:
         """GET_CONSUMER_CONNECTION_LIST."""
         name = command.header(ConsumerGroupOnly).consumer_group
         group = self._consumers.get(name)
         if group is None:
-            raise RequestRejected(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+            raise Refused(Refusal.CONSUMER_OFFLINE, f"the consumer group[{name}] not online")
         body = ConsumerConnections(
             connection_set=[_connection(member) for member in group.members.values()],
             subscription_table={topic: subscription.data for topic, subscription in group.subscriptions.items()},
@@ -42,16 +42,16 @@ class ConnectionProcessor:
         )
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
-    def producers(self, session: Session, command: Command) -> bytes:
+    def producers(self, session: ClientSession, command: Command) -> bytes:
         """GET_PRODUCER_CONNECTION_LIST."""
         name = command.header(ProducerGroupOnly).producer_group
         members = self._producers.members(name)
         if not members:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+            raise Refused(Refusal.FAILED, f"the producer group[{name}] not exist")
         body = ProducerConnections(connection_set=[_connection(member) for member in members])
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
-    def all_producers(self, session: Session, command: Command) -> bytes:
+    def all_producers(self, session: ClientSession, command: Command) -> bytes:
         """GET_ALL_PRODUCER_INFO."""
         now_ms, now = self._clock.wall_ms(), self._clock.monotonic()
         data = {
@@ -69,7 +69,7 @@ class ConnectionProcessor:
         }
         return encode_response(command, ResponseCode.SUCCESS, body=ProducerTable(data=data).encode())
 
-    def subscription(self, session: Session, command: Command) -> bytes:
+    def subscription(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_SUBSCRIPTION_BY_CONSUMER: what a group that is online wants of a topic."""
         header = command.header(GroupSubscription)
         group = self._consumers.get(header.group)

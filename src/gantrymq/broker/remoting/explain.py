@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gantrymq.errors import GantryError, RequestRejected
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.errors import GantryError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import CHECKS_SPAN_MAX, ExplainTransaction, ListChecks
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.tasks import TaskGroupOwner
 
 if TYPE_CHECKING:
@@ -32,26 +33,24 @@ class ExplainProcessor:
         self._tasks = TaskGroupOwner("explain")
         self._working = 0
 
-    def explain(self, session: Session, command: Command) -> None:
+    def explain(self, session: ClientSession, command: Command) -> None:
         """Answered when all is found."""
         header = command.header(ExplainTransaction)
         if self._working >= WORKING_MAX:
-            raise RequestRejected(ResponseCode.SYSTEM_BUSY, "too many explanations at the same time; try again")
+            raise Refused(Refusal.BUSY, "too many explanations at the same time; try again")
         self._working += 1
         self._tasks.start("one", self._answer(session, command, header.transaction_id))
 
-    def list_checks(self, session: Session, command: Command) -> bytes:
+    def list_checks(self, session: ClientSession, command: Command) -> bytes:
         """What the records of halves do not say."""
         header = command.header(ListChecks)
         if header.end - header.begin > CHECKS_SPAN_MAX:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER, f"ask about at most {CHECKS_SPAN_MAX} half queue offsets at once"
-            )
+            raise Refused(Refusal.PARAMETER_INVALID, f"ask about at most {CHECKS_SPAN_MAX} half queue offsets at once")
         found = self._explanations().checks(range(header.begin, header.end))
         rows = [[offset, asked.times, asked.unknown_answers, asked.next_look_ms] for offset, asked in found.items()]
         return encode_response(command, ResponseCode.SUCCESS, body=msgspec.json.encode(rows))
 
-    async def _answer(self, session: Session, command: Command, transaction_id: str) -> None:
+    async def _answer(self, session: ClientSession, command: Command, transaction_id: str) -> None:
         try:
             body = msgspec.json.encode(await self._explanations().explain(transaction_id))
             answer = encode_response(command, ResponseCode.SUCCESS, body=body)

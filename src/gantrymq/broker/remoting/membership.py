@@ -8,13 +8,15 @@ from __future__ import annotations
 import logging
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
 from gantrymq.broker.registries.filters import ConsumerFilters
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.upkeep.registration import Announce
-from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
+from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, ConsumerIdList, HeartbeatData, MessageModel
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
@@ -26,7 +28,6 @@ from gantrymq.protocol.headers.consumer import (
     HeartBeatAnswer,
     UnregisterClient,
 )
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.broker")
@@ -61,13 +62,13 @@ class MembershipProcessor:
         self._locks = locks
         self._clock = clock
 
-    def heartbeat(self, session: Session, command: Command) -> bytes | None:
+    def heartbeat(self, session: ClientSession, command: Command) -> bytes | None:
         """HEART_BEAT. A group's first one makes its retry topic, and is answered when the name servers know that: the
         client looks for its route next, and then only every 30 s.
         """
         data = HeartbeatData.decode(command.body)
         if not data.client_id:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
+            raise Refused(Refusal.FAILED, "the heartbeat has no clientID")
         member = Member(session, data.client_id, command.language or "OTHER", command.version, self._clock.monotonic())
         keep = bool(data.without_sub)
         topic_made = False
@@ -87,7 +88,7 @@ class MembershipProcessor:
         try:
             settings = self._groups.find(data.group_name)
         except MessageIllegal as error:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+            raise Refused(Refusal.FAILED, str(error)) from error
         if settings is None:
             log.warning(
                 "consumer group %s of %s does not exist and may not be made", data.group_name, member.session.peer
@@ -131,7 +132,7 @@ class MembershipProcessor:
                     encode_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, session.next_opaque(), header, one_way=True)
                 )
 
-    def unregister(self, session: Session, command: Command) -> bytes:
+    def unregister(self, session: ClientSession, command: Command) -> bytes:
         header = command.header(UnregisterClient)
         if header.producer_group:
             self._producers.unregister(header.producer_group, session)
@@ -139,7 +140,7 @@ class MembershipProcessor:
             self._shrunk(header.consumer_group)
         return encode_response(command, ResponseCode.SUCCESS, _NoFields())
 
-    def session_closed(self, session: Session) -> None:
+    def session_closed(self, session: ClientSession) -> None:
         """A connection ended: its client is gone from all groups."""
         self._producers.session_closed(session)
         for group in self._consumers.session_closed(session):
@@ -160,20 +161,20 @@ class MembershipProcessor:
             self._shrunk(group)
         self._locks.expire(now)
 
-    def consumer_list(self, session: Session, command: Command) -> bytes:
+    def consumer_list(self, session: ClientSession, command: Command) -> bytes:
         group = command.header(ConsumerListByGroup).consumer_group
         client_ids = self._consumers.client_ids(group)
         if not client_ids:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+            raise Refused(Refusal.FAILED, f"no consumer for this group, {group}")
         body = ConsumerIdList(consumer_id_list=client_ids).encode()
         return encode_response(command, ResponseCode.SUCCESS, _NoFields(), body)
 
-    def lock(self, session: Session, command: Command) -> bytes:
+    def lock(self, session: ClientSession, command: Command) -> bytes:
         request = LockBatch.decode(command.body)
         held = self._locks.lock(request.consumer_group, request.client_id, request.mq_set, self._clock.monotonic())
         return encode_response(command, ResponseCode.SUCCESS, body=LockBatchAnswer(lock_ok_mq_set=held).encode())
 
-    def unlock(self, session: Session, command: Command) -> bytes:
+    def unlock(self, session: ClientSession, command: Command) -> bytes:
         request = LockBatch.decode(command.body)
         self._locks.unlock(request.consumer_group, request.client_id, request.mq_set)
         return encode_response(command, ResponseCode.SUCCESS)

@@ -13,10 +13,13 @@ from gantrymq.broker.filtering.selection import EVERYTHING, Selection, SelectorI
 from gantrymq.broker.pop.batch import as_first_sent
 from gantrymq.broker.pop.consumption import MAX_COUNT, PopConsumption, Popped, Wanted
 from gantrymq.broker.pop.waiting import Waiter, Waiting
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_config import require_property_filter
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.pop_checks import PopChecks
+from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.upkeep.statistics import Statistics
-from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.errors import StoreError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.pop import (
@@ -29,7 +32,6 @@ from gantrymq.protocol.headers.pop import (
     WaitingPopsAnswer,
 )
 from gantrymq.protocol.receipt_handle import message_offset_info, order_count_info, start_offset_info
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
@@ -62,23 +64,21 @@ class PopProcessor:
         store.arrivals.append(self.waiting.arrived)
         consumption.opened = self.waiting.wake
 
-    def pop(self, session: Session, command: Command) -> bytes | None:
+    def pop(self, session: ClientSession, command: Command) -> bytes | None:
         if not session.writable:
-            raise RequestRejected(ResponseCode.FLOW_CONTROL, "read the answers to earlier pops first, then ask again")
+            raise Refused(Refusal.ANSWERS_UNREAD, "read the answers to earlier pops first, then ask again")
         header = command.header(PopMessage)
         wait_ms = self._wait_ms(header.born_time, header.poll_time)
         if wait_ms < -TOO_LATE_MS:
-            raise RequestRejected(
-                ResponseCode.POLLING_TIMEOUT, f"the broker[{self._config.broker_ip1}] pop message is timeout too much"
-            )
+            raise Refused(Refusal.WAIT_OVER, f"the broker[{self._config.broker_ip1}] pop message is timeout too much")
         if header.max_msg_nums > MAX_COUNT:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER,
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
                 f"the broker[{self._config.broker_ip1}] pop message's num is greater than {MAX_COUNT}",
             )
         if not 0 <= header.invisible_time <= MAX_INVISIBLE_MS:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER, f"invisibleTime is {header.invisible_time}; 0 to {MAX_INVISIBLE_MS} ms"
+            raise Refused(
+                Refusal.PARAMETER_INVALID, f"invisibleTime is {header.invisible_time}; 0 to {MAX_INVISIBLE_MS} ms"
             )
         self._checks.may_read(header.topic, header.queue_id, header.consumer_group)
         wanted = Wanted(
@@ -99,9 +99,7 @@ class PopProcessor:
         try:
             selection = by_expression(header.exp, header.exp_type)
         except SelectorInvalid as error:
-            raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
-            ) from error
+            raise Refused(Refusal.SELECTOR_INVALID, f"parse the consumer's subscription failed: {error}") from error
         if not is_tag_type(header.exp_type):
             require_property_filter(self._config, header.exp_type)
         return selection
@@ -111,20 +109,20 @@ class PopProcessor:
         waited = self._clock.wall_ms() - born_time if born_time > 0 else 0
         return min(poll_time, MAX_WAIT_MS, poll_time - waited)
 
-    def _pop(self, session: Session, command: Command, wanted: Wanted) -> Popped:
+    def _pop(self, session: ClientSession, command: Command, wanted: Wanted) -> Popped:
         popped = self._consumption.pop(wanted, partial(self._give, session, command, wanted))
         if popped.rest > 0 and (popped.batches or popped.passed_over):
             self.waiting.wake(wanted.topic, wanted.group)
         return popped
 
-    def _hold(self, session: Session, command: Command, wanted: Wanted, popped: Popped, wait_ms: int) -> None:
+    def _hold(self, session: ClientSession, command: Command, wanted: Wanted, popped: Popped, wait_ms: int) -> None:
         def resume(expired: bool) -> bool:
             if not session.writable:
                 return False
             try:
                 found = self._pop(session, command, wanted)
-            except RequestRejected as refusal:
-                session.send(encode_response(command, refusal.code, remark=refusal.remark))
+            except Refused as refusal:
+                session.send(rejected(command, refusal))
                 return True
             if found.batches:
                 return True
@@ -149,7 +147,7 @@ class PopProcessor:
         return self._clock.monotonic() + (popped.blocked_until - popped.pop_time) / 1000
 
     def _give(
-        self, session: Session, command: Command, wanted: Wanted, popped: Popped, error: StoreError | None
+        self, session: ClientSession, command: Command, wanted: Wanted, popped: Popped, error: StoreError | None
     ) -> None:
         if error is not None:
             session.send(encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error)))
@@ -181,7 +179,7 @@ class PopProcessor:
 
     # Looking without taking.
 
-    def peek(self, session: Session, command: Command) -> bytes:
+    def peek(self, session: ClientSession, command: Command) -> bytes:
         header = command.header(PeekMessage)
         self._checks.may_read(header.topic, header.queue_id, header.consumer_group)
         count = max(1, min(header.max_msg_nums, MAX_COUNT))
@@ -192,7 +190,7 @@ class PopProcessor:
         answer = PopMessageAnswer(pop_time=0, invisible_time=0, revive_qid=0, rest_num=popped.rest)
         return encode_response(command, code, answer, b"".join(batch.data for batch in popped.batches), remark=remark)
 
-    def notification(self, session: Session, command: Command) -> bytes | None:
+    def notification(self, session: ClientSession, command: Command) -> bytes | None:
         header = command.header(Notification)
         self._checks.may_read(header.topic, header.queue_id, header.consumer_group)
         wanted = Wanted(
@@ -219,7 +217,7 @@ class PopProcessor:
         self.waiting.hold(Waiter(session, wanted.topic, wanted.group, wanted.queue_id, EVERYTHING, deadline, resume))
         return None
 
-    def polling_info(self, session: Session, command: Command) -> bytes:
+    def polling_info(self, session: ClientSession, command: Command) -> bytes:
         header = command.header(WaitingPops)
         self._checks.may_read(header.topic, header.queue_id, header.consumer_group)
         count = self.waiting.count(header.topic, header.consumer_group, header.queue_id)

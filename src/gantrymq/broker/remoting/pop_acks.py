@@ -10,15 +10,16 @@ from functools import partial
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.pop.names import real_topic
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.pop import MAX_INVISIBLE_MS
 from gantrymq.broker.remoting.pop_checks import PopChecks
-from gantrymq.errors import RemoteProtocolError, RequestRejected, StoreError
+from gantrymq.errors import RemoteProtocolError, StoreError
 from gantrymq.protocol.bodies.pop import BatchAck, BatchAckRequest
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, Header, encode_response
 from gantrymq.protocol.headers.pop import AckMessage, ChangeInvisibleTime, ChangeInvisibleTimeAnswer
 from gantrymq.protocol.receipt_handle import ORDERLY, ReceiptHandle, parse
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
@@ -35,13 +36,13 @@ class PopAckProcessor:
         self._clock = clock
         self._broker_name = broker_name
 
-    def ack(self, session: Session, command: Command) -> bytes | None:
+    def ack(self, session: ClientSession, command: Command) -> bytes | None:
         header = command.header(AckMessage)
         self._checks.queue(header.topic, header.queue_id)
         first, end = self._store.queue_range(header.topic, header.queue_id)
         if not first <= header.offset <= end:
-            raise RequestRejected(
-                ResponseCode.NO_MESSAGE,
+            raise Refused(
+                Refusal.MESSAGE_UNKNOWN,
                 f"offset is illegal, key:{header.topic}@{header.queue_id}, commit:{header.offset}, store:{first}~{end}",
             )
         handle = _handle(header.extra_info)
@@ -56,10 +57,10 @@ class PopAckProcessor:
         self._consumption.ack([receipt], partial(_finish, session, command, None))
         return None
 
-    def batch_ack(self, session: Session, command: Command) -> bytes | None:
+    def batch_ack(self, session: ClientSession, command: Command) -> bytes | None:
         request = BatchAckRequest.decode(command.body) if command.body else BatchAckRequest()
         if not request.acks:
-            raise RequestRejected(ResponseCode.NO_MESSAGE, "the batch holds no acknowledgement")
+            raise Refused(Refusal.MESSAGE_UNKNOWN, "the batch holds no acknowledgement")
         broker = request.broker_name or self._broker_name
         receipts: list[tuple[int, int, Ack]] = []
         for ack in request.acks:
@@ -73,7 +74,7 @@ class PopAckProcessor:
         """None when there is nothing (more) to write; as in Apache's broker, places that do not exist are skipped."""
         topic = real_topic(ack.topic, ack.consumer_group, ack.retry)
         if topic is None:
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, f"retry is {ack.retry!r}; 0, 1 and 2 exist")
+            raise Refused(Refusal.MESSAGE_ILLEGAL, f"retry is {ack.retry!r}; 0, 1 and 2 exist")
         first, end = self._store.queue_range(topic, ack.queue_id)
         offsets = tuple(offset for offset in ack.offsets() if first <= offset < end)
         if not offsets:
@@ -87,21 +88,21 @@ class PopAckProcessor:
     def _ack_in_order(self, topic: str, group: str, queue_id: int, offsets: list[int], pop_time: int) -> None:
         for offset in offsets:
             if not self._consumption.ack_in_order(topic, group, queue_id, offset, pop_time):
-                raise RequestRejected(
-                    ResponseCode.MESSAGE_ILLEGAL,
+                raise Refused(
+                    Refusal.MESSAGE_ILLEGAL,
                     f"offset is illegal, key:{topic}@{group}@{queue_id}, commit:{offset}: "
                     "it is no message of the last batch",
                 )
 
-    def change(self, session: Session, command: Command) -> bytes | None:
+    def change(self, session: ClientSession, command: Command) -> bytes | None:
         header = command.header(ChangeInvisibleTime)
         self._checks.queue(header.topic, header.queue_id)
         first, end = self._store.queue_range(header.topic, header.queue_id)
         if not first <= header.offset < end:
-            raise RequestRejected(ResponseCode.NO_MESSAGE, f"there is no message {header.offset} in {first}~{end}")
+            raise Refused(Refusal.MESSAGE_UNKNOWN, f"there is no message {header.offset} in {first}~{end}")
         if not 0 <= header.invisible_time <= MAX_INVISIBLE_MS:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER, f"invisibleTime is {header.invisible_time}; 0 to {MAX_INVISIBLE_MS} ms"
+            raise Refused(
+                Refusal.PARAMETER_INVALID, f"invisibleTime is {header.invisible_time}; 0 to {MAX_INVISIBLE_MS} ms"
             )
         handle = _handle(header.extra_info)
         if handle.orderly:
@@ -119,8 +120,8 @@ class PopAckProcessor:
         )  # fmt: skip
         if not going_on:
             # Apache's broker says it did it, although somebody else may have got the message meanwhile.
-            raise RequestRejected(
-                ResponseCode.NO_MESSAGE,
+            raise Refused(
+                Refusal.MESSAGE_UNKNOWN,
                 "this delivery has ended: the message was acknowledged, or its invisible time is over",
             )
         return None
@@ -135,7 +136,7 @@ class PopAckProcessor:
         )
         return encode_response(command, ResponseCode.SUCCESS, answer)
 
-    def rollback(self, session: Session, command: Command) -> bytes:
+    def rollback(self, session: ClientSession, command: Command) -> bytes:
         """POP_ROLLBACK moves Apache's records from its key-value store to the revive topic. Ours have never been
         anywhere else, so there is nothing to do, and that is a success.
         """
@@ -146,10 +147,10 @@ def _handle(text: str) -> ReceiptHandle:
     try:
         return parse(text)
     except RemoteProtocolError as error:
-        raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
+        raise Refused(Refusal.MESSAGE_ILLEGAL, str(error)) from error
 
 
-def _finish(session: Session, command: Command, header: Header | None, error: StoreError | None) -> None:
+def _finish(session: ClientSession, command: Command, header: Header | None, error: StoreError | None) -> None:
     if command.is_one_way:
         return
     if error is None:

@@ -10,11 +10,13 @@ from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.pop.assignment import STRATEGIES, assign, readable_queues
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.request_modes import RequestModes
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import GantryError, RequestRejected
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.system_topics import RETRY_PREFIX
 from gantrymq.protocol.bodies.heartbeat import MessageModel
@@ -25,7 +27,6 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -58,7 +59,7 @@ class AssignmentProcessor:
     async def close(self) -> None:
         await self._tasks.stop()
 
-    def query(self, session: Session, command: Command) -> bytes | None:
+    def query(self, session: ClientSession, command: Command) -> bytes | None:
         wanted = QueryAssignment.decode(command.body)
         known = self._routes.get(wanted.topic)
         if known is not None and known[0] > self._clock.monotonic():
@@ -66,7 +67,7 @@ class AssignmentProcessor:
         self._tasks.start("route", self._ask(session, command, wanted))
         return None
 
-    async def _ask(self, session: Session, command: Command, wanted: QueryAssignment) -> None:
+    async def _ask(self, session: ClientSession, command: Command, wanted: QueryAssignment) -> None:
         queues = await self._queues(wanted.topic)
         session.send(self._answer(command, wanted, queues))
 
@@ -121,16 +122,16 @@ class AssignmentProcessor:
             return None
         return assign(strategy, wanted.client_id, queues, members, mode)
 
-    def set_mode(self, session: Session, command: Command) -> bytes:
+    def set_mode(self, session: ClientSession, command: Command) -> bytes:
         mode = GroupRequestMode.decode(command.body)
         if mode.topic.startswith(RETRY_PREFIX):
-            raise RequestRejected(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
+            raise Refused(Refusal.NOT_PERMITTED, "retry topic is not allowed to set mode")
         if not self._topics.exists(mode.topic):
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
+            raise Refused(Refusal.TOPIC_UNKNOWN, f"topic[{mode.topic}] not exist")
         if self._groups.find(mode.consumer_group) is None:
-            raise RequestRejected(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist")
+            raise Refused(Refusal.GROUP_UNKNOWN, "subscription group does not exist")
         self._modes.set(mode)
         return encode_response(command, ResponseCode.SUCCESS)
 
-    def all_modes(self, session: Session, command: Command) -> bytes:
+    def all_modes(self, session: ClientSession, command: Command) -> bytes:
         return encode_response(command, ResponseCode.SUCCESS, body=self._modes.table().encode())

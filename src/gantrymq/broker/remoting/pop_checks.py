@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import RequestRejected
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.topics import PERM_READ, TopicConfig
-from gantrymq.protocol.codes import ResponseCode
 
 MIN_QUEUE: Final = -1
 
 
 class PopChecks:
-    """Raises RequestRejected with the documented code."""
+    """Raises Refused with the documented code."""
 
     def __init__(self, config: BrokerConfig, topics: Topics, groups: Groups) -> None:
         self._config = config
@@ -26,37 +25,33 @@ class PopChecks:
     def may_read(self, topic_name: str, queue_id: int, group_name: str) -> None:
         """``queue_id``: -1 for any."""
         if not self._config.broker_permission & PERM_READ:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION, f"the broker[{self._config.broker_ip1}] pop message is forbidden"
-            )
+            raise Refused(Refusal.NOT_PERMITTED, f"the broker[{self._config.broker_ip1}] pop message is forbidden")
         topic = self.topic(topic_name)
         if not topic.perm & PERM_READ or topic_name in system_topics.TRANSACTION_TOPICS:
-            raise RequestRejected(ResponseCode.NO_PERMISSION, f"the topic[{topic_name}] peeking message is forbidden")
+            raise Refused(Refusal.NOT_PERMITTED, f"the topic[{topic_name}] peeking message is forbidden")
         if not MIN_QUEUE <= queue_id < topic.read_queue_nums:
-            raise RequestRejected(ResponseCode.INVALID_PARAMETER, _illegal_queue(topic, queue_id))
+            raise Refused(Refusal.PARAMETER_INVALID, _illegal_queue(topic, queue_id))
         group = self._groups.find(group_name)
         if group is None:
-            raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group_name}] does not exist"
-            )
+            raise Refused(Refusal.GROUP_UNKNOWN, f"subscription group [{group_name}] does not exist")
         if self._groups.is_forbidden(group_name, topic_name):
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION, f"the consumer group[{group_name}] is forbidden for topic[{topic_name}]"
+            raise Refused(
+                Refusal.NOT_PERMITTED, f"the consumer group[{group_name}] is forbidden for topic[{topic_name}]"
             )
         if not group.consume_enable:
-            raise RequestRejected(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
+            raise Refused(Refusal.NOT_PERMITTED, f"subscription group no permission, {group_name}")
 
     def topic(self, name: str) -> TopicConfig:
         topic = self._topics.get(name)
         if topic is None:
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+            raise Refused(Refusal.TOPIC_UNKNOWN, f"topic[{name}] not exist, apply first please!")
         return topic
 
     def queue(self, topic_name: str, queue_id: int) -> None:
         """Of an acknowledgement: it names one queue."""
         topic = self.topic(topic_name)
         if not 0 <= queue_id < topic.read_queue_nums:
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, _illegal_queue(topic, queue_id))
+            raise Refused(Refusal.MESSAGE_ILLEGAL, _illegal_queue(topic, queue_id))
 
 
 def _illegal_queue(topic: TopicConfig, queue_id: int) -> str:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.json_file import pretty
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import RequestRejected
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers import consumer, pull
-from gantrymq.remoting.server import Session
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import Boundary
 
@@ -32,7 +32,7 @@ class PositionProcessor:
         self._groups = groups
         self._offsets = offsets
 
-    def query_offset(self, session: Session, command: Command) -> bytes:
+    def query_offset(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_CONSUMER_OFFSET. A group without an offset on a young queue that still has its first, recent message
         starts at 0 whatever it asked for, like Apache's: else a new group would miss what was sent while it started.
         """
@@ -40,9 +40,7 @@ class PositionProcessor:
         offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
         if offset is None:
             if header.set_zero_if_not_found is False or not self._starts_at_zero(header.topic, header.queue_id):
-                raise RequestRejected(
-                    ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
-                )
+                raise Refused(Refusal.NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
             offset = 0
         return encode_response(command, ResponseCode.SUCCESS, pull.OffsetAnswer(offset=offset))
 
@@ -55,39 +53,37 @@ class PositionProcessor:
         entry = self._store.entry(topic, queue_id, 0)
         return entry is not None and self._store.max_log_offset - entry.log_offset <= RECENT_BYTES
 
-    def update_offset(self, session: Session, command: Command) -> bytes:
+    def update_offset(self, session: ClientSession, command: Command) -> bytes:
         """UPDATE_CONSUMER_OFFSET."""
         header = command.header(consumer.UpdateConsumerOffset)
         if self._groups.find(header.consumer_group) is None:
-            raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.consumer_group} not exist!"
-            )
+            raise Refused(Refusal.GROUP_UNKNOWN, f"Group {header.consumer_group} not exist!")
         if not self._topics.exists(header.topic):
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} not exist!")
+            raise Refused(Refusal.TOPIC_UNKNOWN, f"Topic {header.topic} not exist!")
         if header.queue_id < 0 or header.commit_offset < 0:
-            raise RequestRejected(ResponseCode.INVALID_PARAMETER, "queueId and commitOffset must not be negative")
+            raise Refused(Refusal.PARAMETER_INVALID, "queueId and commitOffset must not be negative")
         if (header.consumer_group, header.topic, header.queue_id) in self._offsets.resets:
             return encode_response(command, ResponseCode.SUCCESS, remark="Offset has been previously reset")
         self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return encode_response(command, ResponseCode.SUCCESS)
 
-    def all_offsets(self, session: Session, command: Command) -> bytes:
+    def all_offsets(self, session: ClientSession, command: Command) -> bytes:
         """GET_ALL_CONSUMER_OFFSET."""
         return encode_response(command, ResponseCode.SUCCESS, body=pretty(self._offsets.content()).encode())
 
-    def max_offset(self, session: Session, command: Command) -> bytes:
+    def max_offset(self, session: ClientSession, command: Command) -> bytes:
         """GET_MAX_OFFSET."""
         header = command.header(pull.GetMaxOffset)
         end = self._store.queue_range(header.topic, header.queue_id)[1]
         return encode_response(command, ResponseCode.SUCCESS, pull.OffsetAnswer(offset=end))
 
-    def min_offset(self, session: Session, command: Command) -> bytes:
+    def min_offset(self, session: ClientSession, command: Command) -> bytes:
         """GET_MIN_OFFSET."""
         header = command.header(pull.GetMinOffset)
         first = self._store.queue_range(header.topic, header.queue_id)[0]
         return encode_response(command, ResponseCode.SUCCESS, pull.OffsetAnswer(offset=first))
 
-    def search_offset(self, session: Session, command: Command) -> bytes:
+    def search_offset(self, session: ClientSession, command: Command) -> bytes:
         """SEARCH_OFFSET_BY_TIMESTAMP."""
         header = command.header(pull.SearchOffset)
         upper = (header.boundary_type or "").upper() == "UPPER"
@@ -96,7 +92,7 @@ class PositionProcessor:
         )
         return encode_response(command, ResponseCode.SUCCESS, pull.OffsetAnswer(offset=offset))
 
-    def earliest_store_time(self, session: Session, command: Command) -> bytes:
+    def earliest_store_time(self, session: ClientSession, command: Command) -> bytes:
         """GET_EARLIEST_MSG_STORETIME; -1 when the queue is empty."""
         header = command.header(pull.GetEarliestStoreTime)
         first, end = self._store.queue_range(header.topic, header.queue_id)

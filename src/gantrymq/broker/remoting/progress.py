@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.upkeep.statistics import TOPIC_PUT_NUMS, Statistics
-from gantrymq.errors import RequestRejected
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.groups import GroupList
 from gantrymq.protocol.bodies.progress import (
@@ -34,7 +35,6 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers import tools
 from gantrymq.protocol.headers.topics import TopicOnly
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
@@ -69,7 +69,7 @@ class ProgressProcessor:
         self._statistics = statistics
         self._clock = clock
 
-    def topic_stats(self, session: Session, command: Command) -> bytes:
+    def topic_stats(self, session: ClientSession, command: Command) -> bytes:
         """GET_TOPIC_STATS_INFO."""
         config = self._topic(command.header(TopicOnly).topic)
         table: dict[str, TopicOffset] = {}
@@ -86,7 +86,7 @@ class ProgressProcessor:
     def _topic(self, name: str) -> TopicConfig:
         config = self._topics.get(name)
         if config is None:
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+            raise Refused(Refusal.TOPIC_UNKNOWN, f"topic[{name}] not exist")
         return config
 
     def _key(self, topic: TopicConfig, queue_id: int) -> str:
@@ -94,7 +94,7 @@ class ProgressProcessor:
 
     # Groups.
 
-    def consume_stats(self, session: Session, command: Command) -> bytes:
+    def consume_stats(self, session: ClientSession, command: Command) -> bytes:
         """GET_CONSUME_STATS."""
         header = command.header(tools.GetConsumeStats)
         wanted = [header.topic] if header.topic else [name for name in (header.topic_list or "").split(";") if name]
@@ -127,7 +127,7 @@ class ProgressProcessor:
             )
         return table
 
-    def broker_consume_stats(self, session: Session, command: Command) -> bytes:
+    def broker_consume_stats(self, session: ClientSession, command: Command) -> bytes:
         """GET_BROKER_CONSUME_STATS: every group, every topic it has offsets on."""
         ordered_only = command.header(tools.BrokerConsumeStats).is_order
         groups: list[dict[str, list[ConsumeStats]]] = []
@@ -148,18 +148,18 @@ class ProgressProcessor:
         )
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
-    def who_consumes(self, session: Session, command: Command) -> bytes:
+    def who_consumes(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_TOPIC_CONSUME_BY_WHO: groups that subscribe to a topic now, or have offsets on it."""
         topic = command.header(TopicOnly).topic
         groups = dict.fromkeys([*self._consumers.groups_reading(topic), *self._offsets.groups_of(topic)])
         return encode_response(command, ResponseCode.SUCCESS, body=GroupList(group_list=list(groups)).encode())
 
-    def topics_of_group(self, session: Session, command: Command) -> bytes:
+    def topics_of_group(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_TOPICS_BY_CONSUMER: topics that a group has offsets on."""
         topics = self._offsets.topics_of(command.header(tools.GroupTopics).group)
         return encode_response(command, ResponseCode.SUCCESS, body=TopicList(topic_list=topics).encode())
 
-    def time_span(self, session: Session, command: Command) -> bytes:
+    def time_span(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_CONSUME_TIME_SPAN."""
         header = command.header(tools.TopicAndGroup)
         config = self._topic(header.topic)
@@ -185,7 +185,7 @@ class ProgressProcessor:
 
     # Correcting offsets.
 
-    def correction(self, session: Session, command: Command) -> bytes:
+    def correction(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_CORRECTION_OFFSET: by queue the least offset of all groups but the filtered ones."""
         header = command.header(tools.CorrectionOffset)
         left_out = {name for name in (header.filter_groups or "").split(",") if name}
@@ -202,7 +202,7 @@ class ProgressProcessor:
         body = CorrectionOffsets(correction_offsets=least)
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
-    def clone_offsets(self, session: Session, command: Command) -> bytes:
+    def clone_offsets(self, session: ClientSession, command: Command) -> bytes:
         """CLONE_GROUP_OFFSET: one group goes on where another one is."""
         header = command.header(tools.CloneOffsets)
         for topic in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
@@ -214,12 +214,12 @@ class ProgressProcessor:
 
     # Queues.
 
-    def consume_queue(self, session: Session, command: Command) -> bytes:
+    def consume_queue(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_CONSUME_QUEUE."""
         header = command.header(tools.QueryConsumeQueue)
         first, end = self._store.queue_range(header.topic, header.queue_id)
         if not self._topics.exists(header.topic) or not end:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{header.topic} is not exist!")
+            raise Refused(Refusal.FAILED, f"{header.queue_id}@{header.topic} is not exist!")
         start = header.index if header.index >= 0 else max(0, end - header.count)
         entries: list[ConsumeQueueEntry] = []
         for offset in range(max(start, first), min(start + min(header.count, MAX_ENTRIES), end)):

@@ -11,21 +11,23 @@ from typing import Final
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPull, HeldPulls
 from gantrymq.broker.filtering.selection import Selection, SelectorInvalid, by_expression, is_tag_type
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.filters import ConsumerFilters
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.remoting.client_config import require_property_filter
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.upkeep.statistics import Statistics
-from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.errors import StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.heartbeat import MessageModel
 from gantrymq.protocol.bodies.topics import PERM_READ
 from gantrymq.protocol.codes import VERSION, ResponseCode
 from gantrymq.protocol.command import LANGUAGE, Command, SerializeType, encode_response
 from gantrymq.protocol.headers.pull import PullMessage, PullMessageAnswer
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import GetResult, GetStatus
@@ -91,10 +93,10 @@ class PullProcessor:
         self.held = HeldPulls(clock, self._resume)
         store.arrivals.append(self.held.arrived)
 
-    def pull(self, session: Session, command: Command) -> bytes | None:
+    def pull(self, session: ClientSession, command: Command) -> bytes | None:
         if not session.writable:
             # Many pulls at once from a client that does not read would fill our memory with answers.
-            raise RequestRejected(ResponseCode.FLOW_CONTROL, "read the answers to earlier pulls first, then ask again")
+            raise Refused(Refusal.ANSWERS_UNREAD, "read the answers to earlier pulls first, then ask again")
         header = command.header(PullMessage)
         self._check_group_and_topic(header)
         selection = self._selection(header)
@@ -140,11 +142,11 @@ class PullProcessor:
                 selection.wants,
             )
         except StoreError as error:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"reading failed: {error}") from error
+            raise Refused(Refusal.FAILED, f"reading failed: {error}") from error
 
     # Long polling.
 
-    def _hold(self, session: Session, command: Command, header: PullMessage, selection: Selection) -> None:
+    def _hold(self, session: ClientSession, command: Command, header: PullMessage, selection: Selection) -> None:
         suspend_ms = min(header.suspend_timeout_millis, MAX_SUSPEND_MS)
         if not self._config.long_polling_enable:
             suspend_ms = min(suspend_ms, self._config.short_polling_time_mills)
@@ -163,8 +165,8 @@ class PullProcessor:
                 return False
             self._count(pull.header, result)
             answer = _encode(pull.command, code, remark, result)
-        except RequestRejected as refusal:
-            answer = encode_response(pull.command, refusal.code, remark=refusal.remark)
+        except Refused as refusal:
+            answer = rejected(pull.command, refusal)
         pull.session.send(answer)
         return True
 
@@ -172,64 +174,60 @@ class PullProcessor:
 
     def _check_group_and_topic(self, header: PullMessage) -> None:
         if not self._config.broker_permission & PERM_READ:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION, f"the broker[{self._config.broker_ip1}] pulling message is forbidden"
-            )
+            raise Refused(Refusal.NOT_PERMITTED, f"the broker[{self._config.broker_ip1}] pulling message is forbidden")
         group = self._groups.find(header.consumer_group)
         if group is None:
-            raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            raise Refused(
+                Refusal.GROUP_UNKNOWN,
                 f"subscription group [{header.consumer_group}] does not exist",
             )
         if not group.consume_enable:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"
-            )
+            raise Refused(Refusal.NOT_PERMITTED, f"subscription group no permission, {header.consumer_group}")
         topic = self._topics.get(header.topic)
         if topic is None:
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please!")
+            raise Refused(Refusal.TOPIC_UNKNOWN, f"topic[{header.topic}] not exist, apply first please!")
         if self._groups.is_forbidden(header.consumer_group, header.topic):
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION,
+            raise Refused(
+                Refusal.NOT_PERMITTED,
                 f"the consumer group[{header.consumer_group}] is forbidden for topic[{header.topic}]",
             )
         if not topic.perm & PERM_READ:
-            raise RequestRejected(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] pulling message is forbidden")
+            raise Refused(Refusal.NOT_PERMITTED, f"the topic[{header.topic}] pulling message is forbidden")
         if header.topic in system_topics.TRANSACTION_TOPICS and header.consumer_group not in TRANSACTION_READERS:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION,
+            raise Refused(
+                Refusal.NOT_PERMITTED,
                 f"the topic[{header.topic}] holds messages of undecided transactions; "
                 f"only {system_topics.TOOLS_CONSUMER} may read it",
             )
         if not 0 <= header.queue_id < topic.read_queue_nums:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER,
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
                 f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
                 f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{header.consumer_group}]",
             )
 
     def _selection(self, header: PullMessage) -> Selection:
-        """What this pull wants. Raises RequestRejected."""
+        """What this pull wants. Raises Refused."""
         if header.sys_flag & SUBSCRIPTION_FLAG:
             return self._inline_selection(header)
         online = self._consumers.get(header.consumer_group)
         if online is None:
-            raise RequestRejected(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+            raise Refused(Refusal.SUBSCRIPTION_UNKNOWN, "the consumer's group info not exist")
         settings = self._groups.get(header.consumer_group)
         if (
             online.message_model is MessageModel.BROADCASTING
             and settings is not None
             and not settings.consume_broadcast_enable
         ):
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION,
+            raise Refused(
+                Refusal.NOT_PERMITTED,
                 f"the consumer group[{header.consumer_group}] can not consume by broadcast way",
             )
         subscription = online.subscriptions.get(header.topic)
         if subscription is None:
-            raise RequestRejected(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
+            raise Refused(Refusal.SUBSCRIPTION_UNKNOWN, "the consumer's subscription not exist")
         if subscription.data.sub_version < header.sub_version:
-            raise RequestRejected(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+            raise Refused(Refusal.SUBSCRIPTION_OUTDATED, "the consumer's subscription not latest")
         if not subscription.is_tag:
             return self._sql_selection(header, subscription.data.expression_type)
         return subscription.selection
@@ -239,9 +237,7 @@ class PullProcessor:
         try:
             selection = by_expression(header.subscription, header.expression_type)
         except SelectorInvalid as error:
-            raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
-            ) from error
+            raise Refused(Refusal.SELECTOR_INVALID, f"parse the consumer's subscription failed: {error}") from error
         if not is_tag_type(header.expression_type):
             require_property_filter(self._config, header.expression_type)
         return selection
@@ -250,12 +246,12 @@ class PullProcessor:
         """Of a group whose heartbeat subscribes by an expression."""
         known = self._filters.get(header.topic, header.consumer_group)
         if known is None:
-            raise RequestRejected(
-                ResponseCode.FILTER_DATA_NOT_EXIST,
+            raise Refused(
+                Refusal.SELECTOR_UNKNOWN,
                 "The broker's consumer filter data is not exist!Your expression may be wrong!",
             )
         if known[0].client_version < header.sub_version:
-            raise RequestRejected(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
+            raise Refused(Refusal.SELECTOR_OUTDATED, "the consumer's consumer filter data not latest")
         require_property_filter(self._config, expression_type)
         return known[1]
 

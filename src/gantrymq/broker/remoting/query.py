@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.errors import RequestRejected
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.pull import QueryMessage, QueryMessageAnswer, ViewMessage
 from gantrymq.protocol.stored_message import encode_stored
-from gantrymq.remoting.server import Session
 from gantrymq.store.message_store import MessageStore
 
 UNIQUE_KEY_MAX: Final = 32
@@ -25,7 +25,7 @@ class QueryProcessor:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
 
-    def query(self, session: Session, command: Command) -> bytes:
+    def query(self, session: ClientSession, command: Command) -> bytes:
         header = command.header(QueryMessage)
         # The newest come first. As in Apache's broker a plain query also finds unique keys, and the other way round.
         count = UNIQUE_KEY_MAX if header.unique_key_query else max(1, min(header.max_num, KEY_MAX))
@@ -50,9 +50,9 @@ class QueryProcessor:
             records.append(record)
         return encode_response(command, ResponseCode.SUCCESS, answer, b"".join(records))
 
-    def view(self, session: Session, command: Command) -> bytes:
+    def view(self, session: ClientSession, command: Command) -> bytes:
         offset = command.header(ViewMessage).offset
         message = self._store.read(offset)
         if message is None:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+            raise Refused(Refusal.FAILED, f"can not find message by the offset, {offset}")
         return encode_response(command, ResponseCode.SUCCESS, body=encode_stored(message))

@@ -13,9 +13,11 @@ from typing import Final
 import msgspec
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member
 from gantrymq.broker.remoting.client_calls import CLIENT_SECONDS, ClientCalls
-from gantrymq.errors import RemoteProtocolError, RequestRejected
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import system_topics
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.bodies.progress import PositionsByClient
@@ -24,7 +26,6 @@ from gantrymq.protocol.command import Command, Header, encode_response
 from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly, GetConsumerStatus
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import encode_stored
-from gantrymq.remoting.server import Session
 from gantrymq.store.message_store import MessageStore
 
 STATUS_SECONDS: Final = 5.0
@@ -42,12 +43,12 @@ class RelayProcessor:
         self._consumers = consumers
         self._store = store
 
-    def running_info(self, session: Session, command: Command) -> None:
+    def running_info(self, session: ClientSession, command: Command) -> None:
         """GET_CONSUMER_RUNNING_INFO."""
         header = command.header(ClientOfGroup)
         self._hand_on(session, command, self._member(header.consumer_group, header.client_id), header)
 
-    def consume_directly(self, session: Session, command: Command) -> None:
+    def consume_directly(self, session: ClientSession, command: Command) -> None:
         """CONSUME_MESSAGE_DIRECTLY: a member gets one message at once, whatever its group has consumed."""
         header = command.header(ConsumeDirectly)
         member = self._member(header.consumer_group, header.client_id)
@@ -60,7 +61,7 @@ class RelayProcessor:
         message = self._store.read(offset)
         # A consumer must not get to see, by whatever way, what nobody has committed (X5).
         if message is None or message.topic in system_topics.TRANSACTION_TOPICS:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"no message that consumers may have lies at {offset}")
+            raise Refused(Refusal.FAILED, f"no message that consumers may have lies at {offset}")
         return message
 
     def _member(self, group_name: str, client_id: str | None) -> Member:
@@ -68,9 +69,11 @@ class RelayProcessor:
         for member in group.members.values() if group is not None else ():
             if not client_id or member.client_id == client_id:
                 return member
-        raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group_name}> <{client_id}> not online")
+        raise Refused(Refusal.FAILED, f"The Consumer <{group_name}> <{client_id}> not online")
 
-    def _hand_on(self, session: Session, command: Command, member: Member, header: Header, body: bytes = b"") -> None:
+    def _hand_on(
+        self, session: ClientSession, command: Command, member: Member, header: Header, body: bytes = b""
+    ) -> None:
         def answered(answer: Command | None) -> None:
             if answer is None:
                 why = f"consumer <{member.client_id}> did not answer within {CLIENT_SECONDS:g} s, or is gone"
@@ -82,14 +85,12 @@ class RelayProcessor:
 
         self._calls.ask(member.session, RequestCode(command.code), header, answered, body)
 
-    def positions(self, session: Session, command: Command) -> None:
+    def positions(self, session: ClientSession, command: Command) -> None:
         """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: where the members of a group are by their own account."""
         header = command.header(GetConsumerStatus)
         group = self._consumers.get(header.group)
         if group is None:
-            raise RequestRejected(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"No Any Consumer online in the consumer group: [{header.group}]"
-            )
+            raise Refused(Refusal.CONSUMER_OFFLINE, f"No Any Consumer online in the consumer group: [{header.group}]")
         wanted = header.client_addr
         asked = [member for member in group.members.values() if not wanted or member.client_id == wanted]
         _Collected(session, command, asked).ask(self._calls, GetConsumerStatus(topic=header.topic, group=header.group))
@@ -98,7 +99,7 @@ class RelayProcessor:
 class _Collected:
     """The answers of several members; what has come when the last one has answered, or failed, is passed on."""
 
-    def __init__(self, session: Session, command: Command, members: Sequence[Member]) -> None:
+    def __init__(self, session: ClientSession, command: Command, members: Sequence[Member]) -> None:
         self._session = session
         self._command = command
         self._members = members

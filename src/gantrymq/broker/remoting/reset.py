@@ -11,17 +11,17 @@ from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import RequestRejected
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.progress import OffsetsByQueue, key_of
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request, encode_response
 from gantrymq.protocol.headers.tools import ResetOffset
-from gantrymq.remoting.server import Session
 from gantrymq.store.message_store import MessageStore
 
 ALL_QUEUES: Final = -1
@@ -48,14 +48,14 @@ class ResetProcessor:
         self._offsets = offsets
         self._held = held
 
-    def reset(self, session: Session, command: Command) -> bytes:
+    def reset(self, session: ClientSession, command: Command) -> bytes:
         """Answered with the offsets by queue."""
         header = command.header(ResetOffset)
         config = self._topics.get(header.topic)
         if config is None:
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
+            raise Refused(Refusal.TOPIC_UNKNOWN, f"Topic {header.topic} does not exist")
         if self._groups.get(header.group) is None:
-            raise RequestRejected(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist")
+            raise Refused(Refusal.GROUP_UNKNOWN, f"Group {header.group} does not exist")
         if self._config.use_server_side_reset_offset:
             offsets = self._on_our_side(header, config.read_queue_nums)
         else:
@@ -81,8 +81,8 @@ class ResetProcessor:
         else:
             first, end = self._store.queue_range(header.topic, only)
             if not first <= header.offset <= end:
-                raise RequestRejected(
-                    ResponseCode.SYSTEM_ERROR,
+                raise Refused(
+                    Refusal.FAILED,
                     f"Target offset {header.offset} not in consume queue range [{first}-{end}]",
                 )
             offsets = {only: header.offset}
@@ -95,16 +95,14 @@ class ResetProcessor:
     def _on_their_side(self, header: ResetOffset, queues: int) -> dict[int, int]:
         group = self._consumers.get(header.group)
         if group is None:
-            raise RequestRejected(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"Consumer not online, so can not reset offset, group: {header.group}"
+            raise Refused(
+                Refusal.CONSUMER_OFFLINE, f"Consumer not online, so can not reset offset, group: {header.group}"
             )
         offsets: dict[int, int] = {}
         for queue_id in range(queues):
             before = self._offsets.get(header.group, header.topic, queue_id)
             if before is None:
-                raise RequestRejected(
-                    ResponseCode.SYSTEM_ERROR, f"the group {header.group} has no offset on queue {queue_id} yet"
-                )
+                raise Refused(Refusal.FAILED, f"the group {header.group} has no offset on queue {queue_id} yet")
             wanted = self._at(header.topic, queue_id, header.timestamp)
             offsets[queue_id] = wanted if header.is_force or wanted < before else before
         told = ResetOffset(topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=header.is_force)

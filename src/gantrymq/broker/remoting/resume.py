@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
-from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, PARKED
@@ -18,7 +20,6 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ResumeCheck
 from gantrymq.protocol.message_ids import parse_offset_message_id
-from gantrymq.remoting.server import Session
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.history.events import Kind
 from gantrymq.transactions.table.open_halves import OpenHalf
@@ -33,7 +34,7 @@ class ResumeProcessor:
         self._store = store
         self._coordinator = coordinator
 
-    def resume(self, session: Session, command: Command) -> None:
+    def resume(self, session: ClientSession, command: Command) -> None:
         """Answered when the half message is durable; it is checked like a new one from then on."""
         message = self._parked(command.header(ResumeCheck).msg_id)
 
@@ -54,14 +55,12 @@ class ResumeProcessor:
         offset = parse_offset_message_id(message_id)[1]
         message = self._store.read(offset)
         if message is None or message.topic != PARKED:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR, f"no parked half message lies at {offset}; look for one in {PARKED}"
-            )
+            raise Refused(Refusal.FAILED, f"no parked half message lies at {offset}; look for one in {PARKED}")
         key = properties.find(message.properties_text, properties.UNIQ_KEY) or ""
         for half in self._store.query(HALF, key, 64) if key else ():
             if half.log_offset > offset:
-                raise RequestRejected(
-                    ResponseCode.SYSTEM_ERROR,
+                raise Refused(
+                    Refusal.FAILED,
                     f"this half message was resumed before (at {half.log_offset}); resume its newest parked copy",
                 )
         return message

@@ -7,15 +7,15 @@ from typing import Final
 from gantrymq import __version__
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delay import DelayedDelivery
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.json_file import pretty
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.upkeep.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, FOUND, MISSED, Statistics
-from gantrymq.errors import RequestRejected
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.topics import KVTable
 from gantrymq.protocol.codes import VERSION, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import StatsKey
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
@@ -46,7 +46,7 @@ class RuntimeInfoProcessor:
         self._clock = clock
         self._boot_ms = clock.wall_ms()
 
-    def runtime_info(self, session: Session, command: Command) -> bytes:
+    def runtime_info(self, session: ClientSession, command: Command) -> bytes:
         """GET_BROKER_RUNTIME_INFO."""
         table = self._identity() | self._rates() | self._store_figures() | self._delays()
         for name, capacity in _QUEUES.items():
@@ -134,18 +134,16 @@ class RuntimeInfoProcessor:
             found[f"scheduleMessageOffset_{level}"] = f"{delivered},{end}"
         return found
 
-    def delay_offsets(self, session: Session, command: Command) -> bytes:
+    def delay_offsets(self, session: ClientSession, command: Command) -> bytes:
         """GET_ALL_DELAY_OFFSET."""
         return encode_response(command, ResponseCode.SUCCESS, body=pretty(self._delay.content()).encode())
 
-    def statistic(self, session: Session, command: Command) -> bytes:
+    def statistic(self, session: ClientSession, command: Command) -> bytes:
         """VIEW_BROKER_STATS_DATA."""
         header = command.header(StatsKey)
         found = self._statistics.view(header.stats_name, header.stats_key)
         if found is None:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR, f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
-            )
+            raise Refused(Refusal.FAILED, f"The stats <{header.stats_name}> <{header.stats_key}> not exist")
         return encode_response(command, ResponseCode.SUCCESS, body=found.encode())
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delay_levels import park
 from gantrymq.broker.delivery.timer_rules import HEADROOM_BYTES, TimerRules, park_for
-from gantrymq.broker.durability import Done, Durability, refusal, refused
+from gantrymq.broker.durability import Done, Durability, refusal
 from gantrymq.broker.operations.admission import (
     FITS_ANYWAY,
     SENDER_FLAGS,
@@ -29,17 +29,18 @@ from gantrymq.broker.operations.admission import (
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
 from gantrymq.broker.operations.half_properties import UsualHalves
 from gantrymq.broker.operations.plain_properties import UsualSends
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.remoting.send_answers import SendAnswers
-from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
+from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, recall_handle, system_topics
-from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import ONE_WAY_FLAG, Command
 from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
-from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import UniqueIds
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord, Placement
@@ -100,7 +101,7 @@ class SendProcessor:
             }
         )
 
-    def send(self, session: Session, command: Command) -> bytes | None:
+    def send(self, session: ClientSession, command: Command) -> bytes | None:
         ext = command.ext
         header: SendHeader = ext if isinstance(ext, SendMessage) else _header_of(command)
         admission = self._admission
@@ -129,7 +130,7 @@ class SendProcessor:
             check_properties(text)
         try:
             place = self._append_plain(
-                header.topic, queue_id, command.body, text, header.born_timestamp, pack_host(session.peer),
+                header.topic, queue_id, command.body, text, header.born_timestamp, session.host,
                 header.flag, header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0, unique_key, tags_code,
             )  # fmt: skip
         except (MessageIllegal, StoreError) as error:
@@ -147,7 +148,7 @@ class SendProcessor:
         return None
 
     def _send_unusual(
-        self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str
+        self, session: ClientSession, command: Command, header: SendHeader, target: Target, queue_id: int, text: str
     ) -> bytes | None:
         usual = self._usual_halves.read(text)
         if usual is not None and not target.is_retry:
@@ -157,7 +158,7 @@ class SendProcessor:
 
     def _store(
         self,
-        session: Session,
+        session: ClientSession,
         command: Command,
         record: NewRecord,
         queue_id: int,
@@ -174,7 +175,7 @@ class SendProcessor:
 
     def _finish(
         self,
-        session: Session,
+        session: ClientSession,
         command: Command,
         place: Placement | PlacedHalf,
         queue_id: int,
@@ -185,12 +186,12 @@ class SendProcessor:
         if error is None:
             session.send(self._answers.stored(command, place, queue_id, unique_key, recall))
         else:
-            session.send(refused(command, error))
+            session.send(rejected(command, refusal(error)))
 
     # Everything that is not an ordinary message of an ordinary topic.
 
     def _send_with_care(
-        self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str
+        self, session: ClientSession, command: Command, header: SendHeader, target: Target, queue_id: int, text: str
     ) -> bytes | None:
         # Sent on by somebody who got it when its time had come: as in Apache's broker it does not wait again.
         waited = properties.find(text, properties.TIMER_OUT_MS) is not None
@@ -224,8 +225,8 @@ class SendProcessor:
     def _slot_of(self, text: str) -> int | None:
         """The time a timer message waits for; None: it is here."""
         if self._timer is None:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.FAILED,
                 "accurate timer message is not enabled, timerWheelEnable is false; use a delay level (DELAY) instead",
             )
         try:
@@ -234,7 +235,7 @@ class SendProcessor:
             raise refusal(error) from error
 
     def _store_timed(
-        self, session: Session, command: Command, record: NewRecord, queue_id: int, unique_key: str, slot_ms: int
+        self, session: ClientSession, command: Command, record: NewRecord, queue_id: int, unique_key: str, slot_ms: int
     ) -> bytes | None:
         parked = park_for(record, slot_ms)
         check_properties(parked.properties, HEADROOM_BYTES)
@@ -251,9 +252,7 @@ class SendProcessor:
         group_name = header.topic[len(system_topics.RETRY_PREFIX) :]
         group = self._groups.find(group_name)
         if group is None:
-            raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}"
-            )
+            raise Refused(Refusal.GROUP_UNKNOWN, f"subscription group not exist, {group_name}")
         times = header.reconsume_times or 0
         limit = group.retry_max_times if header.max_reconsume_times is None else header.max_reconsume_times
         exceeded = times > limit if command.version >= STRICT_MAX_SINCE_VERSION else times >= limit
@@ -264,7 +263,7 @@ class SendProcessor:
         return topic, 0, 0
 
     def _send_usual_half(
-        self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str,
+        self, session: ClientSession, command: Command, header: SendHeader, target: Target, queue_id: int, text: str,
         group: str, key: str, tags_code: int, decisive: bool,
     ) -> None:  # fmt: skip
         """``_send_with_care`` of a half whose properties need none."""
@@ -273,7 +272,7 @@ class SendProcessor:
         try:
             self._put_usual(
                 header.topic, queue_id, command.body, text + self._stamp, header.born_timestamp,
-                pack_host(session.peer), header.flag, header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0,
+                session.host, header.flag, header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0,
                 group, key, tags_code, decisive,
                 partial(self._half_stored, session, command, queue_id, key, self._admission.made_topic),
             )  # fmt: skip
@@ -281,7 +280,7 @@ class SendProcessor:
             raise refusal(error) from error
 
     def _half_stored(
-        self, session: Session, command: Command, queue_id: int, key: str, made_topic: bool, half: PlacedHalf,
+        self, session: ClientSession, command: Command, queue_id: int, key: str, made_topic: bool, half: PlacedHalf,
         error: StoreError | None,
     ) -> None:  # fmt: skip
         if command.flag & ONE_WAY_FLAG:
@@ -292,10 +291,17 @@ class SendProcessor:
         elif error is None:
             session.send(self._answers.stored(command, half, queue_id, key))
         else:
-            session.send(refused(command, error))
+            session.send(rejected(command, refusal(error)))
 
     def _send_half(
-        self, session: Session, command: Command, header: SendHeader, target: Target, queue_id: int, text: str, key: str
+        self,
+        session: ClientSession,
+        command: Command,
+        header: SendHeader,
+        target: Target,
+        queue_id: int,
+        text: str,
+        key: str,
     ) -> None:
         self._check_half(header, target, text)
         self._usual_halves.learn(text)
@@ -315,8 +321,8 @@ class SendProcessor:
     def _check_half(self, header: SendHeader, target: Target, text: str) -> None:
         """Refuse a half message now that could not be checked, delivered or parked later."""
         if self._config.reject_transaction_message:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION,
+            raise Refused(
+                Refusal.NOT_PERMITTED,
                 f"the broker[{self._config.broker_ip1}] sending transaction message is forbidden",
             )
         problem = None
@@ -334,7 +340,7 @@ class SendProcessor:
             except MessageIllegal as error:
                 problem = f"a transactional message needs its producer group: {error}"
         if problem is not None:
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, problem)
+            raise Refused(Refusal.MESSAGE_ILLEGAL, problem)
 
 
 def _header_of(command: Command) -> SendHeader:
@@ -343,18 +349,20 @@ def _header_of(command: Command) -> SendHeader:
     return command.header(SendMessage)
 
 
-def _tell(session: Session, command: Command, answer: bytes, error: StoreError | None) -> None:
-    session.send(answer if error is None else refused(command, error))
+def _tell(session: ClientSession, command: Command, answer: bytes, error: StoreError | None) -> None:
+    session.send(answer if error is None else rejected(command, refusal(error)))
 
 
-def _tell_all(waiting: list[tuple[Session, Command, bytes]], error: StoreError | None) -> None:
+def _tell_all(waiting: list[tuple[ClientSession, Command, bytes]], error: StoreError | None) -> None:
     for session, command, answer in waiting:
-        session.send(answer if error is None else refused(command, error))
+        session.send(answer if error is None else rejected(command, refusal(error)))
 
 
-def _record(session: Session, command: Command, header: SendHeader, topic: str, queue_id: int, text: str) -> NewRecord:
+def _record(
+    session: ClientSession, command: Command, header: SendHeader, topic: str, queue_id: int, text: str
+) -> NewRecord:
     return NewRecord(
-        topic, queue_id, command.body, text, header.born_timestamp, pack_host(session.peer), header.flag,
+        topic, queue_id, command.body, text, header.born_timestamp, session.host, header.flag,
         header.sys_flag & SENDER_FLAGS, header.reconsume_times or 0,
     )  # fmt: skip
 

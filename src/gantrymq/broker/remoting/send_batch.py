@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gantrymq.broker.durability import Done, Durability, refused
+from gantrymq.broker.durability import Done, Durability, refusal
 from gantrymq.broker.operations.admission import (
     SENDER_FLAGS,
     Admission,
@@ -15,16 +15,16 @@ from gantrymq.broker.operations.admission import (
     waits,
     with_unique_key,
 )
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.remoting.send_answers import SendAnswers
-from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.errors import StoreError
 from gantrymq.message import properties, system_topics
 from gantrymq.protocol.batch import BatchItem, split_batch
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessage
-from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import UniqueIds
-from gantrymq.remoting.server import Session
 from gantrymq.store.values import NewRecord, Placement
 
 
@@ -39,14 +39,14 @@ class SendBatchProcessor:
         self._answers = answers
         self._unique_ids = unique_ids
 
-    def send_batch(self, session: Session, command: Command) -> bytes | None:
+    def send_batch(self, session: ClientSession, command: Command) -> bytes | None:
         header = command.header(SendMessage)
         target = self._admission.target(header)
         self._admission.check_body(len(command.body))
         if target.is_retry or header.topic.startswith(system_topics.DEAD_LETTER_PREFIX):
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "batch request does not support retry group")
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "batch request does not support retry group")
         queue_id = self._admission.queue(header.queue_id, target, header.topic)
-        born_host = pack_host(session.peer)
+        born_host = session.host
         places = self._durability.append(
             [
                 NewRecord(
@@ -67,12 +67,12 @@ class SendBatchProcessor:
     def _item_properties(self, item: BatchItem) -> str:
         """As in 5.5.0, items get none of the stamps of single messages."""
         if not item.body:
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "a body in the batch is empty; send at least one byte")
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "a body in the batch is empty; send at least one byte")
         text = properties.without(separated(item.properties_text), properties.BROKER_ONLY)
         if properties.find(text, properties.TRANSACTION_PREPARED) == "true":
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot hold transactional messages")
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "a batch cannot hold transactional messages")
         if any(is_set(text, name) for name in properties.DELAYS):
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot hold delayed messages")
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "a batch cannot hold delayed messages")
         if not unique_key_of(text):
             text = with_unique_key(text, self._unique_ids.next())
         check_properties(text)
@@ -80,7 +80,7 @@ class SendBatchProcessor:
 
     def _finish(
         self,
-        session: Session,
+        session: ClientSession,
         command: Command,
         places: list[Placement],
         queue_id: int,
@@ -90,4 +90,4 @@ class SendBatchProcessor:
         if error is None:
             session.send(self._answers.batch_stored(command, places, queue_id, unique_key))
         else:
-            session.send(refused(command, error))
+            session.send(rejected(command, refusal(error)))

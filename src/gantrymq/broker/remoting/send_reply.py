@@ -22,16 +22,17 @@ from gantrymq.broker.operations.admission import (
     unique_key_of,
     waits,
 )
+from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.clients import ProducerGroups
 from gantrymq.broker.remoting.client_calls import ClientCalls
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.send_answers import SendAnswers
-from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.send import PushReply, SendMessage, SendMessageLong
 from gantrymq.protocol.hosts import pack_host
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.values import NewRecord, Placement
 
@@ -42,7 +43,7 @@ log = logging.getLogger("gantrymq.broker")
 class _Reply:
     """One reply on its way."""
 
-    session: Session
+    session: ClientSession
     """Of the replier."""
     command: Command
     header: SendHeader
@@ -75,7 +76,7 @@ class SendReplyProcessor:
         self._clock = clock
         self._address = address
 
-    def send_reply(self, session: Session, command: Command) -> None:
+    def send_reply(self, session: ClientSession, command: Command) -> None:
         long_names = command.code == RequestCode.SEND_REPLY_MESSAGE
         header: SendHeader = command.header(SendMessageLong) if long_names else command.header(SendMessage)
         target = self._admission.target(header)
@@ -128,7 +129,7 @@ class SendReplyProcessor:
         )  # fmt: skip
         try:
             place = self._durability.append((record,))[0]
-        except RequestRejected as refusal:
+        except Refused as refusal:
             log.warning("a reply is not stored: %s", refusal.remark)
             self._answer(reply, problem, None)
             return

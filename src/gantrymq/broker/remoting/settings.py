@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gantrymq.broker.config import parse_properties
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.errors import RequestRejected
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import BrokerConfigAnswer
-from gantrymq.remoting.server import Session
 
 
 class SettingsProcessor:
@@ -17,16 +17,16 @@ class SettingsProcessor:
     def __init__(self, settings: LiveConfig) -> None:
         self._settings = settings
 
-    def show(self, session: Session, command: Command) -> bytes:
+    def show(self, session: ClientSession, command: Command) -> bytes:
         """GET_BROKER_CONFIG."""
         header = BrokerConfigAnswer(version=self._settings.version.encode().decode())
         return encode_response(command, ResponseCode.SUCCESS, header, self._settings.text().encode())
 
-    def update(self, session: Session, command: Command) -> bytes:
+    def update(self, session: ClientSession, command: Command) -> bytes:
         """UPDATE_BROKER_CONFIG."""
         try:
             wanted = parse_properties(command.body.decode())
         except UnicodeDecodeError as error:
-            raise RequestRejected(ResponseCode.INVALID_PARAMETER, f"the body is no text: {error}") from error
+            raise Refused(Refusal.PARAMETER_INVALID, f"the body is no text: {error}") from error
         self._settings.update(wanted)
         return encode_response(command, ResponseCode.SUCCESS)

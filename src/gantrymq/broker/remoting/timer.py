@@ -13,9 +13,12 @@ import msgspec
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.delivery.timer_rules import TimerRules, park_for
-from gantrymq.broker.durability import Durability, refused
+from gantrymq.broker.durability import Durability, refusal
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import MessageIllegal, RequestRejected, StoreError
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.refusals import rejected
+from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, recall_handle
 from gantrymq.message.recall_handle import RecallHandle
 from gantrymq.message.tags import java_hash
@@ -23,8 +26,6 @@ from gantrymq.protocol.bodies.topics import PERM_WRITE
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.send import RecallMessage, RecallMessageAnswer
-from gantrymq.protocol.hosts import pack_host
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.values import NewRecord
 
@@ -51,7 +52,7 @@ class TimerProcessor:
         self._topics = topics
         self._clock = clock
 
-    def recall(self, session: Session, command: Command) -> None:
+    def recall(self, session: ClientSession, command: Command) -> None:
         """Note that a message is to be forgotten when its time has come."""
         header = command.header(RecallMessage)
         self._check_recall(header.topic)
@@ -64,7 +65,7 @@ class TimerProcessor:
         (place,) = self._durability.append([park_for(order, self._rules.floor(handle.deliver_ms - 1))])
         self._durability.when_stored(place.end, True, partial(self._recalled, session, command, handle.unique_key))
 
-    def _order(self, session: Session, handle: RecallHandle, group: str) -> NewRecord:
+    def _order(self, session: ClientSession, handle: RecallHandle, group: str) -> NewRecord:
         """The message that waits in the same slot and says that another one is to be forgotten."""
         now_ms = self._clock.wall_ms()
         values = {
@@ -79,18 +80,16 @@ class TimerProcessor:
             text = properties.encode(values)
         except MessageIllegal as error:
             raise _failed(str(error)) from error
-        return NewRecord(handle.topic, 0, b"0", text, now_ms, pack_host(session.peer))
+        return NewRecord(handle.topic, 0, b"0", text, now_ms, session.host)
 
     def _check_recall(self, topic: str) -> None:
         config = self._config
         if not config.recall_message_enable or self._delivery is None:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden (recallMessageEnable=false)"
-            )
+            raise Refused(Refusal.NOT_PERMITTED, "recall failed, operation is forbidden (recallMessageEnable=false)")
         if not config.broker_permission & PERM_WRITE:
-            raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, broker service not available")
+            raise Refused(Refusal.UNAVAILABLE, "recall failed, broker service not available")
         if not self._topics.exists(topic):
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")
+            raise Refused(Refusal.TOPIC_UNKNOWN, f"recall failed, the topic[{topic}] not exist")
 
     def _check_handle(self, topic: str, handle: RecallHandle) -> None:
         if handle.topic != topic:
@@ -100,18 +99,18 @@ class TimerProcessor:
         if not 0 < handle.deliver_ms - self._clock.wall_ms() < self._rules.max_delay_ms:
             raise _failed("timestamp invalid: the message is delivered by now, or farther away than one can be")
 
-    def _recalled(self, session: Session, command: Command, unique_key: str, error: StoreError | None) -> None:
+    def _recalled(self, session: ClientSession, command: Command, unique_key: str, error: StoreError | None) -> None:
         if error is not None:
-            session.send(refused(command, error))
+            session.send(rejected(command, refusal(error)))
             return
         answer = RecallMessageAnswer(msg_id=unique_key, region=self._config.region_id)
         session.send(encode_response(command, ResponseCode.SUCCESS, answer))
 
-    def check_point(self, session: Session, command: Command) -> bytes:
+    def check_point(self, session: ClientSession, command: Command) -> bytes:
         """The first 56 bytes of ``timercheck``."""
         return encode_response(command, ResponseCode.SUCCESS, body=self._running().check.packed())
 
-    def metrics(self, session: Session, command: Command) -> bytes:
+    def metrics(self, session: ClientSession, command: Command) -> bytes:
         """How many messages of each topic wait, as the JSON of TimerMetrics."""
         delivery = self._running()
         counts = delivery.waiting
@@ -127,11 +126,9 @@ class TimerProcessor:
 
     def _running(self) -> TimedDelivery:
         if self._delivery is None:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR, "this broker keeps no timer messages (timerWheelEnable=false)"
-            )
+            raise Refused(Refusal.FAILED, "this broker keeps no timer messages (timerWheelEnable=false)")
         return self._delivery
 
 
-def _failed(reason: str) -> RequestRejected:
-    return RequestRejected(ResponseCode.ILLEGAL_OPERATION, f"recall failed, {reason}")
+def _failed(reason: str) -> Refused:
+    return Refused(Refusal.CONFLICT, f"recall failed, {reason}")

@@ -9,12 +9,14 @@ from typing import Final
 
 from gantrymq.broker.durability import refusal
 from gantrymq.broker.pop.names import pop_retry_topic
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import MAX_QUEUES, Topics, apply_attributes
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.upkeep.registration import Announce
 from gantrymq.broker.upkeep.statistics import Statistics
-from gantrymq.errors import ConfigError, MessageIllegal, RequestRejected, StoreError
+from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import GroupConfigList, GroupForbidden
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicList
@@ -22,7 +24,6 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import UpdateForbidden
 from gantrymq.protocol.headers.topics import CreateTopic, DeleteGroup, GroupOnly, TopicOnly
-from gantrymq.remoting.server import Session
 from gantrymq.store.message_store import MessageStore
 
 _KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}
@@ -49,17 +50,17 @@ class TopicAdminProcessor:
         self._offsets = offsets
         self._announce = announce
 
-    def update_topic(self, session: Session, command: Command) -> bytes | None:
+    def update_topic(self, session: ClientSession, command: Command) -> bytes | None:
         """UPDATE_AND_CREATE_TOPIC; answered when the name servers know it, so that its route can be asked at once."""
         self._update(self._checked(command.header(CreateTopic)))
         self._announce(lambda: session.send(encode_response(command, ResponseCode.SUCCESS)))
         return None
 
-    def update_topics(self, session: Session, command: Command) -> None:
+    def update_topics(self, session: ClientSession, command: Command) -> None:
         """UPDATE_AND_CREATE_TOPIC_LIST: all or, when one cannot be, none."""
         wanted = TopicConfigList.decode(command.body).topic_config_list
         if not wanted:
-            raise RequestRejected(ResponseCode.INVALID_PARAMETER, "the list names no topic")
+            raise Refused(Refusal.PARAMETER_INVALID, "the list names no topic")
         for config in [self._checked(_as_header(topic)) for topic in wanted]:
             self._update(config)
         self._announce(lambda: session.send(encode_response(command, ResponseCode.SUCCESS)))
@@ -76,19 +77,17 @@ class TopicAdminProcessor:
             system_topics.check_topic(header.topic)
             attributes = apply_attributes((known.attributes if known is not None else None) or {}, header.attributes)
         except (MessageIllegal, ConfigError) as error:
-            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+            raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
         if header.topic in _KEPT:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER, f"the topic {header.topic!r} belongs to the system; choose another name"
+            raise Refused(
+                Refusal.PARAMETER_INVALID, f"the topic {header.topic!r} belongs to the system; choose another name"
             )
         for name, value in (("readQueueNums", header.read_queue_nums), ("writeQueueNums", header.write_queue_nums)):
             if not 1 <= value <= MAX_QUEUES:
-                raise RequestRejected(
-                    ResponseCode.INVALID_PARAMETER, f"{name} is {value}; it must be between 1 and {MAX_QUEUES}"
-                )
+                raise Refused(Refusal.PARAMETER_INVALID, f"{name} is {value}; it must be between 1 and {MAX_QUEUES}")
         if header.perm not in _PERMS:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER,
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
                 f"perm is {header.perm}; write 6 (read and write), 4 (read) or 2 (write)",
             )
         return TopicConfig(
@@ -102,13 +101,11 @@ class TopicAdminProcessor:
             attributes=attributes,
         )
 
-    def delete_topic(self, session: Session, command: Command) -> None:
+    def delete_topic(self, session: ClientSession, command: Command) -> None:
         """DELETE_TOPIC_IN_BROKER; answered when its queues are gone. Made again the topic begins empty."""
         topic = command.header(TopicOnly).topic
         if topic in _KEPT:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER, f"the topic {topic!r} belongs to the system and stays"
-            )
+            raise Refused(Refusal.PARAMETER_INVALID, f"the topic {topic!r} belongs to the system and stays")
         retries = [
             pop_retry_topic(topic, group, v2=v2) for group in self._offsets.groups_of(topic) for v2 in (False, True)
         ]
@@ -132,27 +129,27 @@ class TopicAdminProcessor:
         for name in gone:
             self._store.delete_topic(name, done)
 
-    def topic(self, session: Session, command: Command) -> bytes:
+    def topic(self, session: ClientSession, command: Command) -> bytes:
         """GET_TOPIC_CONFIG."""
         name = command.header(TopicOnly).topic
         config = self._topics.get(name)
         if config is None:
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+            raise Refused(Refusal.TOPIC_UNKNOWN, f"No topic in this broker. topic: {name}")
         return encode_response(command, ResponseCode.SUCCESS, body=config.encode())
 
-    def all_topics(self, session: Session, command: Command) -> bytes:
+    def all_topics(self, session: ClientSession, command: Command) -> bytes:
         """GET_ALL_TOPIC_CONFIG."""
         return encode_response(command, ResponseCode.SUCCESS, body=self._topics.table().encode())
 
-    def update_group(self, session: Session, command: Command) -> bytes:
+    def update_group(self, session: ClientSession, command: Command) -> bytes:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
         try:
             self._groups.update(Group.decode(command.body))
         except MessageIllegal as error:
-            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+            raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
         return encode_response(command, ResponseCode.SUCCESS)
 
-    def update_groups(self, session: Session, command: Command) -> bytes:
+    def update_groups(self, session: ClientSession, command: Command) -> bytes:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all or, when one cannot be, none."""
         wanted = GroupConfigList.decode(command.body).group_config_list
         try:
@@ -161,10 +158,10 @@ class TopicAdminProcessor:
             for group in wanted:
                 self._groups.update(group)
         except MessageIllegal as error:
-            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+            raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
         return encode_response(command, ResponseCode.SUCCESS)
 
-    def forbid(self, session: Session, command: Command) -> bytes:
+    def forbid(self, session: ClientSession, command: Command) -> bytes:
         """UPDATE_AND_GET_GROUP_FORBIDDEN."""
         header = command.header(UpdateForbidden)
         if header.readable is not None:
@@ -173,12 +170,12 @@ class TopicAdminProcessor:
         body = GroupForbidden(group=header.group, topic=header.topic, readable=readable)
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
-    def system_topics(self, session: Session, command: Command) -> bytes:
+    def system_topics(self, session: ClientSession, command: Command) -> bytes:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
         body = TopicList(topic_list=sorted(name for name in self._topics.names() if self._topics.is_system(name)))
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
-    def delete_group(self, session: Session, command: Command) -> bytes:
+    def delete_group(self, session: ClientSession, command: Command) -> bytes:
         """DELETE_SUBSCRIPTIONGROUP."""
         header = command.header(DeleteGroup)
         self._groups.delete(header.group_name)
@@ -186,15 +183,15 @@ class TopicAdminProcessor:
             self._offsets.forget_group(header.group_name)
         return encode_response(command, ResponseCode.SUCCESS)
 
-    def group(self, session: Session, command: Command) -> bytes:
+    def group(self, session: ClientSession, command: Command) -> bytes:
         """GET_SUBSCRIPTIONGROUP_CONFIG."""
         name = command.header(GroupOnly).group
         group = self._groups.get(name)
         if group is None:
-            raise RequestRejected(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {name}")
+            raise Refused(Refusal.GROUP_UNKNOWN, f"No group in this broker. group: {name}")
         return encode_response(command, ResponseCode.SUCCESS, body=group.encode())
 
-    def all_groups(self, session: Session, command: Command) -> bytes:
+    def all_groups(self, session: ClientSession, command: Command) -> bytes:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
         return encode_response(command, ResponseCode.SUCCESS, body=self._groups.table().encode())
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.counts import TransactionCounts
@@ -19,12 +20,11 @@ from gantrymq.broker.transactions.endings import TransactionEndings, end_after
 from gantrymq.broker.transactions.half_notes_file import HalfNotesFile
 from gantrymq.broker.transactions.history import DIRECTORY, TransactionHistory
 from gantrymq.broker.transactions.lost_senders import LostSenders
-from gantrymq.errors import InvariantViolated, MessageIllegal, RequestRejected, StoreError
+from gantrymq.errors import InvariantViolated, MessageIllegal, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
 from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import host_text
 from gantrymq.protocol.stored_message import decode_record
@@ -249,14 +249,12 @@ class TransactionCoordinator:
     def resume(self, parked: StoredMessage, done: Waiting) -> None:
         """Make a parked message an open half again; ``done`` as of ``put_half``.
 
-        Raises CorruptRecord when it cannot be one, RequestRejected when it is open, StoreUnavailable.
+        Raises CorruptRecord when it cannot be one, Refused when it is open, StoreUnavailable.
         """
         stored = resumed_record(parked)
         fields = read_half(structs.replace(parked, topic=HALF))
         if self.table.to_join(fields.group, fields.unique_key) is not None:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR, f"the transaction {fields.unique_key} of {fields.group} is open already"
-            )
+            raise Refused(Refusal.FAILED, f"the transaction {fields.unique_key} of {fields.group} is open already")
         self._add(stored, fields.group, fields.unique_key, fields.real_topic, fields.real_queue_id, done)
 
     def _add(

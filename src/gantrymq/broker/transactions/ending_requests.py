@@ -7,10 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.endings import TransactionEndings, end_after
 from gantrymq.broker.transactions.history import TransactionHistory
-from gantrymq.errors import GantryError, RequestRejected, StoreError, StoreUnavailable
+from gantrymq.errors import GantryError, StoreError, StoreUnavailable
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.codes import ResponseCode
@@ -18,7 +20,7 @@ from gantrymq.protocol.command import ONE_WAY_FLAG, Command, encode_response, su
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import born_host_of
-from gantrymq.transactions.history.events import Kind, Refusal
+from gantrymq.transactions.history.events import EndRefusal, Kind
 from gantrymq.transactions.ports import HalfStore, ProducerSession, TopicLookup
 from gantrymq.transactions.records.half import parse_op, read_half
 from gantrymq.transactions.rules.resolve import RULES, STANDING_OF, Standing, Verdict, is_sender
@@ -37,17 +39,17 @@ _WHEN_SEARCH_MAX: Final = 2_000
 """Op messages looked through to tell when something was decided; only the remark of a refusal needs it."""
 
 _REFUSALS: Final = {
-    Verdict.NO_SUCH_HALF: ResponseCode.SYSTEM_ERROR,
-    Verdict.WRONG_GROUP: ResponseCode.SYSTEM_ERROR,
-    Verdict.STRANGER: ResponseCode.SYSTEM_ERROR,
-    Verdict.TOPIC_GONE: ResponseCode.TOPIC_NOT_EXIST,
+    Verdict.NO_SUCH_HALF: Refusal.FAILED,
+    Verdict.WRONG_GROUP: Refusal.FAILED,
+    Verdict.STRANGER: Refusal.FAILED,
+    Verdict.TOPIC_GONE: Refusal.TOPIC_UNKNOWN,
 }
 _BY_PRODUCER: Final = Cause.PRODUCER
 """Looking up a member of an Enum costs a tenth of a microsecond."""
 _REASONS: Final = {
-    Verdict.WRONG_GROUP: Refusal.WRONG_GROUP,
-    Verdict.STRANGER: Refusal.STRANGER,
-    Verdict.TOPIC_GONE: Refusal.TOPIC_GONE,
+    Verdict.WRONG_GROUP: EndRefusal.WRONG_GROUP,
+    Verdict.STRANGER: EndRefusal.STRANGER,
+    Verdict.TOPIC_GONE: EndRefusal.TOPIC_GONE,
 }
 _REMARKS: Final = {
     Verdict.NO_SUCH_HALF: "Find prepared transaction message failed: no half message of this broker lies at {place}",
@@ -92,7 +94,7 @@ class EndTransactionProcessor:
         header = ext if isinstance(ext, EndTransaction) else command.header(EndTransaction)
         resolution = _RESOLUTIONS.get(header.commit_or_rollback)
         if resolution is None:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong; it is 0, 8 or 12")
+            raise Refused(Refusal.FAILED, "commitOrRollback field wrong; it is 0, 8 or 12")
         return self._decide(session, command, header, resolution)
 
     def _decide(
@@ -130,7 +132,7 @@ class EndTransactionProcessor:
             self._history.note(Kind.REFUSED, _place(header), resolution, _REASONS[verdict], session.peer)
         place = f"half queue offset {header.tran_state_table_offset}, log offset {header.commit_log_offset}"
         log.info("%s of %s refused: %s", resolution.name, session.peer, verdict.name)
-        raise RequestRejected(_REFUSALS[verdict], _REMARKS[verdict].format(place=place, group=group))
+        raise Refused(_REFUSALS[verdict], _REMARKS[verdict].format(place=place, group=group))
 
     def _end(
         self, session: ProducerSession, command: Command, header: EndTransaction, half: OpenHalf, verdict: Verdict,
@@ -156,7 +158,7 @@ class EndTransactionProcessor:
                 Kind.FAILED, half.place, Decision.COMMITTED if verdict is Verdict.COMMIT else Decision.ROLLED_BACK
             )
             log.warning("half message %d stays open: %s", half.queue_offset, error)
-            raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, str(error)) from error
+            raise Refused(Refusal.UNAVAILABLE, str(error)) from error
         if half.has_turn:
             self._answered(half)
         if header.from_transaction_check:
@@ -173,8 +175,8 @@ class EndTransactionProcessor:
         """The decision that was under way has ended: now this request has its turn."""
         try:
             answer = self._decide(session, command, header, resolution)
-        except RequestRejected as refusal:
-            answer = encode_response(command, refusal.code, remark=refusal.remark)
+        except Refused as refusal:
+            answer = rejected(command, refusal)
         except GantryError as error:
             answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
         if answer is not None and not command.is_one_way:
@@ -219,7 +221,7 @@ class EndTransactionProcessor:
         named = (header.msg_id, header.transaction_id)
         return is_sender(pack_host(session.peer), born_host, unique_key, named, bool(header.from_transaction_check))
 
-    def _conflict(self, header: EndTransaction, resolution: Resolution) -> RequestRejected:
+    def _conflict(self, header: EndTransaction, resolution: Resolution) -> Refused:
         self._counts.conflicts += 1
         queue_offset = header.tran_state_table_offset
         decision = self._table.decisions[queue_offset]
@@ -228,7 +230,7 @@ class EndTransactionProcessor:
             f"{resolution.name} comes too late"
         )
         log.warning("conflicting end of half message %d of group %s: %s", queue_offset, header.producer_group, remark)
-        return RequestRejected(ResponseCode.ILLEGAL_OPERATION, remark)
+        return Refused(Refusal.CONFLICT, remark)
 
     def _decided_at(self, queue_offset: int, header: EndTransaction) -> str:
         """When the op message of a half was stored, as text for people."""

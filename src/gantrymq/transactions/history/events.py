@@ -53,7 +53,7 @@ class Kind(enum.IntEnum):
     CONFLICT = 8
     """Another decision came after the first. Detail: the resolution."""
     REFUSED = 9
-    """An end was refused. Detail: the resolution; number: the Refusal."""
+    """An end was refused. Detail: the resolution; number: the EndRefusal."""
     FAILED = 10
     """A decision could not be stored. Detail: the Decision."""
     JOINED = 11
@@ -64,7 +64,7 @@ class Kind(enum.IntEnum):
     """The connection of whoever had been asked closed before the answer came."""
 
 
-class Refusal(enum.IntEnum):
+class EndRefusal(enum.IntEnum):
     """Why an end was refused. The numbers are stored."""
 
     OTHER = 0

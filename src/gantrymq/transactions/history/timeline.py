@@ -10,7 +10,7 @@ from typing import Final
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.history.diagnosis import Stage, Story, Surroundings
-from gantrymq.transactions.history.events import Event, Kind, Refusal, key_of
+from gantrymq.transactions.history.events import EndRefusal, Event, Kind, key_of
 from gantrymq.transactions.history.evidence import HalfSeen, OpSeen
 from gantrymq.transactions.rules.check_policy import immunity_ms
 from gantrymq.transactions.table.decisions import Cause, Decision
@@ -59,10 +59,10 @@ CHECKED: Final[dict[int, str]] = {
 """Why a check was sent."""
 
 REFUSED: Final[dict[int, str]] = {
-    Refusal.OTHER: "the broker's log says why",
-    Refusal.WRONG_GROUP: "it spoke for another producer group; this transaction is of {group}",
-    Refusal.STRANGER: "a stranger: it had neither sent this half nor a heartbeat for {group}",
-    Refusal.TOPIC_GONE: "the topic {topic} did not exist; the transaction stays open",
+    EndRefusal.OTHER: "the broker's log says why",
+    EndRefusal.WRONG_GROUP: "it spoke for another producer group; this transaction is of {group}",
+    EndRefusal.STRANGER: "a stranger: it had neither sent this half nor a heartbeat for {group}",
+    EndRefusal.TOPIC_GONE: "the topic {topic} did not exist; the transaction stays open",
 }
 """Why an end was refused, by number of the event."""
 
@@ -274,7 +274,7 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
             why = "its checker cannot tell (yet), or it failed"
             why += "" if event.detail else "; not counted, as no check was waiting for an answer"
         elif event.kind is Kind.REFUSED:
-            why = REFUSED.get(event.number, REFUSED[Refusal.OTHER]).format(group=story.group, topic=story.topic)
+            why = REFUSED.get(event.number, REFUSED[EndRefusal.OTHER]).format(group=story.group, topic=story.topic)
         if event.kind in SENTENCES:
             yield _said(event, story, DECIDED[decisions.get(event.key, Decision.NONE)], why)
 
