@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.broker.config import BrokerConfig
@@ -15,6 +15,8 @@ from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
+from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.reset import Resets
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.refusal import Refusal, Refused
@@ -36,9 +38,9 @@ from gantrymq.broker.remoting.progress import ProgressProcessor
 from gantrymq.broker.remoting.pull import PullProcessor
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.refusals import rejection
-from gantrymq.broker.remoting.relay import RelayProcessor
+from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.request_table import request_table
-from gantrymq.broker.remoting.reset import ResetProcessor
+from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.resume import ResumeProcessor
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
 from gantrymq.broker.remoting.send import SendProcessor
@@ -119,7 +121,7 @@ class Broker:
             responses=self._calls.answer,
             refusals=dict(refused_codes()),
             rejection=rejection,
-            session_type=ClientSession,
+            new_session=partial(ClientSession, self._calls),
         )
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)
@@ -243,9 +245,7 @@ class Broker:
                 timer_rules(config) if self.timer is not None else None,
             ),
             send_batch=SendBatchProcessor(admission, durability, answers, unique_ids),
-            send_reply=SendReplyProcessor(
-                config, admission, durability, answers, self.producers, self._calls, clock, self.address
-            ),
+            send_reply=SendReplyProcessor(config, admission, durability, answers, self.producers, clock, self.address),
             pull=self._pull,
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
@@ -267,9 +267,9 @@ class Broker:
                 clock,
             ),
             connections=ConnectionProcessor(self.producers, self.consumers, clock),
-            relay=RelayProcessor(config, self._calls, self.consumers, store),
-            reset=ResetProcessor(
-                config, store, self.topics, self.groups, self.consumers, self.offsets, self._pull.held
+            relay=RelayHandler(ConsumerQuestions(config.broker_name, self.consumers, store)),
+            reset=ResetHandler(
+                Resets(config, store, self.topics, self.groups, self.consumers, self.offsets, self._release)
             ),
             runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, clock),
             cleaning=CleaningProcessor(store, self.topics, self._retention),
@@ -284,6 +284,10 @@ class Broker:
             timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
         )
         self._handlers.update(table)
+
+    def _release(self, topic: str, group: str) -> None:
+        """Answer the pulls of a topic and a group that wait for a message."""
+        self._pull.held.release(lambda pull: pull.topic == topic and pull.header.consumer_group == group)
 
     def _reconfigure(self) -> None:
         """Settings changed: tell those who keep some of them in another form."""

@@ -20,14 +20,9 @@ from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, ConsumerIdList, HeartbeatData, MessageModel
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
-from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import Command, Header, encode_request, encode_response
-from gantrymq.protocol.headers.consumer import (
-    ConsumerIdsChanged,
-    ConsumerListByGroup,
-    HeartBeatAnswer,
-    UnregisterClient,
-)
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, Header, encode_response
+from gantrymq.protocol.headers.consumer import ConsumerListByGroup, HeartBeatAnswer, UnregisterClient
 from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.broker")
@@ -38,7 +33,7 @@ class _NoFields(Header, frozen=True, kw_only=True):
 
 
 class MembershipProcessor:
-    """Handles heartbeats, departures, and what members of a group ask to share its queues."""
+    """Handles heartbeats, members that leave, and what members of a group ask to share its queues."""
 
     def __init__(
         self,
@@ -124,13 +119,8 @@ class MembershipProcessor:
             return
         if settings is not None and not settings.notify_consumer_ids_changed_enable:
             return
-        header = ConsumerIdsChanged(consumer_group=group_name)
         for member in group.members.values():
-            session = member.session
-            if session.alive and session.writable:
-                session.send(
-                    encode_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, session.next_opaque(), header, one_way=True)
-                )
+            member.session.members_changed(group_name)
 
     def unregister(self, session: ClientSession, command: Command) -> bytes:
         header = command.header(UnregisterClient)

@@ -13,8 +13,8 @@ from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressProcessor
 from gantrymq.broker.remoting.pull import PullProcessor
 from gantrymq.broker.remoting.query import QueryProcessor
-from gantrymq.broker.remoting.relay import RelayProcessor
-from gantrymq.broker.remoting.reset import ResetProcessor
+from gantrymq.broker.remoting.relay import RelayHandler
+from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
 from gantrymq.broker.remoting.send import SendProcessor
 from gantrymq.broker.remoting.send_back import SendBackProcessor
@@ -41,8 +41,8 @@ def request_table(
     topics: TopicAdminProcessor,
     progress: ProgressProcessor,
     connections: ConnectionProcessor,
-    relay: RelayProcessor,
-    reset: ResetProcessor,
+    relay: RelayHandler,
+    reset: ResetHandler,
     runtime: RuntimeInfoProcessor,
     cleaning: CleaningProcessor,
     settings: SettingsProcessor,
