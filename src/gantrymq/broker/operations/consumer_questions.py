@@ -55,7 +55,7 @@ class ConsumerQuestions:
         """What a member does just now."""
         member = self._member(group, client_id)
         question = RunningInfoQuestion(group, client_id, with_stacks)
-        member.session.running_info(question, CONSUMER_SECONDS, _answered(member, done))
+        member.connection.running_info(question, CONSUMER_SECONDS, _answered(member, done))
 
     def consume_directly(self, wanted: ConsumeNow, done: Done) -> None:
         """A member gets one message at once, whatever its group has consumed."""
@@ -70,7 +70,7 @@ class ConsumerQuestions:
             wanted.topic_sys_flag,
             wanted.group_sys_flag,
         )
-        member.session.consume_directly(question, CONSUMER_SECONDS, _answered(member, done))
+        member.connection.consume_directly(question, CONSUMER_SECONDS, _answered(member, done))
 
     def _message(self, message_id: str) -> StoredMessage:
         offset = parse_offset_message_id(message_id)[1]
@@ -113,7 +113,7 @@ class _Collected:
         if not self._members:
             self._done(self._found)
         for member in self._members:
-            member.session.positions(group, topic, POSITIONS_SECONDS, partial(self._answered, member))
+            member.connection.positions(group, topic, POSITIONS_SECONDS, partial(self._answered, member))
 
     def _answered(self, member: Member, offsets: Mapping[str, int] | None) -> None:
         if offsets is not None:

@@ -117,5 +117,5 @@ class Resets:
         found = self._by_queue(order.topic, offsets)
         reset = OffsetReset(order.group, order.topic, order.timestamp_ms, order.force, found)
         for member in group.members.values():
-            member.session.reset_offsets(reset)
+            member.connection.reset_offsets(reset)
         return found
