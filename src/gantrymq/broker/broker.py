@@ -15,8 +15,12 @@ from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
+from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.reset import Resets
+from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.refusal import Refusal, Refused
@@ -30,9 +34,10 @@ from gantrymq.broker.remoting.cleaning import CleaningProcessor
 from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_config import ClientConfigProcessor
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.connections import ConnectionProcessor
+from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.explain import ExplainProcessor
-from gantrymq.broker.remoting.membership import MembershipProcessor
+from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressProcessor
 from gantrymq.broker.remoting.pull import PullProcessor
@@ -50,7 +55,7 @@ from gantrymq.broker.remoting.send_batch import SendBatchProcessor
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
 from gantrymq.broker.remoting.settings import SettingsProcessor
 from gantrymq.broker.remoting.timer import TimerProcessor
-from gantrymq.broker.remoting.topic_admin import TopicAdminProcessor
+from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
@@ -220,7 +225,7 @@ class Broker:
         self._pull = PullProcessor(
             config, store, self.topics, self.groups, self.consumers, self.filters, self.offsets, clock, statistics
         )
-        self._membership = MembershipProcessor(
+        self._members = Members(
             config, self.topics, self.groups, self.producers, self.consumers, self.filters, self.locks,
             clock,
             self.registration.when_announced,
@@ -249,12 +254,13 @@ class Broker:
             pull=self._pull,
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
-            membership=self._membership,
+            membership=MembershipHandler(self._members),
             client_config=ClientConfigProcessor(config),
             send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics),
-            topics=TopicAdminProcessor(
-                self.topics, self.groups, self.offsets, store, statistics, self.registration.when_announced
+            topics=TopicHandler(
+                TopicAdministration(self.topics, self.offsets, store, statistics, self.registration.when_announced)
             ),
+            groups=GroupHandler(GroupAdministration(self.groups, self.offsets)),
             progress=ProgressProcessor(
                 config,
                 self.address,
@@ -266,7 +272,7 @@ class Broker:
                 statistics,
                 clock,
             ),
-            connections=ConnectionProcessor(self.producers, self.consumers, clock),
+            connections=ConnectionHandler(Connections(self.producers, self.consumers, clock)),
             relay=RelayHandler(ConsumerQuestions(config.broker_name, self.consumers, store)),
             reset=ResetHandler(
                 Resets(config, store, self.topics, self.groups, self.consumers, self.offsets, self._release)
@@ -308,7 +314,7 @@ class Broker:
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
-        every(EXPIRY_SECONDS, "taking out silent clients", self._membership.expire)
+        every(EXPIRY_SECONDS, "taking out silent clients", self._members.expire)
 
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""
@@ -362,7 +368,7 @@ class Broker:
         self.coordinator.session_closed(
             session
         )  # before its heartbeats are forgotten: they say whose connection it was
-        self._membership.session_closed(session)
+        self._members.connection_closed(session)
         self._calls.session_closed(session)
 
     @cached_property

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.remoting.cleaning import CleaningProcessor
 from gantrymq.broker.remoting.client_config import ClientConfigProcessor
-from gantrymq.broker.remoting.connections import ConnectionProcessor
-from gantrymq.broker.remoting.membership import MembershipProcessor
+from gantrymq.broker.remoting.connections import ConnectionHandler
+from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressProcessor
 from gantrymq.broker.remoting.pull import PullProcessor
@@ -22,7 +23,7 @@ from gantrymq.broker.remoting.send_batch import SendBatchProcessor
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
 from gantrymq.broker.remoting.settings import SettingsProcessor
 from gantrymq.broker.remoting.timer import TimerProcessor
-from gantrymq.broker.remoting.topic_admin import TopicAdminProcessor
+from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.server import Handler
 
@@ -35,12 +36,13 @@ def request_table(
     pull: PullProcessor,
     positions: PositionProcessor,
     query: QueryProcessor,
-    membership: MembershipProcessor,
+    membership: MembershipHandler,
     client_config: ClientConfigProcessor,
     send_back: SendBackProcessor,
-    topics: TopicAdminProcessor,
+    topics: TopicHandler,
+    groups: GroupHandler,
     progress: ProgressProcessor,
-    connections: ConnectionProcessor,
+    connections: ConnectionHandler,
     relay: RelayHandler,
     reset: ResetHandler,
     runtime: RuntimeInfoProcessor,
@@ -105,13 +107,13 @@ def request_table(
         RequestCode.DELETE_TOPIC_IN_BROKER: topics.delete_topic,
         RequestCode.GET_TOPIC_CONFIG: topics.topic,
         RequestCode.GET_ALL_TOPIC_CONFIG: topics.all_topics,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: topics.update_group,
-        RequestCode.DELETE_SUBSCRIPTIONGROUP: topics.delete_group,
-        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: topics.group,
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: topics.all_groups,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update_group,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP: groups.delete_group,
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: groups.group,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all_groups,
         RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: topics.update_topics,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: topics.update_groups,
-        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: topics.forbid,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: groups.update_groups,
+        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: groups.forbid,
         RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: topics.system_topics,
         # What tools ask about topics, groups and clients.
         RequestCode.GET_TOPIC_STATS_INFO: progress.topic_stats,
