@@ -13,13 +13,17 @@ from gantrymq.broker.delivery.delay import DelayedDelivery
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
-from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
+from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
+from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.operations.reset import Resets
+from gantrymq.broker.operations.runtime_info import Figures
+from gantrymq.broker.operations.settings import LiveConfig
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
@@ -30,7 +34,7 @@ from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.remoting.cleaning import CleaningProcessor
+from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_config import ClientConfigProcessor
 from gantrymq.broker.remoting.client_session import ClientSession
@@ -39,7 +43,7 @@ from gantrymq.broker.remoting.explain import ExplainProcessor
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
-from gantrymq.broker.remoting.progress import ProgressProcessor
+from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullProcessor
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.refusals import rejection
@@ -47,14 +51,14 @@ from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.request_table import request_table
 from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.resume import ResumeProcessor
-from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
+from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
 from gantrymq.broker.remoting.send import SendProcessor
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.broker.remoting.send_back import SendBackProcessor
 from gantrymq.broker.remoting.send_batch import SendBatchProcessor
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
-from gantrymq.broker.remoting.settings import SettingsProcessor
-from gantrymq.broker.remoting.timer import TimerProcessor
+from gantrymq.broker.remoting.settings import SettingsHandler
+from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
@@ -62,6 +66,7 @@ from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECOND
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
+from gantrymq.protocol.codes import VERSION
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import UniqueIds
@@ -261,33 +266,35 @@ class Broker:
                 TopicAdministration(self.topics, self.offsets, store, statistics, self.registration.when_announced)
             ),
             groups=GroupHandler(GroupAdministration(self.groups, self.offsets)),
-            progress=ProgressProcessor(
-                config,
-                self.address,
-                store,
-                self.topics,
-                self.groups,
-                self.consumers,
-                self.offsets,
-                statistics,
-                clock,
+            progress=ProgressHandler(
+                Progress(
+                    config,
+                    self.address,
+                    store,
+                    self.topics,
+                    self.groups,
+                    self.consumers,
+                    self.offsets,
+                    statistics,
+                    clock,
+                )
             ),
             connections=ConnectionHandler(Connections(self.producers, self.consumers, clock)),
             relay=RelayHandler(ConsumerQuestions(config.broker_name, self.consumers, store)),
             reset=ResetHandler(
                 Resets(config, store, self.topics, self.groups, self.consumers, self.offsets, self._release)
             ),
-            runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, clock),
-            cleaning=CleaningProcessor(store, self.topics, self._retention),
-            settings=SettingsProcessor(
-                LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)
-            ),
+            runtime=RuntimeInfoHandler(Figures(store, self.delay, statistics, clock, VERSION)),
+            cleaning=CleaningHandler(Cleaning(store, self.topics, self._retention)),
+            settings=SettingsHandler(LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)),
             end_transaction=self.coordinator.end_transaction,
             resume_half=ResumeProcessor(store, self.coordinator).resume,
             explain=self._explain.explain,
             list_checks=self._explain.list_checks,
             popping=self.popping,
-            timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
+            timer=TimerHandler(
+                Timers(config, timer_rules(config), self.timer, durability, self.topics, clock), config.region_id
+            ),
         )
         self._handlers.update(table)
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gantrymq.broker.pop.assembly import Popping
-from gantrymq.broker.remoting.cleaning import CleaningProcessor
+from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_config import ClientConfigProcessor
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
-from gantrymq.broker.remoting.progress import ProgressProcessor
+from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullProcessor
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.reset import ResetHandler
-from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
+from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
 from gantrymq.broker.remoting.send import SendProcessor
 from gantrymq.broker.remoting.send_back import SendBackProcessor
 from gantrymq.broker.remoting.send_batch import SendBatchProcessor
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
-from gantrymq.broker.remoting.settings import SettingsProcessor
-from gantrymq.broker.remoting.timer import TimerProcessor
+from gantrymq.broker.remoting.settings import SettingsHandler
+from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.server import Handler
@@ -41,19 +41,19 @@ def request_table(
     send_back: SendBackProcessor,
     topics: TopicHandler,
     groups: GroupHandler,
-    progress: ProgressProcessor,
+    progress: ProgressHandler,
     connections: ConnectionHandler,
     relay: RelayHandler,
     reset: ResetHandler,
-    runtime: RuntimeInfoProcessor,
-    cleaning: CleaningProcessor,
-    settings: SettingsProcessor,
+    runtime: RuntimeInfoHandler,
+    cleaning: CleaningHandler,
+    settings: SettingsHandler,
     end_transaction: Handler,
     resume_half: Handler,
     explain: Handler,
     list_checks: Handler,
     popping: Popping,
-    timer: TimerProcessor,
+    timer: TimerHandler,
 ) -> Mapping[int, Handler]:
     """Request code to handler."""
     return {
