@@ -16,9 +16,9 @@ from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.relay import RelayProcessor
 from gantrymq.broker.remoting.reset import ResetProcessor
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
-from gantrymq.broker.remoting.send import SendProcessor
-from gantrymq.broker.remoting.send_back import SendBackProcessor
-from gantrymq.broker.remoting.send_batch import SendBatchProcessor
+from gantrymq.broker.remoting.send import SendHandler
+from gantrymq.broker.remoting.send_back import SendBackHandler
+from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
 from gantrymq.broker.remoting.settings import SettingsProcessor
 from gantrymq.broker.remoting.timer import TimerProcessor
@@ -29,15 +29,15 @@ from gantrymq.remoting.server import Handler
 
 def request_table(
     *,
-    send: SendProcessor,
-    send_batch: SendBatchProcessor,
+    send: SendHandler,
+    send_batch: SendBatchHandler,
     send_reply: SendReplyProcessor,
     pull: PullProcessor,
     positions: PositionProcessor,
     query: QueryProcessor,
     membership: MembershipProcessor,
     client_config: ClientConfigProcessor,
-    send_back: SendBackProcessor,
+    send_back: SendBackHandler,
     topics: TopicAdminProcessor,
     progress: ProgressProcessor,
     connections: ConnectionProcessor,
