@@ -1,4 +1,7 @@
-"""CONSUMER_SEND_MSG_BACK (36): a consumer wants a message again later. Source: wire-protocol.md 6.4."""
+"""CONSUMER_SEND_MSG_BACK (36): a consumer wants a message again later.
+
+Source: docs/protocol.md#retries-and-dead-letters.
+"""
 
 from __future__ import annotations
 

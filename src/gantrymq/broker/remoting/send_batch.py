@@ -1,4 +1,4 @@
-"""SEND_BATCH_MESSAGE: ordinary messages for one queue, stored together. Source: wire-protocol.md 4.6."""
+"""SEND_BATCH_MESSAGE: ordinary messages for one queue, stored together. Source: docs/protocol.md#batches."""
 
 from __future__ import annotations
 
