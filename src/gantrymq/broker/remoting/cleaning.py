@@ -1,4 +1,4 @@
-"""Making room when somebody asks for it: 306, 316, 329. Source: AdminBrokerProcessor; wire-protocol.md 2.3.4."""
+"""Making room when somebody asks for it: 306, 316, 329. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of the broker that a client answers: 221, 307, 309. Source: Broker2Client; wire-protocol.md 2.3.3."""
+"""Requests of the broker that a client answers: 221, 307, 309. Source: Broker2Client."""
 
 from __future__ import annotations
 

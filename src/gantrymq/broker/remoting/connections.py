@@ -1,4 +1,4 @@
-"""Who is connected: 203, 204, 328, 345. Source: AdminBrokerProcessor; wire-protocol.md 2.3.4, 3.3."""
+"""Who is connected: 203, 204, 328, 345. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

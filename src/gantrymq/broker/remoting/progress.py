@@ -1,6 +1,6 @@
 """How far topics and groups are, as tools ask: 202, 208, 300, 303, 308, 314, 317, 321, 343.
 
-Source: AdminBrokerProcessor; wire-protocol.md 2.3.4.
+Source: AdminBrokerProcessor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Questions of tools that only a client can answer; the broker hands them on: 223 (as 221), 307, 309.
 
-Source: AdminBrokerProcessor.callConsumer, Broker2Client.getConsumeStatus; wire-protocol.md 2.3.3.
+Source: AdminBrokerProcessor.callConsumer, Broker2Client.getConsumeStatus.
 """
 
 from __future__ import annotations

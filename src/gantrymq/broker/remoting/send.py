@@ -1,4 +1,4 @@
-"""SEND_MESSAGE (10) and SEND_MESSAGE_V2 (310). Source: SendMessageProcessor of 5.5.0; wire-protocol.md 4."""
+"""SEND_MESSAGE (10) and SEND_MESSAGE_V2 (310). Source: SendMessageProcessor of 5.5.0; docs/protocol.md#sending."""
 
 from __future__ import annotations
 

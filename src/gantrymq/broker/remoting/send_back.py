@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK (36). Source: AbstractSendMessageProcessor.consumerSendMsgBack; wire-protocol.md 6.4."""
+"""CONSUMER_SEND_MSG_BACK (36). Source: docs/protocol.md#retries-and-dead-letters."""
 
 from __future__ import annotations
 

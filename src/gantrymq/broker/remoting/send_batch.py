@@ -1,4 +1,4 @@
-"""SEND_BATCH_MESSAGE (320). Source: SendMessageProcessor.sendBatchMessage; wire-protocol.md 4.6."""
+"""SEND_BATCH_MESSAGE (320). Source: SendMessageProcessor.sendBatchMessage; docs/protocol.md#batches."""
 
 from __future__ import annotations
 

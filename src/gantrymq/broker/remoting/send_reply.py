@@ -2,7 +2,7 @@
 
 The requester is found by the client id that travels in the message. The replier hears how that went; the reply is also
 stored when the settings say so, whether or not it reached the requester. Source: ReplyMessageProcessor;
-wire-protocol.md 7.8.
+docs/protocol.md#request-and-reply.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UPDATE_BROKER_CONFIG (25) and GET_BROKER_CONFIG (26). Source: AdminBrokerProcessor; wire-protocol.md 2.3.4."""
+"""UPDATE_BROKER_CONFIG (25) and GET_BROKER_CONFIG (26). Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Timer messages: withdrawing one (370), how far the broker is (60), how many wait (61).
 
-Source: RecallMessageProcessor, AdminBrokerProcessor; wire-protocol.md 4.9.
+Source: RecallMessageProcessor, AdminBrokerProcessor; docs/protocol.md#timer-messages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Topics and groups, as tools make, show and remove them: 17, 18, 21, 200, 201, 207, 215, 225, 305, 351 to 353.
 
-Source: AdminBrokerProcessor; wire-protocol.md 2.3.4.
+Source: AdminBrokerProcessor.
 """
 
 from __future__ import annotations
