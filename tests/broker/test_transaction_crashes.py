@@ -34,7 +34,7 @@ def places(root: Path, first: int, last: int) -> list[int]:
 
 @pytest.mark.parametrize("decision", ["commit", "roll_back"])
 def test_g37_a_cut_at_any_place_of_a_decision_leaves_one_outcome(tmp_path: Path, decision: str) -> None:
-    """Acceptance row 37: after the restart the decision is repeated, as a client without an answer does."""
+    """G37: after the restart the decision is repeated, as a client without an answer does."""
     lab = Lab(tmp_path / "store")
     session = lab.online()
     half, other = lab.half(), lab.half()

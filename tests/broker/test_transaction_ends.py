@@ -119,7 +119,7 @@ def test_decisions_that_come_while_the_first_waits_for_the_disk_wait_too(lab: La
 
 
 def test_g39_a_decision_that_the_disk_refused_leaves_the_half_open(lab: Lab, session: LabSession) -> None:
-    """Acceptance row 39: no duplicate, no loss."""
+    """G39: no duplicate, no loss."""
     half = lab.half()
     lab.disk.full = True
     ended = lab.commit(session, half)

@@ -1,7 +1,7 @@
 """Hole 28: the topics of transactions can be deleted, and the number of open ones drifts.
 
 Apache 5.5.0 counts up for each half and down for each end, so that two ends of one half count twice. Deleting the
-topics is refused by Apache's brokers, too (A16 said otherwise). Ours refuses for all three topics, and what it says is
+topics is refused by Apache's brokers, too. Ours refuses for all three topics, and what it says is
 open is the length of the table of open transactions.
 """
 

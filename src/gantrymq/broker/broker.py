@@ -23,7 +23,12 @@ from gantrymq.broker.operations.progress import Progress
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.operations.reset import Resets
 from gantrymq.broker.operations.runtime_info import Figures
+from gantrymq.broker.operations.send import Sends
+from gantrymq.broker.operations.send_back import SendBacks
+from gantrymq.broker.operations.send_batch import BatchSends
+from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.operations.settings import LiveConfig
+from gantrymq.broker.operations.steered import Steering
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
@@ -52,10 +57,10 @@ from gantrymq.broker.remoting.request_table import request_table
 from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.resume import ResumeProcessor
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
-from gantrymq.broker.remoting.send import SendProcessor
+from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_answers import SendAnswers
-from gantrymq.broker.remoting.send_back import SendBackProcessor
-from gantrymq.broker.remoting.send_batch import SendBatchProcessor
+from gantrymq.broker.remoting.send_back import SendBackHandler
+from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.timer import TimerHandler
@@ -239,29 +244,22 @@ class Broker:
         durability = Durability(config, store)
         self._retention = Retention(config, store, self._clock, self._keep_from)
         answers = SendAnswers(config, self._host)
+        halves = HalfSends(config, admission, self.coordinator)
+        timer = timer_rules(config) if self.timer is not None else None
+        steering = Steering(self.topics, self.groups, clock, delays_ms, timer)
         self._explain = ExplainProcessor(lambda: self.explanations)
         table = request_table(
-            send=SendProcessor(
-                config,
-                admission,
-                durability,
-                answers,
-                self.topics,
-                self.groups,
-                self.coordinator,
-                unique_ids,
-                clock,
-                delays_ms,
-                timer_rules(config) if self.timer is not None else None,
-            ),
-            send_batch=SendBatchProcessor(admission, durability, answers, unique_ids),
+            send=SendHandler(Sends(config, admission, durability, halves, steering, unique_ids), answers),
+            send_batch=SendBatchHandler(BatchSends(admission, durability, unique_ids), answers),
             send_reply=SendReplyProcessor(config, admission, durability, answers, self.producers, clock, self.address),
             pull=self._pull,
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
             membership=MembershipHandler(self._members),
             client_config=ClientConfigProcessor(config),
-            send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics),
+            send_back=SendBackHandler(
+                SendBacks(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics)
+            ),
             topics=TopicHandler(
                 TopicAdministration(self.topics, self.offsets, store, statistics, self.registration.when_announced)
             ),

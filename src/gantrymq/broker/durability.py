@@ -1,4 +1,4 @@
-"""The meaning of "stored": when the answer to a send may be given. Source: transactions-and-store.md B3, B8."""
+"""The meaning of "stored": when the answer to a send may be given. Source: docs/store.md#when-a-send-is-answered."""
 
 from __future__ import annotations
 

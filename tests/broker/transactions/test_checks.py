@@ -143,7 +143,7 @@ def test_an_unknown_that_answers_no_check_does_not_count(lab: Lab) -> None:
 
 
 def test_g41_hole10_a_group_that_is_offline_loses_nothing(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    """Acceptance row 41: hours offline consume no attempt; the group is asked at once when it is back."""
+    """G41: hours offline consume no attempt; the group is asked at once when it is back."""
     lab.half()
     with caplog.at_level(logging.WARNING):
         lab.clock.advance(10 * 3600)
@@ -317,7 +317,7 @@ def test_x6_no_more_checks_are_outstanding_than_a_producer_can_keep_in_mind(lab:
 
 
 def test_g47_a_half_that_cannot_be_read_does_not_stop_the_others(lab: Lab) -> None:
-    """Acceptance row 47 and hole 16."""
+    """G47 and hole 16."""
     session = lab.online()
     first, second = lab.half(body=b"first"), lab.half(body=b"second")
     lab.coordinator.close()

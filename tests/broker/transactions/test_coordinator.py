@@ -30,7 +30,7 @@ def restart(lab: Lab, *, decisions_file: bool = True) -> None:
 
 
 def test_g1_a_half_is_answered_when_it_is_durable_and_no_consumer_sees_it(lab: Lab) -> None:
-    """Acceptance rows 1 to 3."""
+    """G1 to G3."""
     lab.disk.hold()
     half = lab.half()
     assert half.answered == 0
@@ -69,7 +69,7 @@ def test_hole19_a_delayed_half_is_refused_and_nothing_is_stored(lab: Lab) -> Non
 
 
 def test_g43_hole15_a_retried_half_joins_the_first_one(lab: Lab) -> None:
-    """Acceptance row 43: two sends with one key, one delivery."""
+    """G43: two sends with one key, one delivery."""
     session = lab.online()
     first = lab.half(key="K")
     again = lab.half(key="K")

@@ -54,7 +54,7 @@ def test_a_half_is_parked_under_the_half_topic_with_everything_its_sender_gave()
 
 
 def test_g50_a_final_message_equals_what_was_sent() -> None:
-    """Acceptance row 50, and golden row 11: 5.5.0 stores it without REAL_TOPIC and REAL_QID."""
+    """G50; 5.5.0 stores it without REAL_TOPIC and REAL_QID."""
     record = half.final_record(half.half_record(sent(), "Orders", 3, "C0A8"), "Orders", 3, 4290)
     assert (record.topic, record.queue_id) == ("Orders", 3)
     assert (record.body, record.flag, record.born_timestamp, record.born_host) == (b"paid", 777, 1234, HOST)
@@ -103,7 +103,7 @@ def test_op_bodies_round_trip(offset: int) -> None:
 
 @pytest.mark.parametrize("name", sorted(properties.DELAYS))
 def test_hole19_a_delayed_half_is_refused(name: str) -> None:
-    """Acceptance row 45: refused with a clear error, never lost."""
+    """G45: refused with a clear error, never lost."""
     with pytest.raises(MessageIllegal, match=name):
         half.half_record(sent(properties.encode(SENT | {name: "1"})), "Orders", 3, "C0A8")
 

@@ -65,7 +65,7 @@ def test_promises_hold(facts: Facts) -> None:
     ],
 )
 def test_g17_immunity_of_a_message(text: str | None, expected: int) -> None:
-    """Acceptance row 17 for the scan, which has no lower bound (A6.1 g): garbage means transactionTimeOut."""
+    """G17, without a lower bound (docs/store.md#checks): garbage means transactionTimeOut."""
     assert immunity_ms(text, 6_000) == expected
 
 

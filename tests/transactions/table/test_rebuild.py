@@ -48,7 +48,7 @@ def expected(name: str) -> Any:
 
 @pytest.mark.parametrize("name", GOLDEN_STORES)
 def test_g48_stores_of_apache_brokers_have_the_same_open_halves(name: str, tmp_path: Path) -> None:
-    """Acceptance row 48: their halves stay pending, what they settled is settled, copies belong together."""
+    """G48: their halves stay pending, what they settled is settled, copies belong together."""
     found = rebuild(open_golden(name, tmp_path), TransactionConfig())
     wanted = [
         (transaction["uniqKey"], transaction["halfQueueOffsets"])
@@ -120,7 +120,7 @@ def copy_of(lab: Lab, half: Half, checks: str, first: int | None = None) -> NewR
 
 
 def test_g37_hole3_a_final_message_without_its_op_is_completed_once(lab: Lab) -> None:
-    """Acceptance row 37: the broker died between the two records of a commit."""
+    """G37: the broker died between the two records of a commit."""
     half, other = lab.half(), lab.half()
     append(lab, final_of(lab, half))
     for _ in range(3):

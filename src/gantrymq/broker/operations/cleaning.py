@@ -1,4 +1,4 @@
-"""Making room when an operator asks for it. Source: AdminBrokerProcessor; wire-protocol.md 2.3.4."""
+"""Making room when an operator asks for it. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is connected, as tools ask. Source: AdminBrokerProcessor; wire-protocol.md 2.3.4, 3.3."""
+"""Who is connected, as tools ask. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

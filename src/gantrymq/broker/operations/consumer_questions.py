@@ -1,6 +1,6 @@
 """Questions of tools that only a consumer can answer; the broker hands them on.
 
-Source: AdminBrokerProcessor.callConsumer, Broker2Client.getConsumeStatus; wire-protocol.md 2.3.3.
+Source: AdminBrokerProcessor.callConsumer, Broker2Client.getConsumeStatus.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consumer groups, as operators make, show and remove them. Source: AdminBrokerProcessor; wire-protocol.md 2.3.4."""
+"""Consumer groups, as operators make, show and remove them. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

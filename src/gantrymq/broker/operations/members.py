@@ -1,6 +1,7 @@
 """Who is there, and who reads what in order.
 
-Source: ClientManageProcessor, ConsumerManageProcessor, RebalanceLockManager; wire-protocol.md 6.1, 6.5.
+Source: ClientManageProcessor, ConsumerManageProcessor, RebalanceLockManager; docs/protocol.md#groups,
+docs/protocol.md#locks-of-queues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far topics and groups are, as tools ask. Source: AdminBrokerProcessor; wire-protocol.md 2.3.4."""
+"""How far topics and groups are, as tools ask. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Timer messages: withdrawing one, how far the broker is, how many wait.
 
-Source: RecallMessageProcessor, AdminBrokerProcessor; wire-protocol.md 4.9.
+Source: RecallMessageProcessor, AdminBrokerProcessor; docs/protocol.md#timer-messages.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 With ``useServerSideResetOffset`` the broker takes the new offsets over, and every member learns of them by the answer
 to its next pull. Without it, as in 4.x, the members are notified and commit the offsets themselves. Source:
-AdminBrokerProcessor.resetOffsetInner, Broker2Client.resetOffset; wire-protocol.md 6.6.
+AdminBrokerProcessor.resetOffsetInner, Broker2Client.resetOffset; docs/protocol.md#resetting-offsets.
 """
 
 from __future__ import annotations

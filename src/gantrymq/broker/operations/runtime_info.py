@@ -1,4 +1,4 @@
-"""Figures of a broker. Source: AdminBrokerProcessor.prepareRuntimeInfo; wire-protocol.md 3.5."""
+"""Figures of a broker. Source: AdminBrokerProcessor.prepareRuntimeInfo."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Live producers and consumers, by what their heartbeats say. Nothing of it outlives the broker.
 
-Source: ProducerManager, ConsumerManager, ConsumerGroupInfo; wire-protocol.md 6.1.
+Source: ProducerManager, ConsumerManager, ConsumerGroupInfo; docs/protocol.md#groups.
 """
 
 from __future__ import annotations

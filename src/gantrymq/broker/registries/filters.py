@@ -1,7 +1,7 @@
 """The selectors of consumer groups, in ``config/consumerFilter.json``.
 
 A selector outlives its group by a day, as in Apache's broker. Source: ConsumerFilterManager;
-transactions-and-store.md B9.
+docs/store.md#configuration-files.
 """
 
 from __future__ import annotations

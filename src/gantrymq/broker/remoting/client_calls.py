@@ -1,4 +1,5 @@
-"""Requests of the broker that a client answers: 221, 307, 309, 326. Source: Broker2Client; wire-protocol.md 2.3.3."""
+"""Requests of the broker that a client answers: 221, 307, 309, 326. Source: Broker2Client,
+ReplyMessageProcessor."""
 
 from __future__ import annotations
 

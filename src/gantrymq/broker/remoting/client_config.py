@@ -1,6 +1,6 @@
 """CHECK_CLIENT_CONFIG (46): a client asks whether its selector can be used here, before it subscribes.
 
-Source: ClientManageProcessor.checkClientConfig; wire-protocol.md 5.6.
+Source: ClientManageProcessor.checkClientConfig; docs/selectors.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A client that came through the remoting door, and what the broker says to it there.
 
-Source: Broker2Client, ReplyMessageProcessor; wire-protocol.md 2.3.3, 7.8.
+Source: Broker2Client, ReplyMessageProcessor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """POP_MESSAGE (200050), PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055).
 
-Source: PopMessageProcessor, PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor; wire-protocol.md 10.
+Source: PopMessageProcessor, PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor; docs/protocol.md#pop.
 """
 
 from __future__ import annotations

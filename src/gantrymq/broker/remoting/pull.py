@@ -1,6 +1,6 @@
 """Pulls: checks, reading, long polling. A found answer carries the bytes of the store unchanged.
 
-Source: PullMessageProcessor; wire-protocol.md 5.
+Source: PullMessageProcessor; docs/protocol.md#pulling.
 """
 
 from __future__ import annotations

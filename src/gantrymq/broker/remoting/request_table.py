@@ -17,9 +17,9 @@ from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
-from gantrymq.broker.remoting.send import SendProcessor
-from gantrymq.broker.remoting.send_back import SendBackProcessor
-from gantrymq.broker.remoting.send_batch import SendBatchProcessor
+from gantrymq.broker.remoting.send import SendHandler
+from gantrymq.broker.remoting.send_back import SendBackHandler
+from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.timer import TimerHandler
@@ -30,15 +30,15 @@ from gantrymq.remoting.server import Handler
 
 def request_table(
     *,
-    send: SendProcessor,
-    send_batch: SendBatchProcessor,
+    send: SendHandler,
+    send_batch: SendBatchHandler,
     send_reply: SendReplyProcessor,
     pull: PullProcessor,
     positions: PositionProcessor,
     query: QueryProcessor,
     membership: MembershipHandler,
     client_config: ClientConfigProcessor,
-    send_back: SendBackProcessor,
+    send_back: SendBackHandler,
     topics: TopicHandler,
     groups: GroupHandler,
     progress: ProgressHandler,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from binascii import hexlify
-from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.operations.half_messages import PlacedHalf
+from gantrymq.broker.operations.send_batch import BatchStored
+from gantrymq.broker.operations.submission import Stored
 from gantrymq.protocol.codes import VERSION, ResponseCode
 from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, encode_response
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.message_ids import offset_message_id
-from gantrymq.store.values import Placement
 
 _JSON: Final = SerializeType.JSON
 _ROCKETMQ: Final = SerializeType.ROCKETMQ
@@ -65,30 +64,27 @@ class SendAnswers:
     def stored(
         self,
         command: Command,
-        place: Placement | PlacedHalf,
-        queue_id: int,
-        unique_key: str,
-        recall: str | None = None,
+        stored: Stored,
     ) -> bytes:
-        """``recall``: the handle of a timer message."""
+        unique_key, queue_id, recall = stored.unique_key, stored.queue_id, stored.recall_handle
         template = self._template if recall is None else None
         if command.serialize is _JSON and template is not None and is_plain(unique_key):
             # A fifth of the cost of encoding a map; nothing in it can need escaping.
-            values = (queue_id, unique_key, place.log_offset, place.queue_offset, command.opaque)
+            values = (queue_id, unique_key, stored.log_offset, stored.queue_offset, command.opaque)
             header = (template % values).encode()
             return _PREFIX.pack(len(header) + 4, len(header)) + header
         if recall is None and command.serialize is _ROCKETMQ and 0 < len(unique_key) <= _SHORT_KEY:
             # Joined of parts that are ready: 1 us instead of 12.
-            key, offset = unique_key.encode(), b"%d" % place.queue_offset
+            key, offset = unique_key.encode(), b"%d" % stored.queue_offset
             queue = self._queue_entries.get(queue_id) or self._queue_entry(queue_id)
             size = self._compact_size + len(queue) + len(offset) + len(key)
             before, behind = self._heads.get(size) or self._head(size)
             return b"".join(
-                (before, _OPAQUE(command.opaque), behind, hexlify(_OFFSET(place.log_offset)).upper(), queue,
+                (before, _OPAQUE(command.opaque), behind, hexlify(_OFFSET(stored.log_offset)).upper(), queue,
                  _BYTES[len(offset)], offset, _TRANSACTION_ID, _BYTES[len(key)], key, self._tail)
             )  # fmt: skip
-        message_id = self._message_id(place.log_offset)
-        return self._encode(command, message_id, queue_id, place.queue_offset, unique_key, recall)
+        message_id = self._message_id(stored.log_offset)
+        return self._encode(command, message_id, queue_id, stored.queue_offset, unique_key, recall)
 
     def _queue_entry(self, queue_id: int) -> bytes:
         """The queue id, and the queue offset up to the last byte of its size."""
@@ -102,9 +98,9 @@ class SendAnswers:
         head = self._heads[size] = before, _COMPACT_REST.pack(1, 0, size) + self._id_entry
         return head
 
-    def batch_stored(self, command: Command, places: Sequence[Placement], queue_id: int, unique_key: str) -> bytes:
-        message_ids = ",".join([self._message_id(place.log_offset) for place in places])
-        return self._encode(command, message_ids, queue_id, places[0].queue_offset, unique_key)
+    def batch_stored(self, command: Command, batch: BatchStored) -> bytes:
+        message_ids = ",".join([self._message_id(log_offset) for log_offset in batch.log_offsets])
+        return self._encode(command, message_ids, batch.queue_id, batch.queue_offset, batch.unique_key)
 
     def not_stored(self, command: Command, queue_id: int) -> bytes:
         """Of a reply that reached its requester. Clients read the fields, so they are there."""

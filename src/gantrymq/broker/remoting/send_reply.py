@@ -2,7 +2,7 @@
 
 The requester is found by the client id that travels in the message. The replier hears how that went; the reply is also
 stored when the settings say so, whether or not it reached the requester. Source: ReplyMessageProcessor;
-wire-protocol.md 7.8.
+docs/protocol.md#request-and-reply.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gantrymq.broker.durability import Durability
 from gantrymq.broker.operations.admission import (
     SENDER_FLAGS,
     Admission,
-    SendHeader,
     check_properties,
     separated,
     unique_key_of,
     waits,
 )
+from gantrymq.broker.operations.submission import Stored
 from gantrymq.broker.pushes import Reply
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.clients import ProducerGroups
@@ -36,6 +36,8 @@ from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.values import NewRecord, Placement
+
+SendHeader = SendMessage | SendMessageLong
 
 log = logging.getLogger("gantrymq.broker")
 
@@ -151,5 +153,7 @@ class SendReplyProcessor:
         elif place is None:
             answer = self._answers.not_stored(reply.command, reply.queue_id)
         else:
-            answer = self._answers.stored(reply.command, place, reply.queue_id, unique_key_of(reply.text))
+            key = unique_key_of(reply.text)
+            stored = Stored(place.log_offset, place.queue_offset, reply.queue_id, key)
+            answer = self._answers.stored(reply.command, stored)
         reply.session.send(answer)

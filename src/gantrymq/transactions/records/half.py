@@ -8,7 +8,8 @@
 | parked | PARKED 0     | the half's            | the half's, TRANSACTION_CHECK_TIMES     | prepared offset (log) |
 
 Source: TransactionalMessageBridge, EndTransactionProcessor, DefaultTransactionalMessageCheckListener of 5.5.0;
-transactions-and-store.md A3, A4, A5.2, A7, A9.
+docs/store.md#half-messages, docs/store.md#op-messages, docs/store.md#final-messages, docs/store.md#checks,
+docs/store.md#parking-and-resuming.
 """
 
 from __future__ import annotations

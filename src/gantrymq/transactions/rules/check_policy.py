@@ -100,7 +100,7 @@ def immunity_ms(text: str | None, timeout_ms: int) -> int:
     """How long after its storing a half is left alone, in milliseconds.
 
     ``text``: CHECK_IMMUNITY_TIME_IN_SECONDS. Only a positive whole number counts; anything else means ``timeout_ms``.
-    Source: TransactionalMessageUtil.getImmunityTime; transactions-and-store.md A6.1 g, without the lower bound.
+    Source: TransactionalMessageUtil.getImmunityTime; docs/store.md#checks, without the lower bound.
     """
     if not text or not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         return timeout_ms
