@@ -72,7 +72,7 @@ async def _our_client_repeats(stage: Stage) -> Seen:
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy")
         return usual(session, command)
 
-    stage.broker._handlers[37] = drop_first  # type: ignore[assignment]
+    stage.broker.handlers[37] = drop_first  # type: ignore[assignment]
     async with our_client(stage, Listener()) as producer:
         results = [await producer.send_in_transaction(Message(topic, b"paid")) for _ in range(3)]
     delivered = len(await stage.keys(topic))

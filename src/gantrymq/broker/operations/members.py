@@ -13,11 +13,9 @@ from gantrymq.broker.announcement import Announce
 from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
-from gantrymq.broker.registries.filters import ConsumerFilters
-from gantrymq.broker.registries.groups import Group, Groups
-from gantrymq.broker.registries.queue_locks import QueueLocks
-from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.registries.clients import Member
+from gantrymq.broker.registries.groups import Group
+from gantrymq.broker.registries.registries import Registries
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
@@ -33,22 +31,17 @@ class Members:
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
-        groups: Groups,
-        producers: ProducerGroups,
-        consumers: ConsumerGroups,
-        filters: ConsumerFilters,
-        locks: QueueLocks,
+        registries: Registries,
         clock: Clock,
         announce: Announce,
     ) -> None:
         self._config = config
-        self._topics = topics
-        self._groups = groups
-        self._producers = producers
-        self._consumers = consumers
-        self._filters = filters
-        self._locks = locks
+        self._topics = registries.topics
+        self._groups = registries.groups
+        self._producers = registries.producers
+        self._consumers = registries.consumers
+        self._filters = registries.filters
+        self._locks = registries.locks
         self._clock = clock
         self._announce = announce
 

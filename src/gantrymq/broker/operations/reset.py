@@ -14,10 +14,7 @@ from typing import Final
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.pushes import OffsetReset
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.clients import ConsumerGroups
-from gantrymq.broker.registries.groups import Groups
-from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.registries.registries import Registries
 from gantrymq.message.queues import MessageQueue
 from gantrymq.store.message_store import MessageStore
 
@@ -47,19 +44,16 @@ class Resets:
         self,
         config: BrokerConfig,
         store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        consumers: ConsumerGroups,
-        offsets: ConsumerOffsets,
+        registries: Registries,
         release: Callable[[str, str], None],
     ) -> None:
         """``release``: answers the pulls of a topic and a group that wait for a message."""
         self._config = config
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._offsets = offsets
+        self._topics = registries.topics
+        self._groups = registries.groups
+        self._consumers = registries.consumers
+        self._offsets = registries.offsets
         self._release = release
 
     def reset(self, order: ResetOrder) -> dict[MessageQueue, int]:

@@ -51,6 +51,10 @@ class Submission(Protocol):
         """How often the message was delivered and not consumed."""
 
     @property
+    def unit_mode(self) -> bool | None:
+        """A RocketMQ setting that requesters get with their replies; this broker does nothing with it."""
+
+    @property
     def max_reconsume_times(self) -> int | None:
         """Only of messages for a retry topic: how often it may be."""
 

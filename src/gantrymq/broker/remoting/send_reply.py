@@ -100,16 +100,9 @@ class SendReplyProcessor:
         requester.hand_reply(self._handed(reply), REQUESTER_SECONDS, partial(self._pushed, reply, client_id))
 
     def _handed(self, reply: _Reply) -> Reply:
-        header, now_ms = reply.header, self._clock.wall_ms()
-        return Reply(
-            producer_group=header.producer_group, topic=header.topic, default_topic=header.default_topic,
-            default_topic_queue_nums=header.default_topic_queue_nums, queue_id=header.queue_id,
-            sys_flag=header.sys_flag, born_timestamp=header.born_timestamp, flag=header.flag,
-            properties=f"{reply.text}{properties.PUSH_REPLY_TIME}\x01{now_ms}\x02",
-            reconsume_times=header.reconsume_times, unit_mode=header.unit_mode,
-            born_address=reply.session.address, store_address=self._address, store_timestamp=now_ms,
-            body=reply.command.body,
-        )  # fmt: skip
+        now_ms = self._clock.wall_ms()
+        text = f"{reply.text}{properties.PUSH_REPLY_TIME}\x01{now_ms}\x02"
+        return Reply(reply.header, text, reply.command.body, reply.session.address, self._address, now_ms)
 
     def _pushed(self, reply: _Reply, client_id: str, problem: str | None) -> None:
         """The requester has it, or does not."""
