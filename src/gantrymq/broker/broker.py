@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.broker.config import BrokerConfig
@@ -13,13 +13,23 @@ from gantrymq.broker.delivery.delay import DelayedDelivery
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
-from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
+from gantrymq.broker.operations.cleaning import Cleaning
+from gantrymq.broker.operations.connections import Connections
+from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.members import Members
+from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.recall import Timers
+from gantrymq.broker.operations.reset import Resets
+from gantrymq.broker.operations.runtime_info import Figures
 from gantrymq.broker.operations.send import Sends
 from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_half import HalfSends
+from gantrymq.broker.operations.settings import LiveConfig
 from gantrymq.broker.operations.steered import Steering
+from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.refusal import Refusal, Refused
@@ -29,37 +39,39 @@ from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.remoting.cleaning import CleaningProcessor
+from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_config import ClientConfigProcessor
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.connections import ConnectionProcessor
+from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.explain import ExplainProcessor
-from gantrymq.broker.remoting.membership import MembershipProcessor
+from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
-from gantrymq.broker.remoting.progress import ProgressProcessor
+from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullProcessor
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.refusals import rejection
-from gantrymq.broker.remoting.relay import RelayProcessor
+from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.request_table import request_table
-from gantrymq.broker.remoting.reset import ResetProcessor
+from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.resume import ResumeProcessor
-from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
+from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
 from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.broker.remoting.send_back import SendBackHandler
 from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
-from gantrymq.broker.remoting.settings import SettingsProcessor
-from gantrymq.broker.remoting.timer import TimerProcessor
-from gantrymq.broker.remoting.topic_admin import TopicAdminProcessor
+from gantrymq.broker.remoting.settings import SettingsHandler
+from gantrymq.broker.remoting.timer import TimerHandler
+from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
+from gantrymq.protocol.codes import VERSION
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import UniqueIds
@@ -124,7 +136,7 @@ class Broker:
             responses=self._calls.answer,
             refusals=dict(refused_codes()),
             rejection=rejection,
-            session_type=ClientSession,
+            new_session=partial(ClientSession, self._calls),
         )
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)
@@ -223,7 +235,7 @@ class Broker:
         self._pull = PullProcessor(
             config, store, self.topics, self.groups, self.consumers, self.filters, self.offsets, clock, statistics
         )
-        self._membership = MembershipProcessor(
+        self._members = Members(
             config, self.topics, self.groups, self.producers, self.consumers, self.filters, self.locks,
             clock,
             self.registration.when_announced,
@@ -239,49 +251,54 @@ class Broker:
         table = request_table(
             send=SendHandler(Sends(config, admission, durability, halves, steering, unique_ids), answers),
             send_batch=SendBatchHandler(BatchSends(admission, durability, unique_ids), answers),
-            send_reply=SendReplyProcessor(
-                config, admission, durability, answers, self.producers, self._calls, clock, self.address
-            ),
+            send_reply=SendReplyProcessor(config, admission, durability, answers, self.producers, clock, self.address),
             pull=self._pull,
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
-            membership=self._membership,
+            membership=MembershipHandler(self._members),
             client_config=ClientConfigProcessor(config),
             send_back=SendBackHandler(
                 SendBacks(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics)
             ),
-            topics=TopicAdminProcessor(
-                self.topics, self.groups, self.offsets, store, statistics, self.registration.when_announced
+            topics=TopicHandler(
+                TopicAdministration(self.topics, self.offsets, store, statistics, self.registration.when_announced)
             ),
-            progress=ProgressProcessor(
-                config,
-                self.address,
-                store,
-                self.topics,
-                self.groups,
-                self.consumers,
-                self.offsets,
-                statistics,
-                clock,
+            groups=GroupHandler(GroupAdministration(self.groups, self.offsets)),
+            progress=ProgressHandler(
+                Progress(
+                    config,
+                    self.address,
+                    store,
+                    self.topics,
+                    self.groups,
+                    self.consumers,
+                    self.offsets,
+                    statistics,
+                    clock,
+                )
             ),
-            connections=ConnectionProcessor(self.producers, self.consumers, clock),
-            relay=RelayProcessor(config, self._calls, self.consumers, store),
-            reset=ResetProcessor(
-                config, store, self.topics, self.groups, self.consumers, self.offsets, self._pull.held
+            connections=ConnectionHandler(Connections(self.producers, self.consumers, clock)),
+            relay=RelayHandler(ConsumerQuestions(config.broker_name, self.consumers, store)),
+            reset=ResetHandler(
+                Resets(config, store, self.topics, self.groups, self.consumers, self.offsets, self._release)
             ),
-            runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, clock),
-            cleaning=CleaningProcessor(store, self.topics, self._retention),
-            settings=SettingsProcessor(
-                LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)
-            ),
+            runtime=RuntimeInfoHandler(Figures(store, self.delay, statistics, clock, VERSION)),
+            cleaning=CleaningHandler(Cleaning(store, self.topics, self._retention)),
+            settings=SettingsHandler(LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)),
             end_transaction=self.coordinator.end_transaction,
             resume_half=ResumeProcessor(store, self.coordinator).resume,
             explain=self._explain.explain,
             list_checks=self._explain.list_checks,
             popping=self.popping,
-            timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
+            timer=TimerHandler(
+                Timers(config, timer_rules(config), self.timer, durability, self.topics, clock), config.region_id
+            ),
         )
         self._handlers.update(table)
+
+    def _release(self, topic: str, group: str) -> None:
+        """Answer the pulls of a topic and a group that wait for a message."""
+        self._pull.held.release(lambda pull: pull.topic == topic and pull.header.consumer_group == group)
 
     def _reconfigure(self) -> None:
         """Settings changed: tell those who keep some of them in another form."""
@@ -302,7 +319,7 @@ class Broker:
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
-        every(EXPIRY_SECONDS, "taking out silent clients", self._membership.expire)
+        every(EXPIRY_SECONDS, "taking out silent clients", self._members.expire)
 
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""
@@ -356,7 +373,7 @@ class Broker:
         self.coordinator.session_closed(
             session
         )  # before its heartbeats are forgotten: they say whose connection it was
-        self._membership.session_closed(session)
+        self._members.connection_closed(session)
         self._calls.session_closed(session)
 
     @cached_property

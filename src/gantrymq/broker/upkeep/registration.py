@@ -38,10 +38,6 @@ REFUSED_LOG_SECONDS: Final = 60.0
 _CRC_MASK: Final = 0x7FFFFFFF
 
 
-Announce = Callable[[Callable[[], None]], None]
-"""Calls back once the name servers know the topics as they are now."""
-
-
 class _Once:
     """A call that happens once, however often it is made."""
 
