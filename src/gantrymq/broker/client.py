@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from gantrymq.broker.transactions.check import Check
+
 
 class Client(Protocol):
     """One connection of a client, from its first request to its end.
@@ -35,6 +37,9 @@ class Client(Protocol):
 
 class Connection(Client, Protocol):
     """A client to which the broker can say something, too."""
+
+    def ask(self, check: Check) -> None:
+        """Ask a producer what became of its local transaction. Nothing is returned: the answer is a request."""
 
     @property
     def peer(self) -> str: ...

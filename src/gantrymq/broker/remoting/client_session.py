@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gantrymq.broker.remoting.check_back import check_frame
+from gantrymq.broker.transactions.check import Check
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.remoting.server import RemotingServer, Session
 from gantrymq.runtime.network import Link
@@ -21,3 +23,6 @@ class ClientSession(Session):
         super().connected(link)
         self.address = link.peer
         self.host = pack_host(link.peer)
+
+    def ask(self, check: Check) -> None:
+        self.send(check_frame(check, self.next_opaque()))
