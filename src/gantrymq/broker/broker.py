@@ -44,6 +44,7 @@ from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_config import ClientConfigProcessor
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.connections import ConnectionHandler
+from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainProcessor
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
@@ -285,7 +286,7 @@ class Broker:
             runtime=RuntimeInfoHandler(Figures(store, self.delay, statistics, clock, VERSION)),
             cleaning=CleaningHandler(Cleaning(store, self.topics, self._retention)),
             settings=SettingsHandler(LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)),
-            end_transaction=self.coordinator.end_transaction,
+            end_transaction=EndTransactionHandler(self.coordinator.ends.end).handle,
             resume_half=ResumeProcessor(store, self.coordinator).resume,
             explain=self._explain.explain,
             list_checks=self._explain.list_checks,
@@ -370,9 +371,8 @@ class Broker:
             return
         self._pull.held.session_closed(session)
         self.popping.session_closed(session)
-        self.coordinator.session_closed(
-            session
-        )  # before its heartbeats are forgotten: they say whose connection it was
+        # Before its heartbeats are forgotten: they say whose connection it was.
+        self.coordinator.client_gone(session)
         self._members.connection_closed(session)
         self._calls.session_closed(session)
 
