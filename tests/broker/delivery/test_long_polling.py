@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 
 from gantrymq.broker.delivery.long_polling import HeldPull, HeldPulls
-from gantrymq.broker.filtering.evaluation import Predicate, compile_selector
+from gantrymq.broker.filtering.evaluation import compile_selector
+from gantrymq.broker.filtering.predicate import Predicate
 from gantrymq.broker.filtering.selection import Selection
 from gantrymq.protocol.command import Command
 from gantrymq.remoting.server import RemotingServer, Session

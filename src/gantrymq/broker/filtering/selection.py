@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from gantrymq.broker.filtering.predicate import Predicate, SelectorInvalid
 from gantrymq.message.tags import java_hash, parse_tag_expression
 
 if TYPE_CHECKING:
@@ -13,13 +13,6 @@ if TYPE_CHECKING:
 
 SQL92: Final = "SQL92"
 _TAG_TYPES: Final = (None, "", "TAG")
-
-Predicate: TypeAlias = Callable[[str], bool]
-"""Properties text to "this message is wanted"."""
-
-
-class SelectorInvalid(ValueError):
-    """A selector that cannot be used; the text says why and where, and what would help."""
 
 
 @dataclass(frozen=True, slots=True)

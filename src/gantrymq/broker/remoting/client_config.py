@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.filtering.selection import SQL92, SelectorInvalid, by_expression, compiled, is_tag_type
+from gantrymq.broker.filtering.predicate import SelectorInvalid
+from gantrymq.broker.filtering.selection import SQL92, by_expression, compiled, is_tag_type
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.bodies.heartbeat import CheckClient

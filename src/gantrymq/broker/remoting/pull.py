@@ -10,7 +10,8 @@ from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPull, HeldPulls
-from gantrymq.broker.filtering.selection import Selection, SelectorInvalid, by_expression, is_tag_type
+from gantrymq.broker.filtering.predicate import SelectorInvalid
+from gantrymq.broker.filtering.selection import Selection, by_expression, is_tag_type
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.filters import ConsumerFilters
