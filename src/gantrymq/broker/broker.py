@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delay import DelayedDelivery
 from gantrymq.broker.delivery.long_polling import HeldPulls
+from gantrymq.broker.delivery.pull import Pulls
+from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
@@ -26,14 +28,14 @@ from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.remoting.cleaning import CleaningProcessor
 from gantrymq.broker.remoting.client_calls import ClientCalls
-from gantrymq.broker.remoting.client_config import ClientConfigProcessor
+from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.connections import ConnectionProcessor
 from gantrymq.broker.remoting.explain import ExplainProcessor
 from gantrymq.broker.remoting.membership import MembershipProcessor
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressProcessor
-from gantrymq.broker.remoting.pull import PullProcessor
+from gantrymq.broker.remoting.pull import PullHandler
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.relay import RelayProcessor
@@ -215,9 +217,8 @@ class Broker:
             config, store, self.topics, self.groups, self.offsets, self.consumers, self._client, clock, self._rng,
             self._disk, self._host, statistics,
         )  # fmt: skip
-        self._pull = PullProcessor(
-            config, store, self.topics, self.groups, self.consumers, self.filters, self.offsets, clock, statistics
-        )
+        pull_checks = PullChecks(config, self.topics, self.groups, self.consumers, self.filters)
+        self._pulls = Pulls(config, store, pull_checks, self.offsets, clock, statistics)
         self._membership = MembershipProcessor(
             config, self.topics, self.groups, self.producers, self.consumers, self.filters, self.locks,
             clock,
@@ -246,11 +247,11 @@ class Broker:
             send_reply=SendReplyProcessor(
                 config, admission, durability, answers, self.producers, self._calls, clock, self.address
             ),
-            pull=self._pull,
+            pull=PullHandler(self._pulls),
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
             membership=self._membership,
-            client_config=ClientConfigProcessor(config),
+            client_config=ClientConfigHandler(config),
             send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics),
             topics=TopicAdminProcessor(
                 self.topics, self.groups, self.offsets, store, statistics, self.registration.when_announced
@@ -269,7 +270,7 @@ class Broker:
             connections=ConnectionProcessor(self.producers, self.consumers, clock),
             relay=RelayProcessor(config, self._calls, self.consumers, store),
             reset=ResetProcessor(
-                config, store, self.topics, self.groups, self.consumers, self.offsets, self._pull.held
+                config, store, self.topics, self.groups, self.consumers, self.offsets, self._pulls.held
             ),
             runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, clock),
             cleaning=CleaningProcessor(store, self.topics, self._retention),
@@ -313,7 +314,7 @@ class Broker:
         self._started = False
         await self.registration.close()
         await self._housekeeping.close()
-        self._pull.held.close()
+        self._pulls.held.close()
         await self.popping.stop_answering()
         await self._explain.close()
         if self.http is not None:
@@ -353,7 +354,7 @@ class Broker:
     def _session_closed(self, session: ClientSession) -> None:
         if not self._started:
             return
-        self._pull.held.session_closed(session)
+        self._pulls.held.client_gone(session)
         self.popping.session_closed(session)
         self.coordinator.session_closed(
             session
@@ -374,7 +375,7 @@ class Broker:
     @property
     def held_pulls(self) -> HeldPulls:
         """Pulls that wait for messages."""
-        return self._pull.held
+        return self._pulls.held
 
     @property
     def handlers(self) -> Mapping[int, Handler]:

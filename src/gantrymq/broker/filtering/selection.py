@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.broker.filtering.predicate import Predicate, SelectorInvalid
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 SQL92: Final = "SQL92"
 _TAG_TYPES: Final = (None, "", "TAG")
+KEPT: Final = 512
+"""Tag expressions whose selections are kept, over all groups: consumers send them with every pull."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ def is_tag_type(expression_type: str | None) -> bool:
     return expression_type in _TAG_TYPES
 
 
+@lru_cache(maxsize=KEPT)
 def by_tags(expression: str) -> Selection:
     """Of ``"A || B"`` or ``"*"``."""
     tags = parse_tag_expression(expression)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.remoting.cleaning import CleaningProcessor
-from gantrymq.broker.remoting.client_config import ClientConfigProcessor
+from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionProcessor
 from gantrymq.broker.remoting.membership import MembershipProcessor
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressProcessor
-from gantrymq.broker.remoting.pull import PullProcessor
+from gantrymq.broker.remoting.pull import PullHandler
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.relay import RelayProcessor
 from gantrymq.broker.remoting.reset import ResetProcessor
@@ -32,11 +32,11 @@ def request_table(
     send: SendProcessor,
     send_batch: SendBatchProcessor,
     send_reply: SendReplyProcessor,
-    pull: PullProcessor,
+    pull: PullHandler,
     positions: PositionProcessor,
     query: QueryProcessor,
     membership: MembershipProcessor,
-    client_config: ClientConfigProcessor,
+    client_config: ClientConfigHandler,
     send_back: SendBackProcessor,
     topics: TopicAdminProcessor,
     progress: ProgressProcessor,

@@ -89,7 +89,7 @@ class ResetProcessor:
         for queue_id, offset in offsets.items():
             self._offsets.reset(header.group, header.topic, queue_id, offset)
         # Who waits for a message would hear of it only when one comes.
-        self._held.release(lambda pull: pull.topic == header.topic and pull.header.consumer_group == header.group)
+        self._held.release(header.group, header.topic)
         return offsets
 
     def _on_their_side(self, header: ResetOffset, queues: int) -> dict[int, int]:
