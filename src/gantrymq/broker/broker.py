@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delay import DelayedDelivery
 from gantrymq.broker.delivery.long_polling import HeldPulls
+from gantrymq.broker.delivery.pull import Pulls
+from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.operations.admission import Admission
@@ -41,7 +43,7 @@ from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_calls import ClientCalls
-from gantrymq.broker.remoting.client_config import ClientConfigProcessor
+from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
@@ -50,7 +52,7 @@ from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressHandler
-from gantrymq.broker.remoting.pull import PullProcessor
+from gantrymq.broker.remoting.pull import PullHandler
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.relay import RelayHandler
@@ -233,9 +235,8 @@ class Broker:
             config, store, self.topics, self.groups, self.offsets, self.consumers, self._client, clock, self._rng,
             self._disk, self._host, statistics,
         )  # fmt: skip
-        self._pull = PullProcessor(
-            config, store, self.topics, self.groups, self.consumers, self.filters, self.offsets, clock, statistics
-        )
+        pull_checks = PullChecks(config, self.topics, self.groups, self.consumers, self.filters)
+        self._pulls = Pulls(config, store, pull_checks, self.offsets, clock, statistics)
         self._members = Members(
             config, self.topics, self.groups, self.producers, self.consumers, self.filters, self.locks,
             clock,
@@ -253,11 +254,11 @@ class Broker:
             send=SendHandler(Sends(config, admission, durability, halves, steering, unique_ids), answers),
             send_batch=SendBatchHandler(BatchSends(admission, durability, unique_ids), answers),
             send_reply=SendReplyProcessor(config, admission, durability, answers, self.producers, clock, self.address),
-            pull=self._pull,
+            pull=PullHandler(self._pulls),
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
             membership=MembershipHandler(self._members),
-            client_config=ClientConfigProcessor(config),
+            client_config=ClientConfigHandler(config),
             send_back=SendBackHandler(
                 SendBacks(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics)
             ),
@@ -281,7 +282,7 @@ class Broker:
             connections=ConnectionHandler(Connections(self.producers, self.consumers, clock)),
             relay=RelayHandler(ConsumerQuestions(config.broker_name, self.consumers, store)),
             reset=ResetHandler(
-                Resets(config, store, self.topics, self.groups, self.consumers, self.offsets, self._release)
+                Resets(config, store, self.topics, self.groups, self.consumers, self.offsets, self._pulls.held.release)
             ),
             runtime=RuntimeInfoHandler(Figures(store, self.delay, statistics, clock, VERSION)),
             cleaning=CleaningHandler(Cleaning(store, self.topics, self._retention)),
@@ -296,10 +297,6 @@ class Broker:
             ),
         )
         self._handlers.update(table)
-
-    def _release(self, topic: str, group: str) -> None:
-        """Answer the pulls of a topic and a group that wait for a message."""
-        self._pull.held.release(lambda pull: pull.topic == topic and pull.header.consumer_group == group)
 
     def _reconfigure(self) -> None:
         """Settings changed: tell those who keep some of them in another form."""
@@ -329,7 +326,7 @@ class Broker:
         self._started = False
         await self.registration.close()
         await self._housekeeping.close()
-        self._pull.held.close()
+        self._pulls.held.close()
         await self.popping.stop_answering()
         await self._explain.close()
         if self.http is not None:
@@ -369,7 +366,7 @@ class Broker:
     def _session_closed(self, session: ClientSession) -> None:
         if not self._started:
             return
-        self._pull.held.session_closed(session)
+        self._pulls.held.client_gone(session)
         self.popping.session_closed(session)
         # Before its heartbeats are forgotten: they say whose connection it was.
         self.coordinator.client_gone(session)
@@ -389,7 +386,7 @@ class Broker:
     @property
     def held_pulls(self) -> HeldPulls:
         """Pulls that wait for messages."""
-        return self._pull.held
+        return self._pulls.held
 
     @property
     def handlers(self) -> Mapping[int, Handler]:

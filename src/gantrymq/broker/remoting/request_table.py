@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.remoting.cleaning import CleaningHandler
-from gantrymq.broker.remoting.client_config import ClientConfigProcessor
+from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressHandler
-from gantrymq.broker.remoting.pull import PullProcessor
+from gantrymq.broker.remoting.pull import PullHandler
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.reset import ResetHandler
@@ -33,11 +33,11 @@ def request_table(
     send: SendHandler,
     send_batch: SendBatchHandler,
     send_reply: SendReplyProcessor,
-    pull: PullProcessor,
+    pull: PullHandler,
     positions: PositionProcessor,
     query: QueryProcessor,
     membership: MembershipHandler,
-    client_config: ClientConfigProcessor,
+    client_config: ClientConfigHandler,
     send_back: SendBackHandler,
     topics: TopicHandler,
     groups: GroupHandler,
