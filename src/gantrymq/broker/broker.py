@@ -17,28 +17,10 @@ from gantrymq.broker.parts import Outside, Parts, Place, open_waiting, operation
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.registries.registries import open_registries
-from gantrymq.broker.remoting.client_config import ClientConfigProcessor
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.door import RemotingDoor, tool_handlers
+from gantrymq.broker.remoting.door import RemotingDoor
 from gantrymq.broker.remoting.explain import ExplainProcessor
-from gantrymq.broker.remoting.membership import MembershipHandler
-from gantrymq.broker.remoting.positions import PositionProcessor
-from gantrymq.broker.remoting.pull import PullProcessor
-from gantrymq.broker.remoting.query import QueryProcessor
-from gantrymq.broker.remoting.request_table import (
-    ClientHandlers,
-    Handlers,
-    MessageHandlers,
-    PopHandlers,
-    TransactionHandlers,
-)
-from gantrymq.broker.remoting.resume import ResumeProcessor
-from gantrymq.broker.remoting.send import SendHandler
-from gantrymq.broker.remoting.send_answers import SendAnswers
-from gantrymq.broker.remoting.send_back import SendBackHandler
-from gantrymq.broker.remoting.send_batch import SendBatchHandler
-from gantrymq.broker.remoting.send_reply import SendReplyProcessor
-from gantrymq.broker.remoting.timer import TimerHandler
+from gantrymq.broker.remoting.handlers import handlers_of
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
@@ -175,53 +157,16 @@ class Broker:
         )
 
     def _serve(self, parts: Parts) -> None:
-        config, store, registries, place = parts.config, parts.store, parts.registries, parts.place
+        config, registries = parts.config, parts.registries
         clock, rng, disk = self._outside.clock, self._outside.rng, self._outside.disk
-        topics, groups, consumers, offsets = self.topics, self.groups, self.consumers, self.offsets
         settings = LiveConfig(config, self._config_file, disk, clock, self._reconfigure)
-        operations = self._operations = operations_of(parts, settings, self._release)
+        self.operations = operations_of(parts, settings)
         self.popping = Popping(
-            config, store, topics, groups, offsets, consumers, self._client, clock, rng, disk, place.host,
-            parts.statistics,
-        )  # fmt: skip
-        self._pull = PullProcessor(
-            config, store, topics, groups, consumers, self.filters, offsets, clock, parts.statistics
+            config, parts.store, registries.topics, registries.groups, registries.offsets, registries.consumers,
+            self._client, clock, rng, disk, parts.place.host, parts.statistics,
         )  # fmt: skip
         self._explain = ExplainProcessor(lambda: self.explanations)
-        sending, answers = operations.sending, SendAnswers(config, place.host)
-        reply = SendReplyProcessor(
-            config, parts.admission, parts.durability, answers, registries.producers, clock, place.address
-        )
-        self._door.serve(
-            Handlers(
-                MessageHandlers(
-                    SendHandler(sending.one, answers),
-                    SendBatchHandler(sending.batches, answers),
-                    reply,
-                    SendBackHandler(sending.back),
-                    TimerHandler(sending.timers, config.region_id),
-                    self._pull,
-                    QueryProcessor(store),
-                ),
-                TransactionHandlers(
-                    self.coordinator.end_transaction,
-                    ResumeProcessor(store, self.coordinator).resume,
-                    self._explain.explain,
-                    self._explain.list_checks,
-                ),
-                PopHandlers(self.popping.pops, self.popping.acks, self.popping.assignments),
-                ClientHandlers(
-                    MembershipHandler(operations.members),
-                    ClientConfigProcessor(config),
-                    PositionProcessor(store, topics, groups, offsets),
-                ),
-                tool_handlers(operations.administration),
-            )
-        )
-
-    def _release(self, topic: str, group: str) -> None:
-        """Answer the pulls of a topic and a group that wait for a message."""
-        self._pull.held.release(lambda pull: pull.topic == topic and pull.header.consumer_group == group)
+        self._door.serve(handlers_of(parts, self.operations, self.popping, self._explain))
 
     def _reconfigure(self) -> None:
         """Settings changed: tell those who keep some of them in another form."""
@@ -242,7 +187,7 @@ class Broker:
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
-        every(EXPIRY_SECONDS, "taking out silent clients", self._operations.members.expire)
+        every(EXPIRY_SECONDS, "taking out silent clients", self.operations.members.expire)
 
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""
@@ -251,7 +196,7 @@ class Broker:
         self._started = False
         await self.registration.close()
         await self._housekeeping.close()
-        self._pull.held.close()
+        self.held_pulls.close()
         await self.popping.stop_answering()
         await self._explain.close()
         if self.http is not None:
@@ -282,11 +227,11 @@ class Broker:
     def _connection_closed(self, session: ClientSession) -> None:
         if not self._started:
             return
-        self._pull.held.session_closed(session)
+        self.held_pulls.client_gone(session)
         self.popping.session_closed(session)
         # Before its heartbeats are forgotten: they say whose connection it was.
-        self.coordinator.session_closed(session)
-        self._operations.members.connection_closed(session)
+        self.coordinator.client_gone(session)
+        self.operations.members.connection_closed(session)
         self._door.forget(session)
 
     @cached_property
@@ -302,7 +247,7 @@ class Broker:
     @property
     def held_pulls(self) -> HeldPulls:
         """Pulls that wait for messages."""
-        return self._pull.held
+        return self.operations.consuming.pulls.held
 
     @property
     def handlers(self) -> dict[int, Handler]:

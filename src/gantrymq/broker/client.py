@@ -14,6 +14,7 @@ from gantrymq.broker.pushes import (
     ReplyDone,
     RunningInfoQuestion,
 )
+from gantrymq.broker.transactions.check import Check
 
 
 class Client(Protocol):
@@ -70,14 +71,10 @@ class Connection(Client, Protocol):
     def hand_reply(self, reply: Reply, seconds: float, done: ReplyDone) -> None:
         """The answer to a request that this producer sent."""
 
-    # The check-back still builds its frames itself.
+    # The check-back.
 
-    @property
-    def peer(self) -> str: ...
-
-    def send(self, frame: bytes) -> None: ...
-
-    def next_opaque(self) -> int: ...
+    def ask(self, check: Check) -> None:
+        """Ask a producer what became of its local transaction. Nothing is returned: the answer is a request."""
 
 
 @dataclass(frozen=True, slots=True)

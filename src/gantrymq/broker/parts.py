@@ -9,6 +9,8 @@ from typing import Final
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delay import DelayedDelivery
+from gantrymq.broker.delivery.pull import Pulls
+from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.operations.admission import Admission
@@ -17,7 +19,7 @@ from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
-from gantrymq.broker.operations.operations import Administration, Operations, Sending
+from gantrymq.broker.operations.operations import Administration, Consuming, Operations, Sending
 from gantrymq.broker.operations.progress import Progress
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.operations.reset import Resets
@@ -120,10 +122,16 @@ def open_waiting(
     return WaitingMessages(delay, timer, coordinator)
 
 
-def operations_of(parts: Parts, settings: LiveConfig, release: Callable[[str, str], None]) -> Operations:
-    """What the broker does. ``release``: answers the pulls of a topic and a group that wait for a message."""
-    members = Members(parts.config, parts.registries, parts.outside.clock, parts.announce)
-    return Operations(_sending(parts), members, _administration(parts, settings, release))
+def operations_of(parts: Parts, settings: LiveConfig) -> Operations:
+    """What the broker does."""
+    consuming = _consuming(parts)
+    return Operations(
+        _sending(parts),
+        parts.waiting.coordinator,
+        consuming,
+        Members(parts.config, parts.registries, parts.outside.clock, parts.announce),
+        _administration(parts, settings, consuming.pulls.held.release),
+    )
 
 
 def _sending(parts: Parts) -> Sending:
@@ -141,6 +149,12 @@ def _sending(parts: Parts) -> Sending:
         SendBacks(store, topics, groups, rng, clock, delays_ms, parts.statistics),
         Timers(config, rules, timer, durability, topics, clock),
     )
+
+
+def _consuming(parts: Parts) -> Consuming:
+    config, registries, clock = parts.config, parts.registries, parts.outside.clock
+    checks = PullChecks(config, registries.topics, registries.groups, registries.consumers, registries.filters)
+    return Consuming(Pulls(config, parts.store, checks, registries.offsets, clock, parts.statistics))
 
 
 def _administration(parts: Parts, settings: LiveConfig, release: Callable[[str, str], None]) -> Administration:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.broker.refusal import Refusal
 from gantrymq.errors import DiskFull, MessageIllegal, StoreUnavailable
 from gantrymq.message import properties
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.message.tags import tags_code
-from gantrymq.protocol.codes import ResponseCode
-from tests.broker.transaction_lab import GROUP, TOPIC, Lab
+from tests.broker.transaction_lab import DONE, GROUP, TOPIC, Lab
 
 
 @pytest.fixture
@@ -156,10 +156,10 @@ def test_open_halves_and_decisions_survive_a_restart(lab: Lab, decisions_file: b
     lab.roll_back(session, rolled_back)
     restart(lab, decisions_file=decisions_file)
     assert [half.queue_offset for half in lab.coordinator.table] == [still_open.place[0]]
-    assert lab.commit(session, committed).code is ResponseCode.SUCCESS
-    assert lab.roll_back(session, committed).code is ResponseCode.ILLEGAL_OPERATION
-    assert lab.commit(session, rolled_back).code is ResponseCode.ILLEGAL_OPERATION
-    assert lab.commit(session, still_open).code is ResponseCode.SUCCESS
+    assert lab.commit(session, committed).result is DONE
+    assert lab.roll_back(session, committed).result is Refusal.CONFLICT
+    assert lab.commit(session, rolled_back).result is Refusal.CONFLICT
+    assert lab.commit(session, still_open).result is DONE
     assert len(lab.delivered()) == 2
 
 
@@ -181,7 +181,7 @@ def test_a_damaged_decisions_file_costs_time_and_nothing_else(lab: Lab) -> None:
     saved.write_bytes(saved.read_bytes()[:-1])
     lab.crash()
     lab.open()
-    assert lab.roll_back(session, half).code is ResponseCode.ILLEGAL_OPERATION
+    assert lab.roll_back(session, half).result is Refusal.CONFLICT
     assert not saved.exists()
 
 

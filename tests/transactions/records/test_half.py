@@ -16,6 +16,7 @@ from gantrymq.protocol.stored_message import decode_record, encode_record, pack_
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.records import half
+from gantrymq.transactions.records.check_message import message_to_check
 from gantrymq.transactions.table.decisions import Cause, Decision
 
 HOST = pack_host("127.0.0.1:40000")
@@ -139,7 +140,7 @@ def test_a_parked_half_keeps_its_real_place_and_tells_the_checks() -> None:
 
 def test_a_check_shows_the_half_under_its_real_topic_at_the_place_of_the_half() -> None:
     message = stored(half.half_record(sent(), "Orders", 3, "C0A8"))
-    shown = decode_record(half.check_body(message, half.read_half(message), 2))
+    shown = decode_record(message_to_check(message, half.read_half(message), 2))
     assert (shown.topic, shown.queue_id) == ("Orders", 3)
     assert (shown.queue_offset, shown.log_offset) == (8, 4290)
     assert (shown.body, shown.flag, shown.sys_flag) == (b"paid", 777, flags.COMPRESSED)

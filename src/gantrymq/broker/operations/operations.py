@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
@@ -21,6 +22,7 @@ from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.settings import LiveConfig
 from gantrymq.broker.operations.topics import TopicAdministration
+from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,13 @@ class Sending:
     batches: BatchSends
     back: SendBacks
     timers: Timers
+
+
+@dataclass(frozen=True, slots=True)
+class Consuming:
+    """What consumers ask for."""
+
+    pulls: Pulls
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +62,7 @@ class Operations:
     """What a broker does."""
 
     sending: Sending
+    transactions: TransactionCoordinator
+    consuming: Consuming
     members: Members
     administration: Administration

@@ -47,7 +47,7 @@ class Resets:
         registries: Registries,
         release: Callable[[str, str], None],
     ) -> None:
-        """``release``: answers the pulls of a topic and a group that wait for a message."""
+        """``release``: answers the pulls of a group on a topic that wait for a message."""
         self._config = config
         self._store = store
         self._topics = registries.topics
@@ -92,7 +92,7 @@ class Resets:
         for queue_id, offset in offsets.items():
             self._offsets.reset(order.group, order.topic, queue_id, offset)
         # Who waits for a message would hear of it only when one comes.
-        self._release(order.topic, order.group)
+        self._release(order.group, order.topic)
         return self._by_queue(order.topic, offsets)
 
     def _by_members(self, order: ResetOrder, queues: int) -> dict[MessageQueue, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from gantrymq.broker.client import Connection
+from gantrymq.broker.client import Client, Connection
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection, is_tag_type
 from gantrymq.message.transaction import OPERATOR_CLIENT
 from gantrymq.protocol.bodies.heartbeat import (
@@ -19,7 +19,6 @@ from gantrymq.protocol.bodies.heartbeat import (
     MessageModel,
     SubscriptionData,
 )
-from gantrymq.transactions.ports import ProducerSession
 
 
 @dataclass(slots=True)
@@ -44,7 +43,7 @@ class ProducerGroups:
         """Connection id to the connection that last said it."""
         self._client_ids: dict[int, set[str]] = {}
         """Connection id to what it said."""
-        self.came: list[Callable[[str, ProducerSession], None]] = []
+        self.came: list[Callable[[str, Client], None]] = []
         """Called with client id and connection when a connection says for the first time that it is of a group, ahead
         of ``joined``."""
         self.joined: list[Callable[[str], None]] = []
@@ -63,8 +62,8 @@ class ProducerGroups:
             for listener in self.joined:
                 listener(group)
 
-    def is_member(self, group: str, session: ProducerSession) -> bool:
-        return session.id in self._groups.get(group, ())
+    def is_member(self, group: str, client: Client) -> bool:
+        return client.id in self._groups.get(group, ())
 
     def unregister(self, group: str, connection: Connection) -> None:
         """A member leaves in order."""
@@ -82,8 +81,8 @@ class ProducerGroups:
                 del self._clients[client_id]
         return left
 
-    def client_ids(self, session: ProducerSession) -> Collection[str]:
-        return self._client_ids.get(session.id, ())
+    def client_ids(self, client: Client) -> Collection[str]:
+        return self._client_ids.get(client.id, ())
 
     def connection_of(self, client_id: str) -> Connection | None:
         for members in self._groups.values():

@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from gantrymq.broker.filtering import bloom
-from gantrymq.broker.filtering.selection import Selection, SelectorInvalid, by_expression, is_tag_type
+from gantrymq.broker.filtering.predicate import SelectorInvalid
+from gantrymq.broker.filtering.selection import Selection, by_expression, is_tag_type
 from gantrymq.broker.registries.json_file import LazyFile, read_json
 from gantrymq.errors import ConfigError
 from gantrymq.protocol.bodies.heartbeat import SubscriptionData

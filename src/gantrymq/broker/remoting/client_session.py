@@ -17,7 +17,9 @@ from gantrymq.broker.pushes import (
     ReplyDone,
     RunningInfoQuestion,
 )
+from gantrymq.broker.remoting.check_back import check_frame
 from gantrymq.broker.remoting.client_calls import Answered, ClientCalls
+from gantrymq.broker.transactions.check import Check
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.bodies.progress import OffsetsByQueue, PositionsByClient, key_of
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -94,6 +96,11 @@ class ClientSession(Session):
             self, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, header, lambda answer: done(_problem(answer)), reply.body,
             seconds=seconds,
         )  # fmt: skip
+
+    # The check-back.
+
+    def ask(self, check: Check) -> None:
+        self.send(check_frame(check, self.next_opaque()))
 
     def _notify(self, code: RequestCode, header: Header, body: bytes = b"") -> None:
         if self.alive and self.writable:

@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from gantrymq.broker.operations.operations import Administration
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.connections import ConnectionHandler
-from gantrymq.broker.remoting.group_admin import GroupHandler
-from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.refusals import rejection
-from gantrymq.broker.remoting.relay import RelayHandler
-from gantrymq.broker.remoting.request_table import Handlers, ToolHandlers
-from gantrymq.broker.remoting.reset import ResetHandler
-from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
-from gantrymq.broker.remoting.settings import SettingsHandler
-from gantrymq.broker.remoting.topic_admin import TopicHandler
+from gantrymq.broker.remoting.request_table import Handlers
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.protocol.command import Command
 from gantrymq.remoting.server import Handler, RemotingServer
@@ -66,21 +56,6 @@ class RemotingDoor:
     def forget(self, session: ClientSession) -> None:
         """A connection ended: what the broker asked there is not answered any more."""
         self._calls.session_closed(session)
-
-
-def tool_handlers(operations: Administration) -> ToolHandlers:
-    """The handlers of what tools ask."""
-    return ToolHandlers(
-        TopicHandler(operations.topics),
-        GroupHandler(operations.groups),
-        ProgressHandler(operations.progress),
-        ConnectionHandler(operations.connections),
-        RelayHandler(operations.questions),
-        ResetHandler(operations.resets),
-        SettingsHandler(operations.settings),
-        CleaningHandler(operations.cleaning),
-        RuntimeInfoHandler(operations.figures),
-    )
 
 
 def _stopping(session: ClientSession, command: Command) -> bytes | None:

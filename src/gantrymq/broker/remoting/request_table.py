@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gantrymq.broker.remoting.cleaning import CleaningHandler
-from gantrymq.broker.remoting.client_config import ClientConfigProcessor
+from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
@@ -16,7 +16,7 @@ from gantrymq.broker.remoting.pop_acks import PopAckProcessor
 from gantrymq.broker.remoting.pop_assignment import AssignmentProcessor
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressHandler
-from gantrymq.broker.remoting.pull import PullProcessor
+from gantrymq.broker.remoting.pull import PullHandler
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.reset import ResetHandler
@@ -44,7 +44,7 @@ class MessageHandlers:
     send_reply: SendReplyProcessor
     send_back: SendBackHandler
     timer: TimerHandler
-    pull: PullProcessor
+    pull: PullHandler
     query: QueryProcessor
 
     def table(self) -> Table:
@@ -112,7 +112,7 @@ class ClientHandlers:
     """Who is there, and how far groups have read."""
 
     membership: MembershipHandler
-    client_config: ClientConfigProcessor
+    client_config: ClientConfigHandler
     positions: PositionProcessor
 
     def table(self) -> Table:
