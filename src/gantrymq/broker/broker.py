@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.durability import Durability
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
-from gantrymq.broker.operations.settings import LiveConfig
-from gantrymq.broker.part_settings import store_config, transaction_config
+from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Outside, Parts, Place, open_waiting, operations_of
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.registries.filters import SAVE_SECONDS
@@ -65,7 +65,7 @@ class Broker:
 
         ``config_file``: the broker.conf that keeps what tools change while the broker runs.
         """
-        self._config = dataclasses.replace(config)  # ours alone: see LiveConfig
+        self._config = LiveConfig(config)
         self._config_file = config_file
         self._store_config = store_config(config)
         self._outside = Outside(network, clock, rng, disk)
@@ -83,10 +83,10 @@ class Broker:
         """Serve, and return the address. Raises Unreachable (port in use), StoreLocked, StoreFormatUnknown,
         ConfigError; then everything that was opened is closed again.
         """
-        listening = await self._door.listen(self._config.bind_address, self._config.listen_port)
+        listening = await self._door.listen(self._config.network.bind_address, self._config.network.listen_port)
         # From here to the handlers nothing awaits: whoever connects meanwhile waits in the backlog and is served.
         try:
-            self.address = f"{self._config.broker_ip1}:{split_address(listening)[1]}"
+            self.address = f"{self._config.network.broker_ip1}:{split_address(listening)[1]}"
             self._open()
         except BaseException:
             await self._door.close()
@@ -96,21 +96,23 @@ class Broker:
         self._started = True
         self._begin()
         await self._listen_fast()
-        if self._config.http_port:
+        if self._config.network.http_port:
             await self._listen_http()
         await self.registration.start()
-        log.info("broker %s serves %s from %s", self._config.broker_name, self.address, self._store_config.root)
+        log.info(
+            "broker %s serves %s from %s", self._config.identity.broker_name, self.address, self._store_config.root
+        )
         return self.address
 
     async def _listen_fast(self) -> None:
         """Serve the port for clients with the "VIP channel", which take it for granted. Apache's does not pull there;
         ours does everything. Source: BrokerController (fastRemotingServer).
         """
-        port = self._config.listen_port - FAST_PORT_BELOW
+        port = self._config.network.listen_port - FAST_PORT_BELOW
         if port <= 0:
             return
         try:
-            await self._door.listen(self._config.bind_address, port)
+            await self._door.listen(self._config.network.bind_address, port)
         except Unreachable as error:
             log.warning("clients with vipChannelEnabled cannot send to this broker: no fast port %d: %s", port, error)
 
@@ -127,7 +129,7 @@ class Broker:
         try:
             place = Place(self.address, pack_host(self.address))
         except LocalProtocolError as error:
-            raise ConfigError(f"brokerIP1 is {config.broker_ip1!r}; write a numeric IP address") from error
+            raise ConfigError(f"brokerIP1 is {config.network.broker_ip1!r}; write a numeric IP address") from error
         self.store = store = self._opened = MessageStore.open(self._store_config, disk, clock, place.host)
         disk.make_dirs(store.path("config"))
         registries = open_registries(config, disk, clock, store.path)
@@ -138,7 +140,7 @@ class Broker:
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         announce = self.registration.when_announced
-        self.statistics = Statistics(config.broker_cluster_name, clock, store.put_counts)
+        self.statistics = Statistics(config.identity.broker_cluster_name, clock, store.put_counts)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(
             Parts(
@@ -159,7 +161,7 @@ class Broker:
     def _serve(self, parts: Parts) -> None:
         config, registries = parts.config, parts.registries
         clock, rng, disk = self._outside.clock, self._outside.rng, self._outside.disk
-        settings = LiveConfig(config, self._config_file, disk, clock, self._reconfigure)
+        settings = Settings(config, self._config_file, disk, clock)
         self.operations = operations_of(parts, settings)
         self.popping = Popping(
             config, parts.store, registries.topics, registries.groups, registries.offsets, registries.consumers,
@@ -167,12 +169,6 @@ class Broker:
         )  # fmt: skip
         self._explain = ExplainProcessor(lambda: self.explanations)
         self._door.serve(handlers_of(parts, self.operations, self.popping, self._explain))
-
-    def _reconfigure(self) -> None:
-        """Settings changed: tell those who keep some of them in another form."""
-        self.groups.auto_create = self._config.auto_create_subscription_group
-        self.coordinator.reconfigure(transaction_config(self._config))
-        self.topics.permission_changed()
 
     def _begin(self) -> None:
         config = self._config
@@ -182,8 +178,10 @@ class Broker:
         if self.timer is not None:
             self.timer.start()
         every = self._housekeeping.every
-        every(config.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.popping.save_offsets)
-        every(config.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
+        every(
+            config.groups.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.popping.save_offsets
+        )
+        every(config.delay.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)

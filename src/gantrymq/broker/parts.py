@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.broker.announcement import Announce
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delay import DelayedDelivery
 from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
 from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
@@ -28,7 +28,7 @@ from gantrymq.broker.operations.send import Sends
 from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_half import HalfSends
-from gantrymq.broker.operations.settings import LiveConfig
+from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.operations.steered import Steering
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
@@ -89,7 +89,7 @@ class WaitingMessages:
 class Parts:
     """An open store and what works on it."""
 
-    config: BrokerConfig
+    config: LiveConfig
     outside: Outside
     place: Place
     store: MessageStore
@@ -103,26 +103,34 @@ class Parts:
 
 
 def open_waiting(
-    config: BrokerConfig, outside: Outside, place: Place, store: MessageStore, registries: Registries
+    config: LiveConfig, outside: Outside, place: Place, store: MessageStore, registries: Registries
 ) -> WaitingMessages:
     """Read what waits. Raises ConfigError or StoreError."""
     clock, disk = outside.clock, outside.disk
-    delays_ms = store_config(config).delays_ms
+    delays_ms = store_config(config.current).delays_ms
     delay = DelayedDelivery(store, clock, disk, store.path(DELAYS_FILE), delays_ms)
     timer = None
-    if config.timer_wheel_enable:
-        timer = TimedDelivery(store, clock, disk, timer_rules(config), config.mapped_file_size_timer_log)
+    if config.delay.timer_wheel_enable:
+        timer = TimedDelivery(store, clock, disk, timer_rules(config.current), config.delay.mapped_file_size_timer_log)
     producers = registries.producers
     coordinator = TransactionCoordinator(
-        store, producers, registries.topics, registries.offsets, clock, disk, transaction_config(config), place.host
+        store,
+        producers,
+        registries.topics,
+        registries.offsets,
+        clock,
+        disk,
+        transaction_config(config.current),
+        place.host,
     )
     coordinator.rebuild()
+    config.changed.append(lambda: coordinator.reconfigure(transaction_config(config.current)))
     producers.came.append(coordinator.client_came)
     producers.joined.append(coordinator.producer_joined)
     return WaitingMessages(delay, timer, coordinator)
 
 
-def operations_of(parts: Parts, settings: LiveConfig) -> Operations:
+def operations_of(parts: Parts, settings: Settings) -> Operations:
     """What the broker does."""
     consuming = _consuming(parts)
     return Operations(
@@ -138,7 +146,7 @@ def _sending(parts: Parts) -> Sending:
     config, store, registries, durability = parts.config, parts.store, parts.registries, parts.durability
     clock, rng = parts.outside.clock, parts.outside.rng
     topics, groups, timer = registries.topics, registries.groups, parts.waiting.timer
-    delays_ms, rules = store_config(config).delays_ms, timer_rules(config)
+    delays_ms, rules = store_config(config.current).delays_ms, timer_rules(config.current)
     unique_ids = UniqueIds(rng, clock, parts.place.host[:-4], rng.below(1 << 16))
     admission = parts.admission
     halves = HalfSends(config, admission, parts.waiting.coordinator)
@@ -157,16 +165,16 @@ def _consuming(parts: Parts) -> Consuming:
     return Consuming(Pulls(config, parts.store, checks, registries.offsets, clock, parts.statistics))
 
 
-def _administration(parts: Parts, settings: LiveConfig, release: Callable[[str, str], None]) -> Administration:
+def _administration(parts: Parts, settings: Settings, release: Callable[[str, str], None]) -> Administration:
     config, store, registries, statistics = parts.config, parts.store, parts.registries, parts.statistics
     topics, groups, offsets = registries.topics, registries.groups, registries.offsets
     producers, consumers, clock = registries.producers, registries.consumers, parts.outside.clock
     return Administration(
         TopicAdministration(topics, offsets, store, statistics, parts.announce),
         GroupAdministration(groups, offsets),
-        Progress(config.broker_name, parts.place.address, store, registries, statistics, clock),
+        Progress(config.identity.broker_name, parts.place.address, store, registries, statistics, clock),
         Connections(producers, consumers, clock),
-        ConsumerQuestions(config.broker_name, consumers, store),
+        ConsumerQuestions(config.identity.broker_name, consumers, store),
         Resets(config, store, registries, release),
         settings,
         Cleaning(store, topics, parts.retention),

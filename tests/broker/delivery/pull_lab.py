@@ -30,7 +30,7 @@ class PullLab:
     """A store, the registries a pull looks into, and the pulls."""
 
     def __init__(self, root: Path, **config: object) -> None:
-        self.config = BrokerConfig(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
+        self.config = BrokerConfig.of(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
         self.clock = LabClock()
         disk = LabDisk(self.clock)
         settings = StoreConfig(

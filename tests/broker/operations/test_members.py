@@ -23,7 +23,7 @@ class World:
     """Members of a broker whose name servers are slow: ``announced`` holds who waits for them."""
 
     def __init__(self, root: Path, **settings: object) -> None:
-        config = BrokerConfig(**settings)  # type: ignore[arg-type]
+        config = BrokerConfig.of(**settings)  # type: ignore[arg-type]
         (root / "config").mkdir()
         self.clock = SimClock()
         registries = open_registries(config, OsDisk(), self.clock, lambda name: str(root / name))

@@ -58,7 +58,7 @@ class PopLab:
 
     def __init__(self, root: Path, *, queues: int = 2, retry_max_times: int = 16, **config: object) -> None:
         self.root = root
-        self.config = BrokerConfig(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
+        self.config = BrokerConfig.of(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
         self.queues = queues
         self.retry_max_times = retry_max_times
         self.clock = LabClock()
@@ -137,7 +137,7 @@ class PopLab:
 
         def given(popped: Popped, error: StoreError | None) -> None:
             if error is None:
-                call.messages = _messages(popped, invisible_ms, self.config.broker_name)
+                call.messages = _messages(popped, invisible_ms, self.config.identity.broker_name)
             call.pop_time = popped.pop_time
             _answer(call, error)
 

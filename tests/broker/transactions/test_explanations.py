@@ -22,7 +22,7 @@ from gantrymq.transactions.history.events import Kind
 from tests.broker.transaction_lab import GROUP, HOST, Half, Lab, LabClient
 from tests.support.brokers import Cluster, story
 
-CONFIG = BrokerConfig(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2)
+CONFIG = BrokerConfig.of(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.client import Connection
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import Member
 from gantrymq.broker.registries.groups import Group
@@ -30,7 +30,7 @@ class Members:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         registries: Registries,
         clock: Clock,
         announce: Announce,
@@ -105,7 +105,7 @@ class Members:
         settings = self._groups.get(group_name)
         if group is None or group.message_model is MessageModel.BROADCASTING:
             return
-        if not self._config.notify_consumer_ids_changed_enable:
+        if not self._config.groups.notify_consumer_ids_changed_enable:
             return
         if settings is not None and not settings.notify_consumer_ids_changed_enable:
             return
@@ -128,7 +128,7 @@ class Members:
     def expire(self) -> None:
         """Take out members that sent no heartbeat for too long, and locks that ran out."""
         now = self._clock.monotonic()
-        before = now - self._config.channel_expired_timeout / 1000
+        before = now - self._config.groups.channel_expired_timeout / 1000
         self._producers.expire(before)
         for group in self._consumers.expire(before):
             self._shrunk(group)

@@ -20,7 +20,7 @@ from gantrymq.broker.operations.runtime_info import Figures
 from gantrymq.broker.operations.send import Sends
 from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
-from gantrymq.broker.operations.settings import LiveConfig
+from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 
@@ -52,7 +52,7 @@ class Administration:
     connections: Connections
     questions: ConsumerQuestions
     resets: Resets
-    settings: LiveConfig
+    settings: Settings
     cleaning: Cleaning
     figures: Figures
 

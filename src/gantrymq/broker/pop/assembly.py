@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.client import Client
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.groups import Groups
@@ -31,18 +31,18 @@ class Popping:
     """Built when the store is open; raises ConfigError when one of its files cannot be read."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
+        self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
         consumers: ConsumerGroups, client: RemotingClient, clock: Clock, rng: Rng, disk: Disk, host: bytes,
         statistics: Statistics,
     ) -> None:  # fmt: skip
         checks = PopChecks(config, topics, groups)
         modes = RequestModes(
-            disk, store.path(MODES_FILE), RequestMode(config.default_message_request_mode),
-            config.default_pop_share_queue_num,
+            disk, store.path(MODES_FILE), RequestMode(config.pop.default_message_request_mode),
+            config.pop.default_pop_share_queue_num,
         )  # fmt: skip
         self.consumption = PopConsumption(config, store, topics, groups, offsets, clock, rng, disk, host)
         self.pops = PopProcessor(config, checks, self.consumption, store, clock, statistics)
-        self.acks = PopAckProcessor(checks, self.consumption, store, clock, config.broker_name)
+        self.acks = PopAckProcessor(checks, self.consumption, store, clock, config.identity.broker_name)
         self.assignments = AssignmentProcessor(config, topics, groups, consumers, modes, client, clock)
         self._offsets = offsets
         self.consumption.rebuild()

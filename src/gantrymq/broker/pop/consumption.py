@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.batch import Batch, queue_offsets
 from gantrymq.broker.pop.check_point import Ack, CheckPoint, Key
 from gantrymq.broker.pop.cursors import Cursors, Taken
@@ -97,7 +97,7 @@ class PopConsumption:
     """See above. ``opened``: called with (topic, group) when an orderly queue was opened by an acknowledgement."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
+        self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
         clock: Clock, rng: Rng, disk: Disk, host: bytes,
     ) -> None:  # fmt: skip
         """``host``: packed address of this broker. Raises ConfigError when the file of orderly pops is damaged."""
@@ -109,9 +109,9 @@ class PopConsumption:
         self._rng = rng
         self._cursors = Cursors(offsets)
         self.revive_log = ReviveLog(
-            store, offsets, clock, config.broker_cluster_name, config.broker_name, host
+            store, offsets, clock, config.identity.broker_cluster_name, config.identity.broker_name, host
         )  # fmt: skip
-        self._reviver = Reviver(store, self.revive_log, topics, groups, clock, v2=config.enable_retry_topic_v2)
+        self._reviver = Reviver(store, self.revive_log, topics, groups, clock, v2=config.pop.enable_retry_topic_v2)
         self.blocks = OrderBlocks()
         self._order_path = store.path(ORDER_FILE)
         self._order_file = LazyFile(disk, self._order_path)
@@ -216,7 +216,7 @@ class PopConsumption:
 
     def _next_revive_queue(self) -> int:
         self._turn += 1
-        return self._turn % self._config.revive_queue_num
+        return self._turn % self._config.pop.revive_queue_num
 
     def _places(self, wanted: Wanted) -> list[tuple[str, int]]:
         """(topic, queue id) to look at, in this order. Now and then retried messages come first, so that a topic that
@@ -229,9 +229,10 @@ class PopConsumption:
             places = self._queues(wanted.topic, chance)
         if wanted.order:
             return places
-        config = self._config
+        config = self._config.pop
         # The texts of an answer name one queue 0 of a retry topic, so only one of the two kinds can take part.
-        v2 = config.enable_retry_topic_v2 and not (config.retrieve_message_from_pop_retry_topic_v1 and chance % 2 == 0)
+        v1_too = config.retrieve_message_from_pop_retry_topic_v1
+        v2 = config.enable_retry_topic_v2 and not (v1_too and chance % 2 == 0)
         retry = self._queues(pop_retry_topic(wanted.topic, wanted.group, v2=v2), chance)
         return [*retry, *places] if chance < config.pop_from_retry_probability else [*places, *retry]
 
@@ -283,13 +284,13 @@ class PopConsumption:
         first, end = self._store.queue_range(topic, queue_id)
         if from_start or topic.startswith(RETRY_PREFIX):
             return first
-        entry = self._store.entry(topic, queue_id, 0) if self._config.init_pop_offset_by_check_msg_in_mem else None
+        entry = self._store.entry(topic, queue_id, 0) if self._config.pop.init_pop_offset_by_check_msg_in_mem else None
         if entry is not None and self._store.max_log_offset - entry.log_offset <= RECENT_BYTES:
             return 0
         return max(0, end - 1)
 
     def _read(self, topic: str, queue_id: int, position: int, count: int, selection: Selection) -> GetResult:
-        max_bytes = self._config.max_transfer_bytes_on_message_in_memory
+        max_bytes = self._config.pull.max_transfer_bytes_on_message_in_memory
         try:
             return self._store.get(topic, queue_id, position, count, max_bytes, selection.tag_codes, selection.wants)
         except StoreError as error:
@@ -304,7 +305,7 @@ class PopConsumption:
             self._cursors.jump((wanted.group, batch.topic, batch.queue_id), batch.offsets[0])
 
     def _write_check_points(self, wanted: Wanted, popped: Popped, given: Given) -> None:
-        name = self._config.broker_name
+        name = self._config.identity.broker_name
         lines = [
             Line(
                 popped.revive_queue,
@@ -429,7 +430,7 @@ class PopConsumption:
         """Whether a check point that is not in the ledger can be one of Apache's that waits in the timer; else it is
         done with. Those of this process are all in the ledger.
         """
-        return key[4] < self._began and visible_at > now and 0 <= revive_queue < self._config.revive_queue_num
+        return key[4] < self._began and visible_at > now and 0 <= revive_queue < self._config.pop.revive_queue_num
 
     def change_in_order(
         self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible_at: int

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
 from gantrymq.broker.registries.filters import ConsumerFilters
 from gantrymq.broker.registries.groups import Groups
@@ -35,13 +35,17 @@ class Registries:
     locks: QueueLocks
 
 
-def open_registries(config: BrokerConfig, disk: Disk, clock: Clock, path: Callable[[str], str]) -> Registries:
+def open_registries(config: LiveConfig, disk: Disk, clock: Clock, path: Callable[[str], str]) -> Registries:
     """Read what is kept in files. ``path``: where the file of a name lies. Raises ConfigError when a file cannot be
     read.
     """
+    topics = Topics(config, disk, clock, path(TOPICS_FILE))
+    groups = Groups(disk, clock, path(GROUPS_FILE), auto_create=config.groups.auto_create_subscription_group)
+    config.changed.append(lambda: groups.allow_creation(config.groups.auto_create_subscription_group))
+    config.changed.append(topics.permission_changed)
     return Registries(
-        Topics(config, disk, clock, path(TOPICS_FILE)),
-        Groups(disk, clock, path(GROUPS_FILE), auto_create=config.auto_create_subscription_group),
+        topics,
+        groups,
         ConsumerOffsets(disk, path(OFFSETS_FILE), clock.wall_ms()),
         ConsumerFilters(disk, clock, path(FILTERS_FILE)),
         ProducerGroups(),

@@ -66,7 +66,7 @@ def _messages(parts: Parts, operations: Operations) -> MessageHandlers:
         SendBatchHandler(sending.batches, answers),
         reply,
         SendBackHandler(sending.back),
-        TimerHandler(sending.timers, config.region_id),
+        TimerHandler(sending.timers, config.identity.region_id),
         PullHandler(operations.consuming.pulls),
         QueryProcessor(parts.store),
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.predicate import SelectorInvalid
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection, by_expression, is_tag_type
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.selectors import require_property_filter
 from gantrymq.broker.pop.batch import as_first_sent
 from gantrymq.broker.pop.consumption import MAX_COUNT, PopConsumption, Popped, Wanted
@@ -53,7 +53,7 @@ class PopProcessor:
     """Hands out messages for a time."""
 
     def __init__(
-        self, config: BrokerConfig, checks: PopChecks, consumption: PopConsumption, store: MessageStore, clock: Clock,
+        self, config: LiveConfig, checks: PopChecks, consumption: PopConsumption, store: MessageStore, clock: Clock,
         statistics: Statistics,
     ) -> None:  # fmt: skip
         self._config = config
@@ -61,7 +61,7 @@ class PopProcessor:
         self._consumption = consumption
         self._clock = clock
         self._statistics = statistics
-        self.waiting = Waiting(clock, config.pop_polling_size, config.max_pop_polling_size)
+        self.waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(self.waiting.arrived)
         consumption.opened = self.waiting.wake
 
@@ -71,11 +71,13 @@ class PopProcessor:
         header = command.header(PopMessage)
         wait_ms = self._wait_ms(header.born_time, header.poll_time)
         if wait_ms < -TOO_LATE_MS:
-            raise Refused(Refusal.WAIT_OVER, f"the broker[{self._config.broker_ip1}] pop message is timeout too much")
+            raise Refused(
+                Refusal.WAIT_OVER, f"the broker[{self._config.network.broker_ip1}] pop message is timeout too much"
+            )
         if header.max_msg_nums > MAX_COUNT:
             raise Refused(
                 Refusal.PARAMETER_INVALID,
-                f"the broker[{self._config.broker_ip1}] pop message's num is greater than {MAX_COUNT}",
+                f"the broker[{self._config.network.broker_ip1}] pop message's num is greater than {MAX_COUNT}",
             )
         if not 0 <= header.invisible_time <= MAX_INVISIBLE_MS:
             raise Refused(
@@ -168,12 +170,12 @@ class PopProcessor:
         session.send(encode_response(command, ResponseCode.SUCCESS, header, self._body(wanted, popped), remark="FOUND"))
 
     def _body(self, wanted: Wanted, popped: Popped) -> bytes:
-        if self._config.pop_response_return_actual_retry_topic:
+        if self._config.pop.pop_response_return_actual_retry_topic:
             return b"".join(batch.data for batch in popped.batches)
         return b"".join(
             as_first_sent(
                 batch, wanted.topic, popped.pop_time, wanted.invisible_time, popped.revive_queue,
-                self._config.broker_name,
+                self._config.identity.broker_name,
             )
             for batch in popped.batches
         )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.assignment import STRATEGIES, assign, readable_queues
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
@@ -43,7 +43,7 @@ class AssignmentProcessor:
     """Shares out queues of all brokers among the members of a group that are connected here."""
 
     def __init__(
-        self, config: BrokerConfig, topics: Topics, groups: Groups, consumers: ConsumerGroups, modes: RequestModes,
+        self, config: LiveConfig, topics: Topics, groups: Groups, consumers: ConsumerGroups, modes: RequestModes,
         client: RemotingClient, clock: Clock,
     ) -> None:  # fmt: skip
         self._config = config
@@ -73,7 +73,7 @@ class AssignmentProcessor:
 
     async def _queues(self, topic: str) -> list[MessageQueue]:
         """Of all brokers; of this one alone while no name server can be asked."""
-        for name_server in self._config.name_servers:
+        for name_server in self._config.network.name_servers:
             try:
                 answer = await self._client.call(
                     name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic), timeout_ms=ROUTE_TIMEOUT_MS
@@ -93,7 +93,7 @@ class AssignmentProcessor:
         own = self._topics.get(topic)
         if own is None or not own.perm & PERM_READ:
             return []
-        return [MessageQueue(topic, self._config.broker_name, number) for number in range(own.read_queue_nums)]
+        return [MessageQueue(topic, self._config.identity.broker_name, number) for number in range(own.read_queue_nums)]
 
     def _answer(self, command: Command, wanted: QueryAssignment, queues: list[MessageQueue]) -> bytes:
         mode = self._modes.get(wanted.topic, wanted.consumer_group)
@@ -110,7 +110,7 @@ class AssignmentProcessor:
         """None when nothing can be said: the client keeps what it has."""
         if not queues:
             return None
-        if wanted.message_model is MessageModel.BROADCASTING or not self._config.server_load_balancer_enable:
+        if wanted.message_model is MessageModel.BROADCASTING or not self._config.pop.server_load_balancer_enable:
             return queues
         members = self._consumers.client_ids(wanted.consumer_group)
         strategy = STRATEGIES.get(wanted.strategy_name)

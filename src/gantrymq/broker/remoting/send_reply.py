@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.durability import Durability
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import (
     SENDER_FLAGS,
     Admission,
@@ -63,7 +63,7 @@ class SendReplyProcessor:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         admission: Admission,
         durability: Durability,
         answers: SendAnswers,
@@ -114,7 +114,7 @@ class SendReplyProcessor:
 
     def _finish(self, reply: _Reply, problem: str | None) -> None:
         """Store the reply when it is to be stored, then answer the replier."""
-        if not self._config.store_reply_message_enable:
+        if not self._config.topics.store_reply_message_enable:
             self._answer(reply, problem, None)
             return
         header = reply.header

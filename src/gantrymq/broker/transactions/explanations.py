@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.clients import ProducerGroups
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.errors import RemoteProtocolError
@@ -45,7 +45,7 @@ class TransactionExplanations:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: MessageStore,
         coordinator: TransactionCoordinator,
         producers: ProducerGroups,
@@ -72,7 +72,7 @@ class TransactionExplanations:
         finals = self._finals((*halves, *parked))
         ops = await self._ops_of(halves, parked, finals, events)
         around = self._surroundings((*halves, *parked))
-        explanations = tell(halves, ops, parked, finals, around, all_finals=self._config.message_index_enable)
+        explanations = tell(halves, ops, parked, finals, around, all_finals=self._config.store.message_index_enable)
         history = self._coordinator.history
         told = []
         for story in explanations:
@@ -81,8 +81,8 @@ class TransactionExplanations:
             own = [event for event in events if event.key not in others]
             told.append(
                 explanation(
-                    story, self._config.broker_name, self._address, around, own, events_since_ms=history.since_ms,
-                    events_lost=history.lost,
+                    story, self._config.identity.broker_name, self._address, around, own,
+                    events_since_ms=history.since_ms, events_lost=history.lost,
                 )
             )  # fmt: skip
         return told
@@ -181,9 +181,9 @@ class TransactionExplanations:
         config = self._config
         return Surroundings(
             now_ms=now_ms,
-            timeout_ms=config.transaction_time_out,
-            interval_ms=config.transaction_check_interval,
-            check_max=config.transaction_check_max,
+            timeout_ms=config.transactions.transaction_time_out,
+            interval_ms=config.transactions.transaction_check_interval,
+            check_max=config.transactions.transaction_check_max,
             producers=groups,
             asked=asked,
         )
