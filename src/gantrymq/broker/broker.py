@@ -23,6 +23,7 @@ from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.progress import Progress
 from gantrymq.broker.operations.recall import Timers
+from gantrymq.broker.operations.reply import Replies
 from gantrymq.broker.operations.reset import Resets
 from gantrymq.broker.operations.runtime_info import Figures
 from gantrymq.broker.operations.send import Sends
@@ -64,7 +65,7 @@ from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.broker.remoting.send_back import SendBackHandler
 from gantrymq.broker.remoting.send_batch import SendBatchHandler
-from gantrymq.broker.remoting.send_reply import SendReplyProcessor
+from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
@@ -253,7 +254,9 @@ class Broker:
         table = request_table(
             send=SendHandler(Sends(config, admission, durability, halves, steering, unique_ids), answers),
             send_batch=SendBatchHandler(BatchSends(admission, durability, unique_ids), answers),
-            send_reply=SendReplyProcessor(config, admission, durability, answers, self.producers, clock, self.address),
+            send_reply=SendReplyHandler(
+                Replies(config, admission, durability, self.producers, clock, self.address), answers
+            ),
             pull=PullHandler(self._pulls),
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
