@@ -10,7 +10,6 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.admission import Admission
 from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Outside, Parts, Place, open_waiting, operations_of
@@ -139,7 +138,6 @@ class Broker:
         waiting = open_waiting(config, self._outside, place, store, registries)
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
-        announce = self.registration.when_announced
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, store.put_counts)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(
@@ -153,8 +151,7 @@ class Broker:
                 self.statistics,
                 Durability(config, store),
                 self._retention,
-                Admission(config, self.topics, self._outside.rng, announce),
-                announce,
+                self.registration.when_announced,
             )
         )
 

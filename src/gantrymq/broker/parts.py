@@ -22,6 +22,7 @@ from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.operations import Administration, Consuming, Operations, Sending
 from gantrymq.broker.operations.progress import Progress
 from gantrymq.broker.operations.recall import Timers
+from gantrymq.broker.operations.reply import Replies
 from gantrymq.broker.operations.reset import Resets
 from gantrymq.broker.operations.runtime_info import Figures
 from gantrymq.broker.operations.send import Sends
@@ -98,7 +99,6 @@ class Parts:
     statistics: Statistics
     durability: Durability
     retention: Retention
-    admission: Admission
     announce: Announce
 
 
@@ -148,13 +148,14 @@ def _sending(parts: Parts) -> Sending:
     topics, groups, timer = registries.topics, registries.groups, parts.waiting.timer
     delays_ms, rules = store_config(config.current).delays_ms, timer_rules(config.current)
     unique_ids = UniqueIds(rng, clock, parts.place.host[:-4], rng.below(1 << 16))
-    admission = parts.admission
+    admission = Admission(config, topics, rng, parts.announce)
     halves = HalfSends(config, admission, parts.waiting.coordinator)
     steering = Steering(topics, groups, clock, delays_ms, rules if timer is not None else None)
     return Sending(
         Sends(config, admission, durability, halves, steering, unique_ids),
         BatchSends(admission, durability, unique_ids),
         SendBacks(store, topics, groups, rng, clock, delays_ms, parts.statistics),
+        Replies(config, admission, durability, registries.producers, clock, parts.place.address),
         Timers(config, rules, timer, durability, topics, clock),
     )
 

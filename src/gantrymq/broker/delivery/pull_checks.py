@@ -1,6 +1,6 @@
 """Who may pull what, and which messages a pull selects. The checks come in the order of Apache's broker.
 
-Source: PullMessageProcessor; docs/protocol.md#pulling.
+Source: PullMessageProcessor; docs/protocol.md#pulling
 """
 
 from __future__ import annotations

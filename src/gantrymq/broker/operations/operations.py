@@ -15,6 +15,7 @@ from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.progress import Progress
 from gantrymq.broker.operations.recall import Timers
+from gantrymq.broker.operations.reply import Replies
 from gantrymq.broker.operations.reset import Resets
 from gantrymq.broker.operations.runtime_info import Figures
 from gantrymq.broker.operations.send import Sends
@@ -32,6 +33,7 @@ class Sending:
     one: Sends
     batches: BatchSends
     back: SendBacks
+    replies: Replies
     timers: Timers
 
 

@@ -51,12 +51,16 @@ class Submission(Protocol):
         """How often the message was delivered and not consumed."""
 
     @property
-    def unit_mode(self) -> bool | None:
-        """A RocketMQ setting that requesters get with their replies; this broker does nothing with it."""
-
-    @property
     def max_reconsume_times(self) -> int | None:
         """Only of messages for a retry topic: how often it may be."""
+
+
+class ReplySubmission(Submission, Protocol):
+    """A reply as its sender gives it, beside the body."""
+
+    @property
+    def unit_mode(self) -> bool | None:
+        """Handed to the requester as it is."""
 
 
 class Stored(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.broker.remoting.send_back import SendBackHandler
 from gantrymq.broker.remoting.send_batch import SendBatchHandler
-from gantrymq.broker.remoting.send_reply import SendReplyProcessor
+from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
@@ -57,14 +57,10 @@ def handlers_of(parts: Parts, operations: Operations, popping: Popping, explain:
 def _messages(parts: Parts, operations: Operations) -> MessageHandlers:
     config, sending = parts.config, operations.sending
     answers = SendAnswers(config, parts.place.host)
-    reply = SendReplyProcessor(
-        config, parts.admission, parts.durability, answers, parts.registries.producers, parts.outside.clock,
-        parts.place.address,
-    )  # fmt: skip
     return MessageHandlers(
         SendHandler(sending.one, answers),
         SendBatchHandler(sending.batches, answers),
-        reply,
+        SendReplyHandler(sending.replies, answers),
         SendBackHandler(sending.back),
         TimerHandler(sending.timers, config.identity.region_id),
         PullHandler(operations.consuming.pulls),

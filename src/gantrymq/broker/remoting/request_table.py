@@ -24,7 +24,7 @@ from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
 from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_back import SendBackHandler
 from gantrymq.broker.remoting.send_batch import SendBatchHandler
-from gantrymq.broker.remoting.send_reply import SendReplyProcessor
+from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
@@ -41,7 +41,7 @@ class MessageHandlers:
 
     send: SendHandler
     send_batch: SendBatchHandler
-    send_reply: SendReplyProcessor
+    send_reply: SendReplyHandler
     send_back: SendBackHandler
     timer: TimerHandler
     pull: PullHandler
