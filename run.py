@@ -33,8 +33,8 @@ COMPILE_LOG = os.path.join(VENV, "compile.log")
 OLDEST = (3, 11)
 NAMES = ("python3.14", "python3.13", "python3.12", "python3.11", "python3", "python")
 
-CORE, COMPILER, EVERYTHING = "core", "compiler", "everything"
-LEVELS = (CORE, COMPILER, EVERYTHING)
+SERVER, TOOLS, COMPILER, EVERYTHING = "server", "tools", "compiler", "everything"
+LEVELS = (SERVER, TOOLS, COMPILER, EVERYTHING)
 """What is installed in .venv: a level has all that the ones before it have."""
 COMPILER_PACKAGES = ("mypy", "setuptools")
 WITH_SPARK = ("demo", "pipeline")
@@ -45,7 +45,8 @@ COMMANDS = ("demo", "test", "gantry", "bench", "compile", "lock")
 USAGE = """usage: python3 run.py COMMAND [arguments]
 
   demo [--orders N --seed S --dir D --json FILE]   the whole story on this machine; --help says more
-  test [stage ...]                                 every check, as CI runs them; a pytest argument after --
+  test [stage ...]                                 every check, as CI runs them; a pytest argument after --;
+                                                   'test compiled' runs the tests of the compiled core
   gantry ...                                       any other command of gantry
   bench ...                                        messages a second and latencies on this machine; --help says more
   bench apache ...                                 the same side by side with Apache's broker; needs a JDK and Maven
@@ -223,10 +224,10 @@ def wanted_by(entry: str) -> Set[str]:
     return set(re.findall(r"(?m)^ +#(?: via)? +([a-z0-9][a-z0-9._-]*)", entry))
 
 
-def project_packages() -> Set[str]:
-    """What gantrymq itself needs, and what its extra ``compression`` needs: messages of others may be compressed."""
+def project_packages(key: str) -> Set[str]:
+    """The packages in a list of pyproject.toml: ``dependencies``, or the name of an extra."""
     text = read(PROJECT) or fail("pyproject.toml is missing; check out the whole repository")
-    lists = re.findall(r"(?ms)^(?:dependencies|compression) = \[(.*?)\]$", text)
+    lists = re.findall(r"(?ms)^%s = \[(.*?)\]$" % key, text)
     return {name.lower() for listed in lists for name in re.findall(r'"([A-Za-z0-9._-]+)', listed)}
 
 
@@ -234,7 +235,9 @@ def entries_for(level: str, entries: List[str]) -> List[str]:
     """The entries of the lock that a level needs: its packages, and whatever is there because of one of them."""
     if level == EVERYTHING:
         return entries
-    wanted = project_packages()
+    wanted = project_packages("dependencies")
+    if level != SERVER:  # a tool shows messages of others, and those may be compressed
+        wanted.update(project_packages("compression"))
     if level == COMPILER:
         wanted.update(COMPILER_PACKAGES)
     before = 0
@@ -257,6 +260,8 @@ def install(python: str, level: str) -> None:
             if listed:
                 write(path, "".join(listed))
                 built = ["--no-build-isolation", "--use-pep517"] if build_tools else ["--only-binary", ":all:"]
+                if level != EVERYTHING:  # most modules of these packages are never imported
+                    built.append("--no-compile")
                 pip_install(pip, ["--require-hashes", "--no-deps", *built, "-r", path], progress)
     finally:
         os.unlink(path)
@@ -279,12 +284,22 @@ def install_project(python: str) -> None:
     progress.close()
 
 
-def make_venv(python: str) -> None:
+def has_pip_for_others(python: str) -> bool:
+    """Whether the pip of this Python can install into another environment (``--python``, since 22.3)."""
+    asked = subprocess.run(
+        [python, "-m", "pip", "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True
+    )
+    version = re.match(r"pip (\d+)\.(\d+)", asked.stdout)
+    return version is not None and (int(version.group(1)), int(version.group(2))) >= (22, 3)
+
+
+def make_venv(python: str, level: str) -> None:
     if os.path.isdir(VENV):
         if not os.path.exists(OWNED):
             fail("%s was not made by this script; move it away and call again" % VENV)
         shutil.rmtree(VENV)
-    made = subprocess.run([python, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    options = [] if level == EVERYTHING or not has_pip_for_others(python) else ["--without-pip"]
+    made = subprocess.run([python, "-m", "venv", *options, VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if (
         made.returncode != 0
     ):  # Debian's python3 without python3-venv has no ensurepip; the outer pip can fill .venv as well
@@ -293,7 +308,7 @@ def make_venv(python: str) -> None:
     write(OWNED, "run.py removes and remakes this directory\n")
 
 
-AMOUNTS = {CORE: "seconds", COMPILER: "seconds", EVERYTHING: "minutes and 1 GB, most of it Spark"}
+AMOUNTS = {SERVER: "seconds", TOOLS: "seconds", COMPILER: "seconds", EVERYTHING: "minutes and 1 GB, most of it Spark"}
 
 
 def ready_venv(level: str) -> str:
@@ -312,7 +327,7 @@ def ready_venv(level: str) -> str:
         say("run.py: %s (once; %s)" % (what, AMOUNTS[level]))
         started = time.monotonic()
         if anew:
-            make_venv(python)
+            make_venv(python, level)
         install(python, level)
         link_sources()
         has, made = level, [packages, level]
@@ -421,9 +436,9 @@ def level_for(command: str, words: List[str]) -> str:
     """What must be installed for a command."""
     if command == "compile":
         return COMPILER
-    if command == "gantry" and not (words[:1] and words[0] in WITH_SPARK):
-        return CORE
-    return EVERYTHING
+    if command != "gantry" or (words[:1] and words[0] in WITH_SPARK):
+        return EVERYTHING
+    return SERVER if words[:1] and words[0] in SERVERS else TOOLS
 
 
 def main() -> int:
