@@ -48,7 +48,7 @@ from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
-from gantrymq.broker.remoting.explain import ExplainProcessor
+from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
@@ -59,7 +59,7 @@ from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.request_table import request_table
 from gantrymq.broker.remoting.reset import ResetHandler
-from gantrymq.broker.remoting.resume import ResumeProcessor
+from gantrymq.broker.remoting.resume import ResumeHandler
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
 from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_answers import SendAnswers
@@ -71,6 +71,7 @@ from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.transactions.resume import ResumeOperation
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
@@ -250,7 +251,7 @@ class Broker:
         halves = HalfSends(config, admission, self.coordinator)
         timer = timer_rules(config) if self.timer is not None else None
         steering = Steering(self.topics, self.groups, clock, delays_ms, timer)
-        self._explain = ExplainProcessor(lambda: self.explanations)
+        self._explain = ExplainHandler(lambda: self.explanations)
         table = request_table(
             send=SendHandler(Sends(config, admission, durability, halves, steering, unique_ids), answers),
             send_batch=SendBatchHandler(BatchSends(admission, durability, unique_ids), answers),
@@ -291,7 +292,7 @@ class Broker:
             cleaning=CleaningHandler(Cleaning(store, self.topics, self._retention)),
             settings=SettingsHandler(LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)),
             end_transaction=EndTransactionHandler(self.coordinator.ends.end).handle,
-            resume_half=ResumeProcessor(store, self.coordinator).resume,
+            resume_half=ResumeHandler(ResumeOperation(store, self.coordinator)).resume,
             explain=self._explain.explain,
             list_checks=self._explain.list_checks,
             popping=self.popping,
