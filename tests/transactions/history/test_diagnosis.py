@@ -164,7 +164,7 @@ def test_every_combination_of_facts_has_one_sentence() -> None:
     assert set(SENTENCES) == set(Situation) == set(SITUATIONS.results.values())
 
 
-def test_sentences_name_only_what_is_told() -> None:
+def test_sentences_name_only_known_words() -> None:
     known = {"group", "topic", "checks", "times", "until", "interval", "max", "online", "final", "id"}
     for why, advice in SENTENCES.values():
         used = {name for _, name, _, _ in string.Formatter().parse(why + advice) if name}

@@ -85,7 +85,7 @@ def test_every_end_has_a_cause(decision: Decision, cause: Cause | None) -> None:
     assert (found.who == PEER) == (cause in (Cause.PRODUCER, Cause.CHECK_ANSWER, Cause.OPERATOR))
 
 
-def test_the_end_of_the_immunity_is_told_when_it_mattered() -> None:
+def test_the_end_of_the_immunity_is_shown_when_it_mattered() -> None:
     assert names(lines(transaction())) == ["stored", "immunity_ended"]
     assert names(lines(transaction(op(Decision.COMMITTED, Cause.PRODUCER, 5_999)))) == ["stored", "committed"]
     slow = replace(HALF, immunity_text="30")
@@ -137,7 +137,7 @@ def test_every_kind_of_event_says_what_and_why(kind: Kind) -> None:
     assert found.who == PEER
 
 
-def test_sentences_name_only_what_is_told() -> None:
+def test_sentences_name_only_known_words() -> None:
     words = {"peer", "number", "group", "why", "wanted", "decided"}
     for _, what, cause in SENTENCES.values():
         for text in (what, cause):
