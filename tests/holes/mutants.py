@@ -168,7 +168,7 @@ def _put_back(patch: Patch) -> None:
         copy.answer_deadline = 0.0
         copy.has_turn = False
         copy.due = due
-        checks._outstanding.clear()
+        checks._turns._outstanding.clear()
 
     patch.setattr(TransactionChecks, "watch", watch)
     patch.setattr(TransactionChecks, "_look_at", look_at)
