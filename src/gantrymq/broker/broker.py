@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -64,6 +64,7 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
+from gantrymq.store.log.conditions import Condition
 from gantrymq.store.message_store import MessageStore
 
 if TYPE_CHECKING:
@@ -97,13 +98,16 @@ class Broker:
         disk: Disk,
         *,
         config_file: str = "",
+        conditions: Sequence[Condition] = (),
     ) -> None:
         """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
 
-        ``config_file``: the broker.conf that keeps what tools change while the broker runs.
+        ``config_file``: the broker.conf that keeps what tools change while the broker runs. ``conditions``: what else,
+        beside the disk here, must confirm a record before it counts as stored; see ``LogSafety``.
         """
         self._config = dataclasses.replace(config)  # ours alone: see LiveConfig
         self._config_file = config_file
+        self._conditions = conditions
         self._store_config = store_config(config)
         self._network = network
         self._clock = clock
@@ -181,7 +185,9 @@ class Broker:
             self._host = pack_host(self.address)
         except LocalProtocolError as error:
             raise ConfigError(f"brokerIP1 is {config.broker_ip1!r}; write a numeric IP address") from error
-        self.store = self._opened = MessageStore.open(self._store_config, disk, clock, self._host)
+        self.store = self._opened = MessageStore.open(
+            self._store_config, disk, clock, self._host, conditions=self._conditions
+        )
         disk.make_dirs(self.store.path("config"))
         self.topics = Topics(config, disk, clock, self.store.path(TOPICS_FILE))
         self.groups = Groups(
@@ -327,6 +333,7 @@ class Broker:
             await self.store.flush_everything()
         except StoreError as error:
             log.error("what waits for the disk is not acknowledged: %s", error)
+        self.store.safety.give_up()
         await self._server.close()
         timed = (self._close_timer, self.delay.close, self.coordinator.close, self.popping.close)
         for work in (*timed, self.offsets.save, self.filters.save):

@@ -44,7 +44,7 @@ def test_promises_hold(facts: Facts) -> None:
     if not online:
         assert verdict is not Verdict.CHECK, "hole 10: nobody online consumes no attempt"
     assert (verdict is Verdict.FORGET) == (state in TERMINAL)
-    assert (verdict is Verdict.COME_BACK) == (state in ENDING | {State.STORING})
+    assert (verdict is Verdict.COME_BACK) == (state in ENDING | {State.STORING, State.UNCONFIRMED})
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ResumeCheck
 from gantrymq.protocol.message_ids import parse_offset_message_id
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.history.events import Kind
 from gantrymq.transactions.table.open_halves import OpenHalf
@@ -41,7 +42,7 @@ class ResumeProcessor:
         def done(half: OpenHalf, error: StoreError | None) -> None:
             code = ResponseCode.SUCCESS if error is None else ResponseCode.SYSTEM_ERROR
             session.send(encode_response(command, code, remark=None if error is None else str(error)))
-            if error is None:
+            if error is None or isinstance(error, Unconfirmed):
                 note = (command.remark or "").removeprefix(OPERATOR_REMARK)
                 self._coordinator.history.note(Kind.RESUMED, half.place, peer=session.peer, text=note)
                 log.warning(

@@ -33,8 +33,7 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.refusals import rejected
-from gantrymq.broker.remoting.send_answers import SendAnswers
+from gantrymq.broker.remoting.send_answers import SendAnswers, answer_to
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, recall_handle, system_topics
 from gantrymq.protocol.codes import RequestCode
@@ -81,7 +80,7 @@ class SendProcessor:
         self._admission = admission
         self._durability = durability
         self._append_plain, self._limited = durability.append_plain, durability.limited
-        self._storing = durability.shared_wait(_tell_all)
+        self._storing = durability.shared_answers(_tell_all)
         self._answers = answers
         self._topics = topics
         self._groups = groups
@@ -183,10 +182,7 @@ class SendProcessor:
         recall: str | None,
         error: StoreError | None,
     ) -> None:
-        if error is None:
-            session.send(self._answers.stored(command, place, queue_id, unique_key, recall))
-        else:
-            session.send(rejected(command, refusal(error)))
+        session.send(answer_to(command, self._answers.stored(command, place, queue_id, unique_key, recall), error))
 
     # Everything that is not an ordinary message of an ordinary topic.
 
@@ -291,7 +287,7 @@ class SendProcessor:
         elif error is None:
             session.send(self._answers.stored(command, half, queue_id, key))
         else:
-            session.send(rejected(command, refusal(error)))
+            session.send(answer_to(command, self._answers.stored(command, half, queue_id, key), error))
 
     def _send_half(
         self,
@@ -350,12 +346,12 @@ def _header_of(command: Command) -> SendHeader:
 
 
 def _tell(session: ClientSession, command: Command, answer: bytes, error: StoreError | None) -> None:
-    session.send(answer if error is None else rejected(command, refusal(error)))
+    session.send(answer if error is None else answer_to(command, answer, error))
 
 
 def _tell_all(waiting: list[tuple[ClientSession, Command, bytes]], error: StoreError | None) -> None:
     for session, command, answer in waiting:
-        session.send(answer if error is None else rejected(command, refusal(error)))
+        session.send(answer if error is None else answer_to(command, answer, error))
 
 
 def _record(

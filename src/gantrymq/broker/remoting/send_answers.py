@@ -8,11 +8,17 @@ from struct import Struct
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.durability import refusal
 from gantrymq.broker.operations.half_messages import PlacedHalf
+from gantrymq.broker.remoting.refusals import rejected
+from gantrymq.errors import StoreError
+from gantrymq.message.send_status import SendStatus
 from gantrymq.protocol.codes import VERSION, ResponseCode
-from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, encode_response
+from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, decode_command, encode_response
+from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.message_ids import offset_message_id
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import Placement
 
 _JSON: Final = SerializeType.JSON
@@ -127,6 +133,27 @@ class SendAnswers:
             region=self._region, trace_on=self._trace_on, recall_handle=recall,
         )  # fmt: skip
         return encode_response(command, ResponseCode.SUCCESS, answer)
+
+
+def answer_to(command: Command, stored: bytes, error: StoreError | None) -> bytes:
+    """The answer to a send, of ``stored``, which says where the message lies, and of how its storing ended."""
+    if error is None:
+        return stored
+    if not isinstance(error, Unconfirmed):
+        return rejected(command, refusal(error))
+    # Seldom, so it is made of the frame that was ready for the best case.
+    (parts,) = FrameSplitter().feed(stored)
+    answer = decode_command(*parts)
+    code = CODE_OF_STATUS[error.status]
+    return encode_response(command, code, answer.header(SendMessageAnswer), remark=str(error))
+
+
+CODE_OF_STATUS: Final = {
+    SendStatus.SEND_OK: ResponseCode.SUCCESS,
+    SendStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    SendStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    SendStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+}
 
 
 def _size_of(name: bytes, size: int) -> bytes:

@@ -31,7 +31,7 @@ CLIENT_LIMIT_SINCE_VERSION: Final = 121
 
 
 class SendBackProcessor:
-    """Handles CONSUMER_SEND_MSG_BACK; answered when the copy is durable."""
+    """Handles CONSUMER_SEND_MSG_BACK; answered when the copy is stored as safely as a message."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SendBackProcessor:
         except GantryError as error:
             raise Refused(Refusal.FAILED, str(error)) from error
         self._statistics.sent_back(properties.find(record.properties, properties.RETRY_TOPIC) or "", header.group)
-        self._store.when_durable(placement.end, partial(_finish, session, command))
+        self._store.safety.when_stored(placement.end, True, partial(_finish, session, command))
         return None
 
     def _record(self, header: SendBack, version: int, retry_queues: int, group_limit: int) -> NewRecord:

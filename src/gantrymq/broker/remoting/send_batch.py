@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gantrymq.broker.durability import Done, Durability, refusal
+from gantrymq.broker.durability import Done, Durability
 from gantrymq.broker.operations.admission import (
     SENDER_FLAGS,
     Admission,
@@ -17,8 +17,7 @@ from gantrymq.broker.operations.admission import (
 )
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.refusals import rejected
-from gantrymq.broker.remoting.send_answers import SendAnswers
+from gantrymq.broker.remoting.send_answers import SendAnswers, answer_to
 from gantrymq.errors import StoreError
 from gantrymq.message import properties, system_topics
 from gantrymq.protocol.batch import BatchItem, split_batch
@@ -87,7 +86,4 @@ class SendBatchProcessor:
         unique_key: str,
         error: StoreError | None,
     ) -> None:
-        if error is None:
-            session.send(self._answers.batch_stored(command, places, queue_id, unique_key))
-        else:
-            session.send(rejected(command, refusal(error)))
+        session.send(answer_to(command, self._answers.batch_stored(command, places, queue_id, unique_key), error))

@@ -34,6 +34,7 @@ from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.send import PushReply, SendMessage, SendMessageLong
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.runtime.clock import Clock
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord, Placement
 
 log = logging.getLogger("gantrymq.broker")
@@ -138,9 +139,10 @@ class SendReplyProcessor:
         )
 
     def _stored(self, reply: _Reply, problem: str | None, place: Placement, error: StoreError | None) -> None:
+        stored = error is None or isinstance(error, Unconfirmed)
         if error is not None:
-            log.warning("a reply is not stored: %s", error)
-        self._answer(reply, problem, place if error is None else None)
+            log.warning("a reply is %s: %s", "not confirmed" if stored else "not stored", error)
+        self._answer(reply, problem, place if stored else None)
 
     def _answer(self, reply: _Reply, problem: str | None, place: Placement | None) -> None:
         """What counts for the replier is whether the requester has it."""

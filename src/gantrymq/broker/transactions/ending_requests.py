@@ -20,6 +20,7 @@ from gantrymq.protocol.command import ONE_WAY_FLAG, Command, encode_response, su
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import born_host_of
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.transactions.history.events import EndRefusal, Kind
 from gantrymq.transactions.ports import HalfStore, ProducerSession, TopicLookup
 from gantrymq.transactions.records.half import parse_op, read_half
@@ -116,6 +117,9 @@ class EndTransactionProcessor:
             self._end(session, command, header, half, verdict, 0 if topic is None else topic.read_queue_nums)
             return None
         if half is not None and verdict is Verdict.AFTER_ENDING:
+            late = self._endings.unconfirmed.get(half.queue_offset)
+            if late is not None:
+                raise Refused(Refusal.UNAVAILABLE, str(late))
             end_after(half, lambda _half, _error: self._again(session, command, header, resolution))
             return None
         if verdict is Verdict.NOTE_UNKNOWN:
@@ -272,5 +276,7 @@ def _may_mean(header: EndTransaction, half: OpenHalf) -> bool:
 def _answer(command: Command, error: StoreError | None) -> bytes:
     if error is None:
         return success_of(command)
+    if isinstance(error, Unconfirmed):
+        return encode_response(command, ResponseCode.SERVICE_NOT_AVAILABLE, remark=str(error))
     code = ResponseCode.SERVICE_NOT_AVAILABLE if isinstance(error, StoreUnavailable) else ResponseCode.SYSTEM_ERROR
     return encode_response(command, code, remark=f"the decision was not stored, the transaction is still open: {error}")

@@ -83,6 +83,7 @@ RULES: Final = DecisionTable(
 STANDING_OF: Final[dict[State, Standing]] = {
     State.STORING: Standing.NO_HALF,
     State.LOST: Standing.NO_HALF,
+    State.UNCONFIRMED: Standing.OPEN,
     State.OPEN: Standing.OPEN,
     State.COMMITTING: Standing.ENDING,
     State.ROLLING_BACK: Standing.ENDING,
