@@ -13,6 +13,9 @@ from gantrymq.store.log.conditions import Condition
 from gantrymq.store.log.safety import LogSafety
 from tests.support.sim_clock import SimClock
 
+EVERYTHING = 1 << 62
+"""Behind the end of every log: a replica that has it confirms what comes, too."""
+
 
 class LateReplica:
     """A Condition, "a replica has it", of which the test says how far it is."""
@@ -34,6 +37,10 @@ class LateReplica:
         """Everything before ``position`` is on the replica."""
         self.position = position
         self._call()
+
+    def hold(self, position: int) -> None:
+        """It confirms everything no longer, only what lies before ``position``."""
+        self.position = position
 
     def go(self) -> None:
         self.available = False
