@@ -216,7 +216,7 @@ def test_a_limit_passes() -> None:
     async def work(s: Stage) -> None:
         s.replica.hold(s.safe)
         answer = await s.c.send("T", b"x", KEY)
-        assert answer.code == ResponseCode.FLUSH_SLAVE_TIMEOUT and "within 1 ms" in (answer.remark or "")
+        assert answer.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
         assert meaning(Kind.MESSAGE, answer) is Answer.STATUS
         assert s.c.broker.store.queue_range("T", 0) == (0, 0)
 

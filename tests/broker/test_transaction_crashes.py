@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.protocol.codes import ResponseCode
+from gantrymq.broker.refusal import Refusal
 from gantrymq.protocol.stored_message import scan
 from gantrymq.store.config import FlushDiskType
-from tests.broker.transaction_lab import Lab
+from tests.broker.transaction_lab import DONE, Lab
 
 STEP_BYTES = 37
 """Between two cuts inside of records; the borders of records are always among them."""
@@ -34,7 +34,7 @@ def places(root: Path, first: int, last: int) -> list[int]:
 
 @pytest.mark.parametrize("decision", ["commit", "roll_back"])
 def test_g37_a_cut_at_any_place_of_a_decision_leaves_one_outcome(tmp_path: Path, decision: str) -> None:
-    """Acceptance row 37: after the restart the decision is repeated, as a client without an answer does."""
+    """G37: after the restart the decision is repeated, as a client without an answer does."""
     lab = Lab(tmp_path / "store")
     session = lab.online()
     half, other = lab.half(), lab.half()
@@ -52,9 +52,9 @@ def test_g37_a_cut_at_any_place_of_a_decision_leaves_one_outcome(tmp_path: Path,
         left_open = len(again.coordinator.table) == 2
         outcomes.add(left_open)
         assert len(again.delivered()) == (0 if left_open or decision == "roll_back" else 1)
-        assert getattr(again, decision)(session, half).code is ResponseCode.SUCCESS, cut
+        assert getattr(again, decision)(session, half).result is DONE, cut
         opposite = again.roll_back if decision == "commit" else again.commit
-        assert opposite(session, half).code is ResponseCode.ILLEGAL_OPERATION
+        assert opposite(session, half).result is Refusal.CONFLICT
         assert len(again.delivered()) == (1 if decision == "commit" else 0), cut
         assert len(again.ops()) == 1
         assert [left.queue_offset for left in again.coordinator.table] == [other.place[0]]

@@ -13,8 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.codes import ResponseCode
-from tests.broker.transaction_lab import Ended, Half, Lab, LabSession
+from tests.broker.transaction_lab import DONE, Ended, Half, Lab, LabClient
 
 DECISIONS = st.sampled_from([Resolution.COMMIT, Resolution.ROLLBACK])
 
@@ -33,7 +32,7 @@ class Told:
 
     def promised(self) -> set[Resolution]:
         """Decisions answered with SUCCESS."""
-        return {resolution for resolution, ended in self.asked if ended.code is ResponseCode.SUCCESS}
+        return {resolution for resolution, ended in self.asked if ended.result is DONE}
 
     @property
     def known(self) -> bool:
@@ -49,7 +48,7 @@ class Transactions(RuleBasedStateMachine):
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="gantry-model-"))
         self.lab = Lab(self.root / "store", check_max=2)
-        self.session: LabSession = self.lab.online()
+        self.session: LabClient = self.lab.online()
         self.all: list[Told] = []
 
     def teardown(self) -> None:
@@ -151,11 +150,7 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def nothing_is_swallowed(self) -> None:
         for told in self.all:
-            if (
-                told.known
-                and told.other is not None
-                and any(ended.code is ResponseCode.SUCCESS for ended in told.before)
-            ):
+            if told.known and told.other is not None and any(ended.result is DONE for ended in told.before):
                 assert told.half.place != told.other.place, "after a decision the key begins a new transaction"
 
     @invariant()

@@ -36,7 +36,7 @@ def test_answers_to_sends() -> None:
             fields = recorded.header["extFields"]
             assert result.status is SendStatus.SEND_OK and result.region == "DefaultRegion"
             assert result.queue.queue_id == int(fields["queueId"]) and result.queue_offset == int(fields["queueOffset"])
-            # 4.9.7 never says the transaction id (golden README 9).
+            # 4.9.7 never says the transaction id in the answer to a send.
             assert result.transaction_id == fields.get("transactionId")
             for one in result.offset_message_id.split(","):
                 parse_offset_message_id(one)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gantrymq.broker.client import Connection
 from gantrymq.broker.transactions import endings as transaction_endings
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.decision_file import DecisionFile
@@ -17,10 +18,10 @@ from gantrymq.errors import StoreError
 from gantrymq.message.system_topics import OP
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.values import NewRecord, Placement
-from gantrymq.transactions.ports import HalfStore, ProducerSession
+from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import new_record_of
 from gantrymq.transactions.rules import resolve
-from gantrymq.transactions.rules.resolve import Standing, Verdict
+from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table import rebuild
 from gantrymq.transactions.table.decisions import Cause, Decision
@@ -45,12 +46,12 @@ NO_MEMORY = Mutant("the memory of decisions", _forget_decisions)
 """A half that ended stays open, as if nobody had decided: what END_TRANSACTION is on Apache's brokers."""
 
 
-def other_verdict(standing: Standing, resolution: Resolution, verdict: Verdict, name: str) -> Mutant:
-    """The decision table with another verdict for members of the right group."""
+def other_action(state: State, resolution: Resolution, action: EndAction, name: str) -> Mutant:
+    """The decision table with another action for members of the right group."""
 
     def change(patch: Patch) -> None:
         for topic_exists in (False, True):
-            patch.setitem(resolve.RULES.verdicts, (standing, True, True, resolution, topic_exists), verdict)
+            patch.setitem(resolve.RULES.results, (state, True, True, resolution, topic_exists), action)
 
     return Mutant(name, change)
 
@@ -161,9 +162,9 @@ def _put_back(patch: Patch) -> None:
             # The copy is on its way to the disk; the check goes out behind it, a moment later.
             checks._store.safety.when_safe(place.end, lambda error: _ask_later(checks, copy, session))
 
-    def _ask_later(checks: TransactionChecks, copy: OpenHalf, session: ProducerSession) -> None:
+    def _ask_later(checks: TransactionChecks, copy: OpenHalf, producer: Connection) -> None:
         due = copy.due
-        ask(checks, copy, session, checks._clock.monotonic())
+        ask(checks, copy, producer, checks._clock.monotonic())
         copy.answer_deadline = 0.0
         copy.has_turn = False
         copy.due = due

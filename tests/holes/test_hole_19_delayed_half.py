@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 
-from gantrymq.broker.remoting.send import SendProcessor
+from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.message.properties import DELAY, TIMER_DELAY_SECONDS
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.transactions.records import half
@@ -61,7 +61,7 @@ async def others_beside_it(stage: Stage) -> Seen:
 
 
 def _take_it(patch: Patch) -> None:
-    patch.setattr(SendProcessor, "_check_half", lambda *facts: None)
+    patch.setattr(HalfSends, "_check", lambda *facts: None)
     patch.setattr(half, "_refuse_delay", lambda text: None)
 
 

@@ -13,7 +13,11 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView, TransactionProducer
-from gantrymq.broker.transactions.ending_requests import EndTransactionProcessor
+from gantrymq.broker.client import Client
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.transactions.end import Done, EndOperation
+from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.client import transaction_producer
 from gantrymq.client.listener import Outcome
 from gantrymq.client.results import TransactionSendResult
@@ -21,8 +25,7 @@ from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.transaction_producer import OpenHalf
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.protocol.command import Command, encode_response
-from gantrymq.transactions.ports import ProducerSession
+from gantrymq.protocol.command import Command
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import OurStage, Stage
@@ -63,14 +66,14 @@ async def _our_client_repeats(stage: Stage) -> Seen:
     assert isinstance(stage, OurStage)
     topic = await stage.topic()
     dropped: set[str] = set()
-    usual = stage.broker.coordinator.end_transaction
+    handle = stage.broker.handlers[37]
 
-    def drop_first(session: ProducerSession, command: Command) -> bytes | None:
+    def drop_first(session: ClientSession, command: Command) -> bytes | None:
         key = command.ext_fields()["msgId"]
         if key not in dropped:
             dropped.add(key)
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy")
-        return usual(session, command)
+        return handle(session, command)
 
     stage.broker._handlers[37] = drop_first  # type: ignore[assignment]
     async with our_client(stage, Listener()) as producer:
@@ -83,16 +86,15 @@ async def _our_client_repeats(stage: Stage) -> Seen:
 
 
 def _drop_after_3_s(patch: pytest.MonkeyPatch) -> None:
-    usual = EndTransactionProcessor.handle
+    end = EndOperation.end
 
-    def handle(self: EndTransactionProcessor, session: ProducerSession, command: Command) -> bytes | None:
-        def drop() -> None:
-            session.send(encode_response(command, ResponseCode.SYSTEM_BUSY, remark="[TIMEOUT_CLEAN_QUEUE]broker busy"))
+    def end_in_time(self: EndOperation, client: Client, request: EndRequest, done: Done | None) -> None:
+        assert done is not None
+        busy = Refused(Refusal.BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy")
+        self._endings._clock.call_later(APACHE_WAITS_S, lambda: done(busy))
+        end(self, client, request, done)
 
-        self._endings._clock.call_later(APACHE_WAITS_S, drop)  # type: ignore[attr-defined]
-        return usual(self, session, command)
-
-    patch.setattr(EndTransactionProcessor, "handle", handle)
+    patch.setattr(EndOperation, "end", end_in_time)
 
 
 def _once_one_way(patch: pytest.MonkeyPatch) -> None:

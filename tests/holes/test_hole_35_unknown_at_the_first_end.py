@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.transactions.checks import TransactionChecks
-from gantrymq.broker.transactions.ending_requests import EndTransactionProcessor
 from gantrymq.errors import GantryError
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Half, Producer
@@ -65,7 +67,13 @@ async def _is_asked_in_time(stage: Stage) -> Seen:
 
 
 def _no_answer(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(EndTransactionProcessor, "_note_unknown", lambda *_: None)
+    handle = EndTransactionHandler.handle
+
+    def silent(self: EndTransactionHandler, session: ClientSession, command: Command) -> None:
+        if command.header(EndTransaction).commit_or_rollback != Resolution.UNKNOWN:
+            handle(self, session, command)
+
+    patch.setattr(EndTransactionHandler, "handle", silent)
 
 
 def _at_the_next_tick(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.remoting import send
+from gantrymq.broker.operations import send
 from gantrymq.message import properties
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
@@ -48,7 +48,7 @@ async def _is_passed_on(stage: Stage) -> Seen:
 
 def _leave_them(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(properties, "BROKER_ONLY", frozenset())
-    patch.setattr(send, "_NOT_THE_SENDERS", frozenset())
+    patch.setattr(send, "NOT_THE_SENDERS", frozenset())
 
 
 def _believe_the_count(patch: pytest.MonkeyPatch) -> None:

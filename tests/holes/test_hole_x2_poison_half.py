@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.remoting import send
+from gantrymq.broker.operations import send_half
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.records import half as half_records
 from tests.holes.actors import Half, Producer, Refused, always
@@ -50,7 +50,7 @@ async def _largest(producer: Producer, topic: str) -> Half:
 
 
 def _no_reserve(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(send, "HALF_HEADROOM_BYTES", 0)
+    patch.setattr(send_half, "HALF_HEADROOM_BYTES", 0)
     patch.setattr(half_records, "_PROPERTIES_LIMIT", LIMIT)
 
 

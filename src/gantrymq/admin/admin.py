@@ -1,4 +1,4 @@
-"""The admin client: topics, and the doors to the other areas. Source: DefaultMQAdminExtImpl; wire-protocol.md 2.5."""
+"""The admin client: topics, and the doors to the other areas. Source: DefaultMQAdminExtImpl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers: what they say of themselves, and their settings. Source: wire-protocol.md 2.5, 3.5."""
+"""Brokers: what they say of themselves, and their settings. Source: DefaultMQAdminExtImpl."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Brokers:
         return await self._asking.chosen(broker)
 
     async def runtime(self, address: str) -> dict[str, str]:
-        """Figures by name; see wire-protocol.md 3.5 for the names."""
+        """Figures by name; the names are those of RocketMQ's AdminBrokerProcessor.prepareRuntimeInfo."""
         answer = await self._asking.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, what="runtime figures")
         return dict(sorted(KVTable.decode(answer.body).table.items()))
 

@@ -1,6 +1,6 @@
 """Groups at work: progress, members, what a member does, and where it shall go on.
 
-Source: DefaultMQAdminExtImpl; wire-protocol.md 2.3.4, 2.5 (consumerProgress, consumerStatus, resetOffsetByTime).
+Source: DefaultMQAdminExtImpl.
 """
 
 from __future__ import annotations

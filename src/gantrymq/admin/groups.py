@@ -1,4 +1,4 @@
-"""Consumer groups on the brokers. Source: wire-protocol.md 2.3.4, 2.5 (updateSubGroup, deleteSubGroup)."""
+"""Consumer groups on the brokers. Source: DefaultMQAdminExtImpl, UpdateSubGroupSubCommand."""
 
 from __future__ import annotations
 

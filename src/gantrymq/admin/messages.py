@@ -1,4 +1,4 @@
-"""Single messages: found by id, key or place, and who has got them. Source: wire-protocol.md 2.3.2, 2.5."""
+"""Single messages: found by id, key or place, and who has got them. Source: DefaultMQAdminExtImpl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics as their brokers see them. Source: wire-protocol.md 2.3.4, 2.5 (topicStatus)."""
+"""Topics as their brokers see them. Source: DefaultMQAdminExtImpl, TopicStatusSubCommand."""
 
 from __future__ import annotations
 

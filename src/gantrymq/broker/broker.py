@@ -5,16 +5,33 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delay import DelayedDelivery
 from gantrymq.broker.delivery.long_polling import HeldPulls
+from gantrymq.broker.delivery.pull import Pulls
+from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
-from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
+from gantrymq.broker.operations.cleaning import Cleaning
+from gantrymq.broker.operations.connections import Connections
+from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.members import Members
+from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.recall import Timers
+from gantrymq.broker.operations.reset import Resets
+from gantrymq.broker.operations.runtime_info import Figures
+from gantrymq.broker.operations.send import Sends
+from gantrymq.broker.operations.send_back import SendBacks
+from gantrymq.broker.operations.send_batch import BatchSends
+from gantrymq.broker.operations.send_half import HalfSends
+from gantrymq.broker.operations.settings import LiveConfig
+from gantrymq.broker.operations.steered import Steering
+from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.refusal import Refusal, Refused
@@ -24,37 +41,40 @@ from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.queue_locks import QueueLocks
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.remoting.cleaning import CleaningProcessor
+from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_calls import ClientCalls
-from gantrymq.broker.remoting.client_config import ClientConfigProcessor
+from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.connections import ConnectionProcessor
+from gantrymq.broker.remoting.connections import ConnectionHandler
+from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainProcessor
-from gantrymq.broker.remoting.membership import MembershipProcessor
+from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
-from gantrymq.broker.remoting.progress import ProgressProcessor
-from gantrymq.broker.remoting.pull import PullProcessor
+from gantrymq.broker.remoting.progress import ProgressHandler
+from gantrymq.broker.remoting.pull import PullHandler
 from gantrymq.broker.remoting.query import QueryProcessor
 from gantrymq.broker.remoting.refusals import rejection
-from gantrymq.broker.remoting.relay import RelayProcessor
+from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.request_table import request_table
-from gantrymq.broker.remoting.reset import ResetProcessor
+from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.resume import ResumeProcessor
-from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
-from gantrymq.broker.remoting.send import SendProcessor
+from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
+from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_answers import SendAnswers
-from gantrymq.broker.remoting.send_back import SendBackProcessor
-from gantrymq.broker.remoting.send_batch import SendBatchProcessor
+from gantrymq.broker.remoting.send_back import SendBackHandler
+from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
-from gantrymq.broker.remoting.settings import SettingsProcessor
-from gantrymq.broker.remoting.timer import TimerProcessor
-from gantrymq.broker.remoting.topic_admin import TopicAdminProcessor
+from gantrymq.broker.remoting.settings import SettingsHandler
+from gantrymq.broker.remoting.timer import TimerHandler
+from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
+from gantrymq.protocol.codes import VERSION
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import UniqueIds
@@ -123,7 +143,7 @@ class Broker:
             responses=self._calls.answer,
             refusals=dict(refused_codes()),
             rejection=rejection,
-            session_type=ClientSession,
+            new_session=partial(ClientSession, self._calls),
         )
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)
@@ -221,10 +241,9 @@ class Broker:
             config, store, self.topics, self.groups, self.offsets, self.consumers, self._client, clock, self._rng,
             self._disk, self._host, statistics,
         )  # fmt: skip
-        self._pull = PullProcessor(
-            config, store, self.topics, self.groups, self.consumers, self.filters, self.offsets, clock, statistics
-        )
-        self._membership = MembershipProcessor(
+        pull_checks = PullChecks(config, self.topics, self.groups, self.consumers, self.filters)
+        self._pulls = Pulls(config, store, pull_checks, self.offsets, clock, statistics)
+        self._members = Members(
             config, self.topics, self.groups, self.producers, self.consumers, self.filters, self.locks,
             clock,
             self.registration.when_announced,
@@ -233,61 +252,55 @@ class Broker:
         durability = Durability(config, store)
         self._retention = Retention(config, store, self._clock, self._keep_from)
         answers = SendAnswers(config, self._host)
+        halves = HalfSends(config, admission, self.coordinator)
+        timer = timer_rules(config) if self.timer is not None else None
+        steering = Steering(self.topics, self.groups, clock, delays_ms, timer)
         self._explain = ExplainProcessor(lambda: self.explanations)
         table = request_table(
-            send=SendProcessor(
-                config,
-                admission,
-                durability,
-                answers,
-                self.topics,
-                self.groups,
-                self.coordinator,
-                unique_ids,
-                clock,
-                delays_ms,
-                timer_rules(config) if self.timer is not None else None,
-            ),
-            send_batch=SendBatchProcessor(admission, durability, answers, unique_ids),
-            send_reply=SendReplyProcessor(
-                config, admission, durability, answers, self.producers, self._calls, clock, self.address
-            ),
-            pull=self._pull,
+            send=SendHandler(Sends(config, admission, durability, halves, steering, unique_ids), answers),
+            send_batch=SendBatchHandler(BatchSends(admission, durability, unique_ids), answers),
+            send_reply=SendReplyProcessor(config, admission, durability, answers, self.producers, clock, self.address),
+            pull=PullHandler(self._pulls),
             positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
             query=QueryProcessor(store),
-            membership=self._membership,
-            client_config=ClientConfigProcessor(config),
-            send_back=SendBackProcessor(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics),
-            topics=TopicAdminProcessor(
-                self.topics, self.groups, self.offsets, store, statistics, self.registration.when_announced
+            membership=MembershipHandler(self._members),
+            client_config=ClientConfigHandler(config),
+            send_back=SendBackHandler(
+                SendBacks(store, self.topics, self.groups, self._rng, clock, delays_ms, statistics)
             ),
-            progress=ProgressProcessor(
-                config,
-                self.address,
-                store,
-                self.topics,
-                self.groups,
-                self.consumers,
-                self.offsets,
-                statistics,
-                clock,
+            topics=TopicHandler(
+                TopicAdministration(self.topics, self.offsets, store, statistics, self.registration.when_announced)
             ),
-            connections=ConnectionProcessor(self.producers, self.consumers, clock),
-            relay=RelayProcessor(config, self._calls, self.consumers, store),
-            reset=ResetProcessor(
-                config, store, self.topics, self.groups, self.consumers, self.offsets, self._pull.held
+            groups=GroupHandler(GroupAdministration(self.groups, self.offsets)),
+            progress=ProgressHandler(
+                Progress(
+                    config,
+                    self.address,
+                    store,
+                    self.topics,
+                    self.groups,
+                    self.consumers,
+                    self.offsets,
+                    statistics,
+                    clock,
+                )
             ),
-            runtime=RuntimeInfoProcessor(config, store, self.delay, statistics, clock),
-            cleaning=CleaningProcessor(store, self.topics, self._retention),
-            settings=SettingsProcessor(
-                LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)
+            connections=ConnectionHandler(Connections(self.producers, self.consumers, clock)),
+            relay=RelayHandler(ConsumerQuestions(config.broker_name, self.consumers, store)),
+            reset=ResetHandler(
+                Resets(config, store, self.topics, self.groups, self.consumers, self.offsets, self._pulls.held.release)
             ),
-            end_transaction=self.coordinator.end_transaction,
+            runtime=RuntimeInfoHandler(Figures(store, self.delay, statistics, clock, VERSION)),
+            cleaning=CleaningHandler(Cleaning(store, self.topics, self._retention)),
+            settings=SettingsHandler(LiveConfig(self._config, self._config_file, self._disk, clock, self._reconfigure)),
+            end_transaction=EndTransactionHandler(self.coordinator.ends.end).handle,
             resume_half=ResumeProcessor(store, self.coordinator).resume,
             explain=self._explain.explain,
             list_checks=self._explain.list_checks,
             popping=self.popping,
-            timer=TimerProcessor(config, timer_rules(config), self.timer, durability, self.topics, clock),
+            timer=TimerHandler(
+                Timers(config, timer_rules(config), self.timer, durability, self.topics, clock), config.region_id
+            ),
         )
         self._handlers.update(table)
 
@@ -310,7 +323,7 @@ class Broker:
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
-        every(EXPIRY_SECONDS, "taking out silent clients", self._membership.expire)
+        every(EXPIRY_SECONDS, "taking out silent clients", self._members.expire)
 
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""
@@ -319,7 +332,7 @@ class Broker:
         self._started = False
         await self.registration.close()
         await self._housekeeping.close()
-        self._pull.held.close()
+        self._pulls.held.close()
         await self.popping.stop_answering()
         await self._explain.close()
         if self.http is not None:
@@ -360,12 +373,11 @@ class Broker:
     def _session_closed(self, session: ClientSession) -> None:
         if not self._started:
             return
-        self._pull.held.session_closed(session)
+        self._pulls.held.client_gone(session)
         self.popping.session_closed(session)
-        self.coordinator.session_closed(
-            session
-        )  # before its heartbeats are forgotten: they say whose connection it was
-        self._membership.session_closed(session)
+        # Before its heartbeats are forgotten: they say whose connection it was.
+        self.coordinator.client_gone(session)
+        self._members.connection_closed(session)
         self._calls.session_closed(session)
 
     @cached_property
@@ -381,7 +393,7 @@ class Broker:
     @property
     def held_pulls(self) -> HeldPulls:
         """Pulls that wait for messages."""
-        return self._pull.held
+        return self._pulls.held
 
     @property
     def handlers(self) -> Mapping[int, Handler]:

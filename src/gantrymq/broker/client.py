@@ -5,6 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from gantrymq.broker.pushes import (
+    AnswerDone,
+    DirectConsumption,
+    OffsetReset,
+    PositionsDone,
+    Reply,
+    ReplyDone,
+    RunningInfoQuestion,
+)
+from gantrymq.broker.transactions.check import Check
+
 
 class Client(Protocol):
     """One connection of a client, from its first request to its end.
@@ -34,14 +45,36 @@ class Client(Protocol):
 
 
 class Connection(Client, Protocol):
-    """A client to which the broker can say something, too."""
+    """A client to which the broker can say something, too.
 
-    @property
-    def peer(self) -> str: ...
+    Notices to a client that is gone, or that does not read what it is sent, are dropped. Questions to such a client
+    are answered with None at once; every ``done`` is called exactly once, after ``seconds`` at the latest.
+    """
 
-    def send(self, frame: bytes) -> None: ...
+    # Notices and questions to consumers, and replies to producers.
 
-    def next_opaque(self) -> int: ...
+    def members_changed(self, group: str) -> None:
+        """A member of the group came or went, or its topics changed: its members share the queues anew."""
+
+    def reset_offsets(self, reset: OffsetReset) -> None:
+        """Go on elsewhere, and commit that."""
+
+    def running_info(self, question: RunningInfoQuestion, seconds: float, done: AnswerDone) -> None:
+        """What does this consumer do just now?"""
+
+    def consume_directly(self, question: DirectConsumption, seconds: float, done: AnswerDone) -> None:
+        """Consume one message now, and say what became of it."""
+
+    def positions(self, group: str, topic: str, seconds: float, done: PositionsDone) -> None:
+        """Which offsets does this consumer read next?"""
+
+    def hand_reply(self, reply: Reply, seconds: float, done: ReplyDone) -> None:
+        """The answer to a request that this producer sent."""
+
+    # The check-back.
+
+    def ask(self, check: Check) -> None:
+        """Ask a producer what became of its local transaction. Nothing is returned: the answer is a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Settings of a broker: RocketMQ's keys with RocketMQ's meaning, and what a ``broker.conf`` says about them.
 
 A field is named after its key (``broker_ip1`` is ``brokerIP1``). Source: BrokerConfig, MessageStoreConfig;
-transactions-and-store.md F.
+docs/settings.md.
 """
 
 from __future__ import annotations

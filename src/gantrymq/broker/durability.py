@@ -1,6 +1,6 @@
 """What a broker adds to the store for its clients: a limit of what may wait, and what they hear of errors.
 
-When something counts as stored is decided in ``store.log.safety``.
+When something counts as stored is decided in ``store.log.safety``. Source: docs/store.md#when-a-send-is-answered.
 """
 
 from __future__ import annotations

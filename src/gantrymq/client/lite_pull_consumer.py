@@ -1,6 +1,6 @@
 """A consumer that is polled: the library reads ahead and shares queues out, the program says when it wants messages.
 
-Source: DefaultLitePullConsumer; wire-protocol.md 2.4.3.
+Source: DefaultLitePullConsumer; docs/protocol.md#what-clients-send-and-when.
 """
 
 from __future__ import annotations

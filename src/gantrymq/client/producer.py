@@ -1,4 +1,4 @@
-"""Sends messages. Source: DefaultMQProducerImpl; wire-protocol.md 7."""
+"""Sends messages. Source: DefaultMQProducerImpl; docs/protocol.md#sending."""
 
 from __future__ import annotations
 

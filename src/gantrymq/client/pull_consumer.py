@@ -1,4 +1,7 @@
-"""Reads chosen queues from chosen offsets. Source: DefaultMQPullConsumer; wire-protocol.md 2.4.3, 5."""
+"""Reads chosen queues from chosen offsets.
+
+Source: DefaultMQPullConsumer; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#pulling.
+"""
 
 from __future__ import annotations
 

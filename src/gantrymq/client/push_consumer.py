@@ -1,6 +1,6 @@
 """Has messages delivered to a listener, sharing the queues with the other members of its group.
 
-Source: DefaultMQPushConsumerImpl; wire-protocol.md 2.4.2, 6.
+Source: DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#groups.
 """
 
 from __future__ import annotations

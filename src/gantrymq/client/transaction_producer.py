@@ -1,6 +1,6 @@
 """Sends messages that appear only when a local transaction commits.
 
-Source: TransactionMQProducer, DefaultMQProducerImpl.sendMessageInTransaction; transactions-and-store.md A2.
+Source: TransactionMQProducer, DefaultMQProducerImpl.sendMessageInTransaction; docs/protocol.md#transactions.
 """
 
 from __future__ import annotations

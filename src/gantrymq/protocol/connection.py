@@ -1,7 +1,7 @@
 """One connection without its socket: bytes in, commands out, answers paired with what was asked.
 
 Both sides may ask and answer at any time, and answers may come in any order; the flag tells an answer from a request
-and the opaque says which request it belongs to. Source: NettyRemotingAbstract; wire-protocol.md 1.8.
+and the opaque says which request it belongs to. Source: NettyRemotingAbstract; docs/protocol.md#requests-and-answers.
 """
 
 from __future__ import annotations

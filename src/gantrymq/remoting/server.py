@@ -136,13 +136,16 @@ class Session:
             self._link.resume_reading()
 
 
+NewSession = Callable[["RemotingServer", int], Session]
+
+
 class RemotingServer:
     """A listening address with its sessions.
 
     ``handlers``: request code to handler. ``closed``: told once about every session that ended. ``responses``: gets
     answers to requests that this side sent. ``refusals``: why codes without a handler are not answered otherwise.
-    ``rejection``: says other errors of handlers than RequestRejected. ``session_type``: the class of the sessions that
-    handlers and ``closed`` are given.
+    ``rejection``: says other errors of handlers than RequestRejected. ``new_session``: makes the session of a
+    connection, which handlers and ``closed`` are given, from the server and a number.
     """
 
     def __init__(
@@ -155,7 +158,7 @@ class RemotingServer:
         responses: Callable[[Any, Command], None] | None = None,
         refusals: Mapping[int, str] | None = None,
         rejection: Rejection | None = None,
-        session_type: type[Session] = Session,
+        new_session: NewSession = Session,
     ) -> None:
         self._network = network
         self.clock = clock
@@ -164,7 +167,7 @@ class RemotingServer:
         self._responses = responses
         self._refusals = refusals or {}
         self._rejection = rejection
-        self._session_type = session_type
+        self._new_session = new_session
         self._sessions: dict[int, Session] = {}
         self._listeners: list[Listener] = []
         self._accepted = 0
@@ -194,7 +197,7 @@ class RemotingServer:
 
     def _accept(self) -> Session:
         self._accepted += 1
-        session = self._session_type(self, self._accepted)
+        session = self._new_session(self, self._accepted)
         self._sessions[session.id] = session
         return session
 

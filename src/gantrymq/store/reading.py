@@ -1,6 +1,6 @@
 """Reading a queue: entries in one go, neighbouring records with one read of the log.
 
-Source: DefaultMessageStore.getMessage; transactions-and-store.md B12.
+Source: DefaultMessageStore.getMessage; docs/store.md#reading.
 """
 
 from __future__ import annotations

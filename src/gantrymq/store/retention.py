@@ -1,4 +1,4 @@
-"""Deleting what is old: log files first, then what only points to them. Source: CleanCommitLogService; B14."""
+"""Deleting what is old: log files first, then what only points to them. Source: CleanCommitLogService."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gantrymq.broker.transactions import coordinator as transaction_coordinator
-from gantrymq.broker.transactions import ending_requests as end_transaction
+from gantrymq.broker.transactions import end
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.decision_file import DecisionFile
 from gantrymq.broker.transactions.endings import TransactionEndings
@@ -33,7 +33,7 @@ from gantrymq.store.recovery.recovery import Recovery
 from gantrymq.testing import groups
 from gantrymq.testing.simulation import Result, run
 from gantrymq.transactions.records.half import parse_op
-from gantrymq.transactions.rules.resolve import Verdict
+from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.table import rebuild
 from gantrymq.transactions.table.open_halves import TransactionTable
 
@@ -103,11 +103,10 @@ def _forget_decisions(patch: Patch) -> None:
 
 
 def _take_any_decision(patch: Patch) -> None:
-    verdicts = {
-        facts: Verdict.ALREADY if verdict is Verdict.CONFLICT else verdict
-        for facts, verdict in end_transaction._VERDICTS.items()
+    actions = {
+        facts: EndAction.ALREADY if action is EndAction.CONFLICT else action for facts, action in end._ACTIONS.items()
     }
-    patch(end_transaction, "_VERDICTS", verdicts)
+    patch(end, "_ACTIONS", actions)
 
 
 def _no_immunity(patch: Patch) -> None:

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 
 from gantrymq.broker.delivery.long_polling import HeldPull, HeldPulls
-from gantrymq.broker.filtering.evaluation import Predicate, compile_selector
+from gantrymq.broker.delivery.pull_values import PullRequest
+from gantrymq.broker.filtering.evaluation import compile_selector
+from gantrymq.broker.filtering.predicate import Predicate
 from gantrymq.broker.filtering.selection import Selection
-from gantrymq.protocol.command import Command
-from gantrymq.remoting.server import RemotingServer, Session
-from gantrymq.runtime.network import TcpNetwork
-from tests.support.brokers import pull_header
+from tests.support.clients import PlainClient
 from tests.support.places import run
 from tests.support.sim_clock import SimClock, settle
 
 
-class Desk:
-    """Answers what it is told to answer and keeps a record."""
+class Pulling:
+    """Held pulls, and which of them were resumed with a result."""
 
     def __init__(self) -> None:
         self.clock = SimClock()
         self.answered: list[tuple[HeldPull, bool]] = []
         self.still_nothing = False
         self.held = HeldPulls(self.clock, self._resume)
-        self._server = RemotingServer(TcpNetwork(), self.clock, {})
 
     def _resume(self, pull: HeldPull, expired: bool) -> bool:
         if self.still_nothing and not expired:
@@ -31,121 +29,147 @@ class Desk:
         self.answered.append((pull, expired))
         return True
 
-    def hold(
+    def pull(
         self,
         topic: str = "T",
         queue_id: int = 0,
         tags: frozenset[int] | None = None,
+        wants: Predicate | None = None,
+        group: str = "CG",
+    ) -> HeldPull:
+        request = PullRequest(group, topic, queue_id, 0, 32, 0)
+        return HeldPull(PlainClient(), request, Selection(tags, wants), lambda result: None)
+
+    def hold(
+        self,
+        queue_id: int = 0,
+        tags: frozenset[int] | None = None,
         s: float = 5,
         wants: Predicate | None = None,
+        group: str = "CG",
     ) -> HeldPull:
-        session = Session(self._server, len(self.answered) + 1)
-        pull = HeldPull(
-            session, Command(code=11), pull_header(topic, queue_id), Selection(tags, wants), topic, queue_id
-        )
-        self.held.hold(pull, s)
+        pull = self.pull("T", queue_id, tags, wants, group)
+        assert self.held.hold(pull, s)
         return pull
 
 
-def story(work: Callable[[Desk], Coroutine[None, None, None]]) -> None:
+def in_virtual_time(work: Callable[[Pulling], Coroutine[None, None, None]]) -> None:
     async def start() -> None:
-        await work(Desk())
+        await work(Pulling())
 
     run(start())
 
 
 def test_arrival_in_the_queue_wakes_and_nothing_else_does() -> None:
-    async def work(coordinator: Desk) -> None:
-        pull = coordinator.hold()
-        coordinator.held.arrived("T", 1, 0, 0, "")
-        coordinator.held.arrived("U", 0, 0, 0, "")
+    async def work(pulling: Pulling) -> None:
+        pull = pulling.hold()
+        pulling.held.arrived("T", 1, 0, 0, "")
+        pulling.held.arrived("U", 0, 0, 0, "")
         await settle()
-        assert coordinator.answered == []
-        coordinator.held.arrived("T", 0, 0, 0, "")
+        assert pulling.answered == []
+        pulling.held.arrived("T", 0, 0, 0, "")
         await settle()
-        assert coordinator.answered == [(pull, False)]
-        assert len(coordinator.held) == 0
+        assert pulling.answered == [(pull, False)]
+        assert len(pulling.held) == 0
 
-    story(work)
+    in_virtual_time(work)
 
 
 def test_many_arrivals_of_one_turn_are_one_answer() -> None:
-    async def work(coordinator: Desk) -> None:
-        coordinator.hold()
+    async def work(pulling: Pulling) -> None:
+        pulling.hold()
         for offset in range(100):
-            coordinator.held.arrived("T", 0, offset, 0, "")
+            pulling.held.arrived("T", 0, offset, 0, "")
         await settle()
-        assert len(coordinator.answered) == 1
+        assert len(pulling.answered) == 1
 
-    story(work)
+    in_virtual_time(work)
 
 
 def test_only_who_wants_the_tag_is_woken() -> None:
-    async def work(coordinator: Desk) -> None:
+    async def work(pulling: Pulling) -> None:
         a, b, everything = (
-            coordinator.hold(tags=frozenset({1})),
-            coordinator.hold(tags=frozenset({2})),
-            coordinator.hold(),
+            pulling.hold(tags=frozenset({1})),
+            pulling.hold(tags=frozenset({2})),
+            pulling.hold(),
         )
-        coordinator.held.arrived("T", 0, 0, 2, "")
+        pulling.held.arrived("T", 0, 0, 2, "")
         await settle()
-        assert [pull for pull, _ in coordinator.answered] == [b, everything]
-        assert len(coordinator.held) == 1
-        coordinator.held.arrived("T", 0, 1, 1, "")
+        assert [pull for pull, _ in pulling.answered] == [b, everything]
+        assert len(pulling.held) == 1
+        pulling.held.arrived("T", 0, 1, 1, "")
         await settle()
-        assert [pull for pull, _ in coordinator.answered][-1] is a
+        assert [pull for pull, _ in pulling.answered][-1] is a
 
-    story(work)
+    in_virtual_time(work)
 
 
 def test_only_a_message_that_a_selector_wants_wakes() -> None:
-    async def work(coordinator: Desk) -> None:
-        pull = coordinator.hold(wants=compile_selector("amount > 5").wants)
-        coordinator.held.arrived("T", 0, 0, 0, "amount\x015\x02")
-        coordinator.held.arrived("T", 0, 1, 0, "")
+    async def work(pulling: Pulling) -> None:
+        pull = pulling.hold(wants=compile_selector("amount > 5").wants)
+        pulling.held.arrived("T", 0, 0, 0, "amount\x015\x02")
+        pulling.held.arrived("T", 0, 1, 0, "")
         await settle()
-        assert coordinator.answered == []
-        coordinator.held.arrived("T", 0, 2, 0, "amount\x016\x02")
+        assert pulling.answered == []
+        pulling.held.arrived("T", 0, 2, 0, "amount\x016\x02")
         await settle()
-        assert coordinator.answered == [(pull, False)]
+        assert pulling.answered == [(pull, False)]
 
-    story(work)
+    in_virtual_time(work)
 
 
 def test_a_pull_that_was_woken_for_nothing_still_ends_in_time() -> None:
-    async def work(coordinator: Desk) -> None:
-        pull = coordinator.hold(s=5)
-        coordinator.still_nothing = True
-        await coordinator.clock.advance(3)
-        coordinator.held.arrived("T", 0, 0, 0, "")
+    async def work(pulling: Pulling) -> None:
+        pull = pulling.hold(s=5)
+        pulling.still_nothing = True
+        await pulling.clock.advance(3)
+        pulling.held.arrived("T", 0, 0, 0, "")
         await settle()
-        assert len(coordinator.held) == 1
-        await coordinator.clock.advance(1.5)
-        assert coordinator.answered == []
-        await coordinator.clock.advance(1)
-        assert coordinator.answered == [(pull, True)]
-        assert coordinator.clock.waiting == 0, "no timer without work"
+        assert len(pulling.held) == 1
+        await pulling.clock.advance(1.5)
+        assert pulling.answered == []
+        await pulling.clock.advance(1)
+        assert pulling.answered == [(pull, True)]
+        assert pulling.clock.waiting == 0, "no timer without work"
 
-    story(work)
-
-
-def test_without_time_to_wait_the_answer_is_immediate() -> None:
-    async def work(coordinator: Desk) -> None:
-        pull = coordinator.hold(s=0)
-        assert coordinator.answered == [(pull, True)]
-
-    story(work)
+    in_virtual_time(work)
 
 
-def test_a_closed_session_and_a_closed_desk_hold_nothing() -> None:
-    async def work(coordinator: Desk) -> None:
-        first, _second = coordinator.hold(), coordinator.hold(queue_id=1)
-        coordinator.held.session_closed(first.session)
-        assert len(coordinator.held) == 0 or coordinator.answered == []
-        coordinator.hold()
-        coordinator.held.close()
-        assert len(coordinator.held) == 0
-        await coordinator.clock.advance(60)
-        assert coordinator.answered == []
+def test_a_pull_that_may_not_wait_is_not_held() -> None:
+    async def work(pulling: Pulling) -> None:
+        assert not pulling.held.hold(pulling.pull(), 0)
+        assert len(pulling.held) == 0
 
-    story(work)
+    in_virtual_time(work)
+
+
+def test_a_client_that_is_gone_and_a_broker_that_stops_hold_nothing() -> None:
+    async def work(pulling: Pulling) -> None:
+        first, second = pulling.hold(), pulling.hold(queue_id=1)
+        pulling.held.client_gone(first.client)
+        assert len(pulling.held) == 1
+        pulling.held.arrived("T", 0, 0, 0, "")
+        pulling.held.arrived("T", 1, 0, 0, "")
+        await settle()
+        assert pulling.answered == [(second, False)]
+        pulling.hold()
+        pulling.held.close()
+        assert len(pulling.held) == 0
+        await pulling.clock.advance(60)
+        assert len(pulling.answered) == 1
+
+    in_virtual_time(work)
+
+
+def test_the_pulls_of_a_group_on_a_topic_can_be_released() -> None:
+    async def work(pulling: Pulling) -> None:
+        first, other, second = pulling.hold(), pulling.hold(group="CG2"), pulling.hold(queue_id=1)
+        pulling.held.release("CG", "Elsewhere")
+        assert pulling.answered == []
+        pulling.held.release("CG", "T")
+        assert pulling.answered == [(first, True), (second, True)]
+        assert len(pulling.held) == 1
+        await pulling.clock.advance(6)
+        assert pulling.answered[-1] == (other, True)
+
+    in_virtual_time(work)

@@ -51,7 +51,7 @@ def test_a_client_that_leaves_without_an_answer(tmp_path: Path) -> None:
         await consumer.beat("T")
 
         def leave(_command: object) -> tuple[int, bytes]:
-            c.broker.consumers.get("CG").members.copy().popitem()[1].session.close()  # type: ignore[union-attr]
+            c.broker.consumers.get("CG").members.copy().popitem()[1].connection.close()  # type: ignore[union-attr]
             return 0, b""
 
         consumer.replies[RequestCode.GET_CONSUMER_RUNNING_INFO] = leave

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.operations.submission import Stored
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_response
@@ -14,7 +15,6 @@ from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
-from gantrymq.store.values import Placement
 
 HOST = pack_host("127.0.0.1:10911")
 
@@ -29,7 +29,7 @@ def test_formatted_and_encoded_answers_say_the_same(
 ) -> None:
     command = Command(code=310, opaque=opaque, serialize=form)
     answers = SendAnswers(BrokerConfig(region_id=region), HOST)
-    formatted = answers.stored(command, Placement(log_offset, 100, queue_offset, 0), queue_id, key)
+    formatted = answers.stored(command, Stored(log_offset, queue_offset, queue_id, key))
     encoded = encode_response(
         command, ResponseCode.SUCCESS,
         SendMessageAnswer(

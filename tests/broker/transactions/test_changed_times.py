@@ -186,9 +186,7 @@ def test_many_halves_are_moved_in_pieces_and_none_is_asked_about_too_early(lab: 
     assert session.checks() == []
     lab.clock.advance(0.001)
     lab.clock.run()
-    assert (
-        len(lab.coordinator.table) == count == len({header.tran_state_table_offset for header, _ in session.checks()})
-    )
+    assert len(lab.coordinator.table) == count == len({check.queue_offset for check, _ in session.checks()})
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -208,8 +206,8 @@ def test_whatever_is_changed_no_check_comes_before_the_immunity_of_that_moment(l
         at = lab.clock.now
         lab.clock.advance(rng.randrange(0, 80) / 10)
         timeout_s = lab.config.timeout_ms / 1000
-        asked = {header.tran_state_table_offset for header, _ in session.checks()[before:]}
-        ever = {header.tran_state_table_offset for header, _ in session.checks()}
+        asked = {check.queue_offset for check, _ in session.checks()[before:]}
+        ever = {check.queue_offset for check, _ in session.checks()}
         for offset, (since, own) in stored.items():
             ends = since + (own or timeout_s)
             if offset in asked:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.broker.refusal import Refusal
 from gantrymq.broker.transactions import checks as transaction_checks
 from gantrymq.broker.transactions.checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN, OUTSTANDING_PER_PRODUCER
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.codes import ResponseCode
-from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab, LabSession
+from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab, LabClient
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path / "store", timeout_ms=6_000, check_interval_ms=30_000, check_max=3)
 
 
-def answer_unknown(lab: Lab, session: LabSession, half: Half) -> None:
+def answer_unknown(lab: Lab, session: LabClient, half: Half) -> None:
     lab.end(session, half, Resolution.UNKNOWN, check=True, one_way=True)
 
 
@@ -35,10 +35,10 @@ def test_g15_a_half_is_checked_exactly_when_its_immunity_ends(lab: Lab) -> None:
     lab.clock.advance(5.999)
     assert session.checks() == []
     lab.clock.advance(0.001)
-    ((header, message),) = session.checks()
-    assert (header.tran_state_table_offset, header.commit_log_offset) == half.place
-    assert header.msg_id == header.transaction_id == half.key
-    assert header.bname == "broker-a"
+    ((check, message),) = session.checks()
+    assert (check.queue_offset, check.log_offset) == half.place
+    assert check.unique_key == check.unique_key == half.key
+    assert check.broker_name == "broker-a"
     assert (message.topic, message.queue_id, message.body) == (TOPIC, 1, b"paid")
     assert (message.queue_offset, message.log_offset) == half.place
 
@@ -47,8 +47,8 @@ def test_hole22_a_check_names_the_real_topic(lab: Lab) -> None:
     session = lab.online()
     lab.half()
     lab.clock.advance(6)
-    ((header, _),) = session.checks()
-    assert header.topic == TOPIC
+    ((check, _),) = session.checks()
+    assert check.topic == TOPIC
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("2", 2.0), ("60", 60.0), ("-1", 6.0), ("soon", 6.0)])
@@ -74,9 +74,9 @@ def test_the_answer_to_a_check_decides(lab: Lab, resolution: Resolution) -> None
     lab.half()
     session = lab.online()
     lab.clock.advance(6)
-    ((header, _),) = session.checks()
-    place = (header.tran_state_table_offset, header.commit_log_offset)
-    lab.end(session, lab.half(), resolution, check=True, place=place, one_way=True, named=header.msg_id)
+    ((check, _),) = session.checks()
+    place = (check.queue_offset, check.log_offset)
+    lab.end(session, lab.half(), resolution, check=True, place=place, one_way=True, named=check.unique_key)
     assert len(lab.delivered()) == (1 if resolution is Resolution.COMMIT else 0)
     assert lab.coordinator.counts.decided_by_check == 1
 
@@ -116,8 +116,8 @@ def test_x3_a_parked_half_cannot_be_committed(lab: Lab) -> None:
     for _ in range(3):
         answer_unknown(lab, session, half)
         lab.clock.advance(30)
-    assert lab.commit(session, half).code is ResponseCode.ILLEGAL_OPERATION
-    assert lab.roll_back(session, half).code is ResponseCode.ILLEGAL_OPERATION
+    assert lab.commit(session, half).result is Refusal.CONFLICT
+    assert lab.roll_back(session, half).result is Refusal.CONFLICT
     assert lab.delivered() == []
 
 
@@ -143,7 +143,7 @@ def test_an_unknown_that_answers_no_check_does_not_count(lab: Lab) -> None:
 
 
 def test_g41_hole10_a_group_that_is_offline_loses_nothing(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    """Acceptance row 41: hours offline consume no attempt; the group is asked at once when it is back."""
+    """G41: hours offline consume no attempt; the group is asked at once when it is back."""
     lab.half()
     with caplog.at_level(logging.WARNING):
         lab.clock.advance(10 * 3600)
@@ -289,7 +289,7 @@ def test_a_burst_is_spread_over_turns_of_the_loop(lab: Lab) -> None:
     for _ in range(halves):
         lab.half()
     lab.clock.advance(6)
-    assert len({header.tran_state_table_offset for header, _ in session.checks()}) == halves
+    assert len({check.queue_offset for check, _ in session.checks()}) == halves
 
 
 def test_x6_no_more_checks_are_outstanding_than_a_producer_can_keep_in_mind(lab: Lab) -> None:
@@ -299,25 +299,25 @@ def test_x6_no_more_checks_are_outstanding_than_a_producer_can_keep_in_mind(lab:
     session = lab.online()
     lab.clock.advance(0.01)
     assert len(session.checks()) == OUTSTANDING_PER_PRODUCER
-    for number, (header, _) in enumerate(session.checks()[:100]):
-        half = halves[header.tran_state_table_offset]
+    for number, (check, _) in enumerate(session.checks()[:100]):
+        half = halves[check.queue_offset]
         lab.end(session, half, [8, 12, 0][number % 3], check=True, one_way=True)
     lab.clock.advance(0.01)
     assert len(session.checks()) == OUTSTANDING_PER_PRODUCER + 100
     lab.clock.advance(30.1)  # the deadline of the others has passed
-    assert len({header.tran_state_table_offset for header, _ in session.checks()}) > OUTSTANDING_PER_PRODUCER + 100
+    assert len({check.queue_offset for check, _ in session.checks()}) > OUTSTANDING_PER_PRODUCER + 100
     asked = 0
     while session.checks()[asked:]:
-        for header, _ in session.checks()[asked:]:
+        for check, _ in session.checks()[asked:]:
             asked += 1
-            lab.end(session, halves[header.tran_state_table_offset], 12, check=True, one_way=True)
+            lab.end(session, halves[check.queue_offset], 12, check=True, one_way=True)
         lab.clock.advance(0.01)
     lab.clock.advance(100)
     assert len(lab.coordinator.table) == 0
 
 
 def test_g47_a_half_that_cannot_be_read_does_not_stop_the_others(lab: Lab) -> None:
-    """Acceptance row 47 and hole 16."""
+    """G47 and hole 16."""
     session = lab.online()
     first, second = lab.half(body=b"first"), lab.half(body=b"second")
     lab.coordinator.close()
@@ -333,7 +333,7 @@ def test_g47_a_half_that_cannot_be_read_does_not_stop_the_others(lab: Lab) -> No
     assert lab.coordinator.counts.quarantined == 1
     lab.clock.advance(6)
     assert [message.body for _, message in session.checks()][-1] == b"second"
-    assert lab.commit(session, first).code is ResponseCode.SYSTEM_ERROR
+    assert lab.commit(session, first).result is Refusal.FAILED
 
 
 def test_a_half_that_the_disk_lost_is_not_asked_about_and_stops_nobody(lab: Lab) -> None:
@@ -342,7 +342,7 @@ def test_a_half_that_the_disk_lost_is_not_asked_about_and_stops_nobody(lab: Lab)
     assert half.stored is not None
     half.stored.log_offset = 1 << 40  # type: ignore[misc]
     lab.clock.advance(6)
-    assert [header.tran_state_table_offset for header, _ in session.checks()] == [other.place[0]]
+    assert [check.queue_offset for check, _ in session.checks()] == [other.place[0]]
 
 
 def test_a_decision_under_way_is_not_asked_about(lab: Lab) -> None:
@@ -384,4 +384,4 @@ def test_a_producer_that_comes_does_not_make_everybody_wait(lab: Lab, monkeypatc
     lab.clock.advance(7)
     session = lab.online()
     lab.clock.advance(0.1)
-    assert sorted(header.tran_state_table_offset for header, _ in session.checks()) == list(range(10))
+    assert sorted(check.queue_offset for check, _ in session.checks()) == list(range(10))

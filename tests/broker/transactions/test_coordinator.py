@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.broker.refusal import Refusal
 from gantrymq.errors import DiskFull, MessageIllegal, StoreUnavailable
 from gantrymq.message import properties
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.message.tags import tags_code
-from gantrymq.protocol.codes import ResponseCode
-from tests.broker.transaction_lab import GROUP, TOPIC, Lab
+from tests.broker.transaction_lab import DONE, GROUP, TOPIC, Lab
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def restart(lab: Lab, *, decisions_file: bool = True) -> None:
 
 
 def test_g1_a_half_is_answered_when_it_is_durable_and_no_consumer_sees_it(lab: Lab) -> None:
-    """Acceptance rows 1 to 3."""
+    """G1 to G3."""
     lab.disk.hold()
     half = lab.half()
     assert half.answered == 0
@@ -69,7 +69,7 @@ def test_hole19_a_delayed_half_is_refused_and_nothing_is_stored(lab: Lab) -> Non
 
 
 def test_g43_hole15_a_retried_half_joins_the_first_one(lab: Lab) -> None:
-    """Acceptance row 43: two sends with one key, one delivery."""
+    """G43: two sends with one key, one delivery."""
     session = lab.online()
     first = lab.half(key="K")
     again = lab.half(key="K")
@@ -156,10 +156,10 @@ def test_open_halves_and_decisions_survive_a_restart(lab: Lab, decisions_file: b
     lab.roll_back(session, rolled_back)
     restart(lab, decisions_file=decisions_file)
     assert [half.queue_offset for half in lab.coordinator.table] == [still_open.place[0]]
-    assert lab.commit(session, committed).code is ResponseCode.SUCCESS
-    assert lab.roll_back(session, committed).code is ResponseCode.ILLEGAL_OPERATION
-    assert lab.commit(session, rolled_back).code is ResponseCode.ILLEGAL_OPERATION
-    assert lab.commit(session, still_open).code is ResponseCode.SUCCESS
+    assert lab.commit(session, committed).result is DONE
+    assert lab.roll_back(session, committed).result is Refusal.CONFLICT
+    assert lab.commit(session, rolled_back).result is Refusal.CONFLICT
+    assert lab.commit(session, still_open).result is DONE
     assert len(lab.delivered()) == 2
 
 
@@ -181,7 +181,7 @@ def test_a_damaged_decisions_file_costs_time_and_nothing_else(lab: Lab) -> None:
     saved.write_bytes(saved.read_bytes()[:-1])
     lab.crash()
     lab.open()
-    assert lab.roll_back(session, half).code is ResponseCode.ILLEGAL_OPERATION
+    assert lab.roll_back(session, half).result is Refusal.CONFLICT
     assert not saved.exists()
 
 

@@ -19,7 +19,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.tools import ExplainTransaction, ListChecks
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.transactions.history.events import Kind
-from tests.broker.transaction_lab import GROUP, HOST, Half, Lab, LabSession
+from tests.broker.transaction_lab import GROUP, HOST, Half, Lab, LabClient
 from tests.support.brokers import Cluster, story
 
 CONFIG = BrokerConfig(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2)
@@ -56,7 +56,7 @@ def undecided(lab: Lab, **which: Any) -> list[tuple[str, str]]:
     return [(row["id"], row["state"]) for row in asyncio.run(explanations(lab).undecided(**which))]
 
 
-def park(lab: Lab, producer: LabSession, half: Half) -> None:
+def park(lab: Lab, producer: LabClient, half: Half) -> None:
     for _ in range(2):
         lab.clock.advance(30)
         lab.end(producer, half, Resolution.UNKNOWN, check=True)
@@ -78,7 +78,7 @@ def test_a_plain_transaction(lab: Lab) -> None:
     told = explain(lab, half)
     assert (told["state"], told["notes"]) == ("committed", [])
     stored, committed = told["events"]
-    assert (stored["event"], committed["event"], committed["who"]) == ("stored", "committed", producer.peer)
+    assert (stored["event"], committed["event"], committed["who"]) == ("stored", "committed", producer.address)
     assert told["final"]["queue_offset"] == 0
 
 
@@ -118,7 +118,7 @@ def test_from_nobody_to_parked_to_an_operator(lab: Lab) -> None:
     resumed = next(event for event in again["events"] if event["event"] == "resumed")
     assert (resumed["cause"], resumed["who"]) == ("an operator resumed it: ann@coordinator: ticket 7", "192.0.2.8:1")
     newest = lab.halves()[-1]
-    lab.end(producer, half, Resolution.ROLLBACK, check=True, remark="operator: bob: no such order",
+    lab.end(producer, half, Resolution.ROLLBACK, check=True, operator="bob: no such order",
             place=(newest.queue_offset, newest.log_offset))  # fmt: skip
     told = explain(lab, half)
     assert told["state"] == "rolled back"
@@ -129,8 +129,7 @@ def test_from_nobody_to_parked_to_an_operator(lab: Lab) -> None:
 
 
 def test_strangers_wrong_groups_and_deleted_topics(lab: Lab) -> None:
-    producer, stranger = lab.online(), LabSession()
-    stranger.peer = "198.51.100.9:1"
+    producer, stranger = lab.online(), LabClient("198.51.100.9:1")
     half = lab.half(producer)
     lab.end(stranger, half, Resolution.COMMIT)
     lab.end(producer, half, Resolution.COMMIT, group="PG_other")
@@ -138,7 +137,7 @@ def test_strangers_wrong_groups_and_deleted_topics(lab: Lab) -> None:
     lab.end(producer, half, Resolution.COMMIT)
     told = explain(lab, half)
     refused = [event for event in told["events"] if event["event"] == "end_refused"]
-    assert [event["who"] for event in refused] == ["198.51.100.9:1", producer.peer, producer.peer]
+    assert [event["who"] for event in refused] == ["198.51.100.9:1", producer.address, producer.address]
     for event, word in zip(refused, ("stranger", "another producer group", "did not exist"), strict=True):
         assert word in event["cause"]
 
@@ -182,7 +181,7 @@ def test_the_op_is_found_far_behind_and_when_the_clock_was_set_back(lab: Lab, mo
     lab.roll_back(producer, early)
     for half in (early, late):
         told = explain(lab, half)
-        assert (told["state"], told["events"][-1]["who"]) == ("rolled back", producer.peer)
+        assert (told["state"], told["events"][-1]["who"]) == ("rolled back", producer.address)
 
 
 def test_it_is_found_by_each_of_its_ids(lab: Lab) -> None:

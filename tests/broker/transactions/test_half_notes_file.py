@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gantrymq.broker.refusal import Refusal
 from gantrymq.broker.transactions import half_notes_file
 from gantrymq.broker.transactions.half_notes_file import NOTES_PER_TURN, HalfNotesFile
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.store.config import FlushDiskType
 from gantrymq.transactions.records.half import half_record
 from gantrymq.transactions.table.open_halves import OpenHalf
 from gantrymq.transactions.table.rebuild import Rebuilt, rebuild
-from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab
+from tests.broker.transaction_lab import DONE, GROUP, TOPIC, Half, Lab
 
 STEPS = st.lists(
     st.one_of(
@@ -204,7 +204,7 @@ def test_the_file_is_written_anew_when_most_of_it_is_over(lab: Lab, monkeypatch:
     assert [half.queue_offset for half in lab.coordinator.table] == [0, 1, 2]
     assert found_at_start(lab).read == 0
     for half in halves[:3]:
-        assert lab.commit(lab.online(), half).code is ResponseCode.SUCCESS
+        assert lab.commit(lab.online(), half).result is DONE
 
 
 def test_a_full_disk_costs_only_the_next_start(lab: Lab) -> None:
@@ -233,10 +233,10 @@ def test_damage_of_a_noted_half_is_found_when_it_is_used(lab: Lab) -> None:
     lab.open()
     session = lab.online()
     lab.clock.advance(3_700)
-    assert {header.tran_state_table_offset for header, _ in session.checks()} == {0, 2}
+    assert {check.queue_offset for check, _ in session.checks()} == {0, 2}
     assert [open_half.queue_offset for open_half in lab.coordinator.table] == [0, 2]
     assert lab.coordinator.counts.quarantined == 1
-    assert lab.commit(session, half).code is ResponseCode.SYSTEM_ERROR
+    assert lab.commit(session, half).result is Refusal.FAILED
     assert lab.delivered() == []
 
 

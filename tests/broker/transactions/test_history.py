@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gantrymq.broker.refusal import Refusal
 from gantrymq.broker.transactions import history as transaction_history
 from gantrymq.broker.transactions.history import CLEAN_START, FIRST_START, KILLED_START, TransactionHistory
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.hosts import host_text
 from gantrymq.testing.disk import SimDisk
 from gantrymq.transactions.history.events import EndRefusal, Event, Kind, key_of
 from gantrymq.transactions.table.decisions import Cause, Decision
-from tests.broker.transaction_lab import HOST, TOPIC, Half, Lab, LabClock, LabSession
+from tests.broker.transaction_lab import DONE, HOST, TOPIC, Half, Lab, LabClient, LabClock
 
 PLACE = (7, 4096)
 
@@ -67,12 +67,12 @@ def test_a_transaction_that_goes_as_it_should_leaves_nothing(lab: Lab) -> None:
     producer = lab.online()
     for end in (lab.commit, lab.roll_back):
         half = lab.half(producer)
-        assert end(producer, half).code == ResponseCode.SUCCESS
+        assert end(producer, half).result is DONE
         assert kinds(lab, half) == []
     lab.clock.advance(60)
     assert files(lab.root) == before
     op = lab.ops()[0]
-    assert (op.born_host, Cause.of_op(op.flag)) == (producer.peer, Cause.PRODUCER), "its record says it"
+    assert (op.born_host, Cause.of_op(op.flag)) == (producer.address, Cause.PRODUCER), "its record says it"
 
 
 def test_checks_and_their_answers_are_kept_with_whom_and_when(lab: Lab) -> None:
@@ -84,16 +84,16 @@ def test_checks_and_their_answers_are_kept_with_whom_and_when(lab: Lab) -> None:
     lab.end(producer, half, Resolution.UNKNOWN, check=True)
     events = of(lab, half)
     assert [(event.kind, event.detail, event.number, event.peer) for event in events] == [
-        (Kind.CHECKED, 0, 1, producer.peer),
-        (Kind.ANSWERED_UNKNOWN, 1, 0, producer.peer),
-        (Kind.ANSWERED_UNKNOWN, 0, 0, producer.peer),
+        (Kind.CHECKED, 0, 1, producer.address),
+        (Kind.ANSWERED_UNKNOWN, 1, 0, producer.address),
+        (Kind.ANSWERED_UNKNOWN, 0, 0, producer.address),
     ]
     assert [event.time_ms for event in events] == [asked_at, asked_at + 1_000, asked_at + 1_000]
     lab.clock.advance(30)
     lab.end(producer, half, Resolution.COMMIT, check=True)
     assert [event.number for event in of(lab, half) if event.kind is Kind.CHECKED] == [1, 2]
     op = lab.ops()[0]
-    assert (op.born_host, Cause.of_op(op.flag)) == (producer.peer, Cause.CHECK_ANSWER)
+    assert (op.born_host, Cause.of_op(op.flag)) == (producer.address, Cause.CHECK_ANSWER)
 
 
 def test_who_is_gone_before_the_answer_is_named(lab: Lab) -> None:
@@ -104,7 +104,7 @@ def test_who_is_gone_before_the_answer_is_named(lab: Lab) -> None:
     second = lab.online()
     lab.clock.advance(2)
     told = [(event.kind, event.peer) for event in of(lab, half) if event.kind is not Kind.NOBODY_ONLINE]
-    assert told == [(Kind.CHECKED, first.peer), (Kind.LEFT, first.peer), (Kind.CHECKED, second.peer)]
+    assert told == [(Kind.CHECKED, first.address), (Kind.LEFT, first.address), (Kind.CHECKED, second.address)]
 
 
 def test_a_half_that_nobody_can_be_asked_about_says_so_once(lab: Lab) -> None:
@@ -114,21 +114,20 @@ def test_a_half_that_nobody_can_be_asked_about_says_so_once(lab: Lab) -> None:
 
 
 def test_ends_that_change_nothing_are_kept(lab: Lab) -> None:
-    producer, stranger = lab.online(), LabSession()
-    stranger.peer = "198.51.100.9:1"
+    producer, stranger = lab.online(), LabClient("198.51.100.9:1")
     half = lab.half(producer)
     lab.end(producer, half, Resolution.UNKNOWN)
     assert lab.end(stranger, half, Resolution.COMMIT).refused
     assert lab.end(producer, half, Resolution.COMMIT, group="PG_other").refused
     del lab.topics[TOPIC]
-    assert lab.end(producer, half, Resolution.COMMIT).code == ResponseCode.TOPIC_NOT_EXIST
+    assert lab.end(producer, half, Resolution.COMMIT).result is Refusal.TOPIC_UNKNOWN
     lab.roll_back(producer, half)
     lab.roll_back(producer, half)
-    assert lab.commit(producer, half).code == ResponseCode.ILLEGAL_OPERATION
-    commit, rollback, peer = Resolution.COMMIT, Resolution.ROLLBACK, producer.peer
+    assert lab.commit(producer, half).result is Refusal.CONFLICT
+    commit, rollback, peer = Resolution.COMMIT, Resolution.ROLLBACK, producer.address
     assert [(event.kind, event.detail, event.number, event.peer) for event in of(lab, half)] == [
         (Kind.SAID_UNKNOWN, 0, 0, peer),
-        (Kind.REFUSED, commit, EndRefusal.STRANGER, stranger.peer),
+        (Kind.REFUSED, commit, EndRefusal.STRANGER, stranger.address),
         (Kind.REFUSED, commit, EndRefusal.WRONG_GROUP, peer),
         (Kind.REFUSED, commit, EndRefusal.TOPIC_GONE, peer),
         (Kind.REPEATED, rollback, 0, peer),
@@ -168,14 +167,14 @@ def test_parking_says_why_and_resuming_says_who(lab: Lab) -> None:
         lab.end(producer, half, Resolution.UNKNOWN, check=True)
     lab.clock.advance(31)
     assert Cause.of_op(lab.ops()[0].flag) is Cause.UNKNOWN_ANSWERS
-    assert lab.commit(producer, half).code == ResponseCode.ILLEGAL_OPERATION
+    assert lab.commit(producer, half).result is Refusal.CONFLICT
     assert kinds(lab, half)[-1] is Kind.CONFLICT
 
 
 def test_an_operator_is_named_by_the_op_itself(lab: Lab) -> None:
     producer = lab.online()
     half = lab.half(producer)
-    lab.end(producer, half, Resolution.ROLLBACK, check=True, remark="operator: ann@coordinator: ticket 7")
+    lab.end(producer, half, Resolution.ROLLBACK, check=True, operator="ann@coordinator: ticket 7")
     op = lab.ops()[0]
     assert Cause.of_op(op.flag) is Cause.OPERATOR and "ann@coordinator: ticket 7" in op.properties_text
     lab.crash()
@@ -220,7 +219,7 @@ def test_without_the_journals_nothing_is_lost_but_history(lab: Lab) -> None:
     lab.open()
     assert kinds(lab, half)[:1] in ([], [Kind.CHECKED])
     assert starts(lab) == [FIRST_START]
-    assert lab.commit(producer, half).code == ResponseCode.SUCCESS
+    assert lab.commit(producer, half).result is DONE
 
 
 def test_journals_that_cannot_be_written_keep_nobody_from_working(tmp_path: Path) -> None:
@@ -230,7 +229,7 @@ def test_journals_that_cannot_be_written_keep_nobody_from_working(tmp_path: Path
     producer = lab.online()
     half = lab.half(producer)
     lab.clock.advance(10)
-    assert lab.commit(producer, half).code == ResponseCode.SUCCESS
+    assert lab.commit(producer, half).result is DONE
     assert Kind.CHECKED in kinds(lab, half), "from memory"
     lab.coordinator.close()
     lab.crash()

@@ -11,8 +11,7 @@ from gantrymq.broker.transactions.lost_senders import CLEAN_AT_LEAST, GRACE_STEP
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.hosts import pack_host
-from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab, LabSession
+from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab, LabClient
 
 GRACE_S = 0.501
 """A little longer than ``sender_grace_ms``, whose steps add up with rounding errors."""
@@ -24,15 +23,15 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path / "store", timeout_ms=6_000, check_interval_ms=30_000, check_max=3)
 
 
-def decisive(lab: Lab, sender: LabSession, **more: str) -> Half:
+def decisive(lab: Lab, sender: LabClient, **more: str) -> Half:
     return lab.half(sender, **{properties.IMMUNE_WHILE_CONNECTED: GROUP}, **more)
 
 
-def asked_early(session: LabSession) -> list[bool]:
+def asked_early(session: LabClient) -> list[bool]:
     return [properties.EARLY_CHECK in message.properties_text for _, message in session.checks()]
 
 
-def answer(lab: Lab, session: LabSession, half: Half, resolution: Resolution) -> None:
+def answer(lab: Lab, session: LabClient, half: Half, resolution: Resolution) -> None:
     lab.end(session, half, resolution, check=True, one_way=True)
 
 
@@ -117,10 +116,10 @@ def test_a_client_with_another_connection_is_there(lab: Lab) -> None:
 
 def test_a_connection_that_never_said_whose_it_is_changes_nothing(lab: Lab) -> None:
     """The fast port of a Java client's VIP channel: its heartbeats go to the other port."""
-    sibling, fast = lab.online(), LabSession()
+    sibling, fast = lab.online(), LabClient()
     decisive(lab, fast)
     fast.alive = False
-    lab.coordinator.session_closed(fast)
+    lab.coordinator.client_gone(fast)
     lab.clock.advance(IMMUNITY_S - 0.001)
     assert sibling.checks() == []
     lab.clock.advance(0.001)
@@ -190,7 +189,7 @@ def test_a_retry_on_a_new_connection_belongs_to_that_one(lab: Lab) -> None:
     half = decisive(lab, first)
     second = lab.online(client_id="sender")
     record = lab.message(half.key, **{properties.IMMUNE_WHILE_CONNECTED: GROUP})
-    record.born_host = pack_host(second.peer)
+    record.born_host = second.host
     lab.coordinator.put_half(record, GROUP, half.key, TOPIC, 1, lambda half, error: None)
     lab.offline(second)
     lab.clock.advance(2)
@@ -321,10 +320,10 @@ def test_a_connection_remembers_only_what_is_open(lab: Lab) -> None:
     kept = decisive(lab, sender)
     for _ in range(4 * CLEAN_AT_LEAST):
         lab.commit(sender, decisive(lab, sender))
-    assert len(lab.coordinator._lost_senders._sent[pack_host(sender.peer)].offsets) <= CLEAN_AT_LEAST
+    assert len(lab.coordinator._lost_senders._sent[sender.host].offsets) <= CLEAN_AT_LEAST
     lab.offline(sender)
     lab.clock.advance(GRACE_S)
-    assert [header.tran_state_table_offset for header, _ in sibling.checks()] == [kept.place[0]]
+    assert [check.queue_offset for check, _ in sibling.checks()] == [kept.place[0]]
     assert lab.coordinator._lost_senders._sent == {}
     lab.clock.advance(IMMUNITY_S)
     assert lab.coordinator._lost_senders._gone == {}
@@ -343,7 +342,20 @@ def test_the_quick_way_of_a_usual_half_knows_its_sender_too(lab: Lab) -> None:
     sender, sibling = lab.online(), lab.online()
     text = properties.encode({"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": "K"})
     lab.coordinator.put_usual(
-        TOPIC, 1, b"paid", text, lab.clock.wall, pack_host(sender.peer), 0, 0, 0, GROUP, "K", 0, True, lambda *_: None
+        TOPIC,
+        1,
+        b"paid",
+        text,
+        lab.clock.wall,
+        sender.host,
+        0,
+        0,
+        0,
+        GROUP,
+        "K",
+        0,
+        True,
+        lambda *_: None,
     )
     lab.clock.run()
     lab.offline(sender)

@@ -1,4 +1,4 @@
-"""The latency table of wire-protocol.md 7.2, column 5.x."""
+"""The latency table of docs/protocol.md#slow-brokers, column 5.x."""
 
 from __future__ import annotations
 

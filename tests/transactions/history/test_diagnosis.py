@@ -153,7 +153,7 @@ def test_the_same_id_again_is_another_transaction_and_the_oldest_comes_first() -
 def test_every_combination_of_facts_has_one_sentence() -> None:
     for facts in SITUATIONS.combinations():
         assert SITUATIONS[facts] in SENTENCES, facts
-    assert set(SENTENCES) == set(Situation) == set(SITUATIONS.verdicts.values())
+    assert set(SENTENCES) == set(Situation) == set(SITUATIONS.results.values())
 
 
 def test_sentences_name_only_what_is_told() -> None:

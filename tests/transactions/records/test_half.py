@@ -16,6 +16,7 @@ from gantrymq.protocol.stored_message import decode_record, encode_record, pack_
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.records import half
+from gantrymq.transactions.records.check_message import message_to_check
 from gantrymq.transactions.table.decisions import Cause, Decision
 
 HOST = pack_host("127.0.0.1:40000")
@@ -54,7 +55,7 @@ def test_a_half_is_parked_under_the_half_topic_with_everything_its_sender_gave()
 
 
 def test_g50_a_final_message_equals_what_was_sent() -> None:
-    """Acceptance row 50, and golden row 11: 5.5.0 stores it without REAL_TOPIC and REAL_QID."""
+    """G50; 5.5.0 stores it without REAL_TOPIC and REAL_QID."""
     record = half.final_record(half.half_record(sent(), "Orders", 3, "C0A8"), "Orders", 3, 4290)
     assert (record.topic, record.queue_id) == ("Orders", 3)
     assert (record.body, record.flag, record.born_timestamp, record.born_host) == (b"paid", 777, 1234, HOST)
@@ -103,7 +104,7 @@ def test_op_bodies_round_trip(offset: int) -> None:
 
 @pytest.mark.parametrize("name", sorted(properties.DELAYS))
 def test_hole19_a_delayed_half_is_refused(name: str) -> None:
-    """Acceptance row 45: refused with a clear error, never lost."""
+    """G45: refused with a clear error, never lost."""
     with pytest.raises(MessageIllegal, match=name):
         half.half_record(sent(properties.encode(SENT | {name: "1"})), "Orders", 3, "C0A8")
 
@@ -139,7 +140,7 @@ def test_a_parked_half_keeps_its_real_place_and_tells_the_checks() -> None:
 
 def test_a_check_shows_the_half_under_its_real_topic_at_the_place_of_the_half() -> None:
     message = stored(half.half_record(sent(), "Orders", 3, "C0A8"))
-    shown = decode_record(half.check_body(message, half.read_half(message), 2))
+    shown = decode_record(message_to_check(message, half.read_half(message), 2))
     assert (shown.topic, shown.queue_id) == ("Orders", 3)
     assert (shown.queue_offset, shown.log_offset) == (8, 4290)
     assert (shown.body, shown.flag, shown.sys_flag) == (b"paid", 777, flags.COMPRESSED)

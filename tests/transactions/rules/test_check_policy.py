@@ -7,8 +7,8 @@ import pytest
 from gantrymq.transactions.rules.check_policy import (
     FACTS,
     POLICY,
+    CheckAction,
     Immunity,
-    Verdict,
     decide,
     has_decisive_checkers,
     immunity_ms,
@@ -27,24 +27,24 @@ def test_exactly_one_row_matches(facts: Facts) -> None:
 @pytest.mark.parametrize("facts", COMBINATIONS)
 def test_promises_hold(facts: Facts) -> None:
     state, immunity, outstanding, exhausted, too_old, asked, online, crowded = facts
-    verdict = decide(*facts)
-    if verdict is Verdict.CHECK:
+    action = decide(*facts)
+    if action is CheckAction.CHECK:
         assert state is State.OPEN and online, "a check needs an open half and a live producer"
         assert immunity is not Immunity.LASTS, "a check is never sent before the immunity ends, unless it was waived"
         assert not outstanding, "one check at a time"
         assert not crowded, "X6: no more checks than the producers can keep in mind"
-    if verdict in (Verdict.PARK_OLD, Verdict.PARK_UNKNOWN):
+    if action in (CheckAction.PARK_OLD, CheckAction.PARK_UNKNOWN):
         assert state is State.OPEN and not outstanding and immunity is Immunity.OVER, (
             "nobody loses a half that may still be decided"
         )
         assert exhausted or too_old
         assert asked or exhausted or not online, "hole 7: what could be asked is asked before it is given up"
     if immunity is Immunity.LASTS and state is State.OPEN:
-        assert verdict is Verdict.WAIT_IMMUNITY, "the local transaction may still be running"
+        assert action is CheckAction.WAIT_IMMUNITY, "the local transaction may still be running"
     if not online:
-        assert verdict is not Verdict.CHECK, "hole 10: nobody online consumes no attempt"
-    assert (verdict is Verdict.FORGET) == (state in TERMINAL)
-    assert (verdict is Verdict.COME_BACK) == (state in ENDING | {State.STORING, State.UNCONFIRMED})
+        assert action is not CheckAction.CHECK, "hole 10: nobody online consumes no attempt"
+    assert (action is CheckAction.FORGET) == (state in TERMINAL)
+    assert (action is CheckAction.COME_BACK) == (state in ENDING | {State.STORING, State.UNCONFIRMED})
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_promises_hold(facts: Facts) -> None:
     ],
 )
 def test_g17_immunity_of_a_message(text: str | None, expected: int) -> None:
-    """Acceptance row 17 for the scan, which has no lower bound (A6.1 g): garbage means transactionTimeOut."""
+    """G17, without a lower bound (docs/store.md#checks): garbage means transactionTimeOut."""
     assert immunity_ms(text, 6_000) == expected
 
 
@@ -73,7 +73,7 @@ def test_g17_immunity_of_a_message(text: str | None, expected: int) -> None:
 def test_a_waived_immunity_only_adds_checks(facts: Facts) -> None:
     """What is asked about early is what would be asked when the immunity is over, and it is never given up early."""
     early, later = decide(*facts), decide(facts[0], Immunity.OVER, *facts[2:])
-    given_up = {Verdict.PARK_OLD, Verdict.PARK_UNKNOWN}
+    given_up = {CheckAction.PARK_OLD, CheckAction.PARK_UNKNOWN}
     assert early is later or later in given_up
     assert early not in given_up
 

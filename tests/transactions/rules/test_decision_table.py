@@ -46,11 +46,11 @@ def test_it_is_compiled_to_what_its_rows_say_of_each_combination(rows: list[tupl
         return want is ANY or (value in want if isinstance(want, frozenset) else want == value)
 
     said = {
-        (colour, wet): [verdict for (one, other), verdict in rows if fits(one, colour) and fits(other, wet)]
+        (colour, wet): [result for (one, other), result in rows if fits(one, colour) and fits(other, wet)]
         for colour, wet in product(*DOMAINS.values())
     }
-    if all(len(verdicts) == 1 for verdicts in said.values()):
-        assert DecisionTable(DOMAINS, rows).verdicts == {facts: verdict for facts, (verdict,) in said.items()}
+    if all(len(results) == 1 for results in said.values()):
+        assert DecisionTable(DOMAINS, rows).results == {facts: result for facts, (result,) in said.items()}
     else:
         with pytest.raises(InvariantViolated):
             DecisionTable(DOMAINS, rows)

@@ -6,35 +6,39 @@ import pytest
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.hosts import pack_host
-from gantrymq.transactions.rules.resolve import FACTS, RULES, STANDING_OF, Standing, Verdict, decide, is_sender
+from gantrymq.transactions.rules.resolve import FACTS, RULES, EndAction, decide, is_sender
 from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.table.decisions import Decision
 
 COMBINATIONS = list(product(*FACTS.values()))
 
 
 @pytest.mark.parametrize("facts", COMBINATIONS)
-def test_exactly_one_row_matches(facts: tuple[Standing, bool, bool, Resolution, bool]) -> None:
+def test_exactly_one_row_matches(facts: tuple[State | None, bool, bool, Resolution, bool]) -> None:
     assert RULES.matching(facts) == [decide(*facts)]
 
 
 @pytest.mark.parametrize("facts", COMBINATIONS)
-def test_promises_hold(facts: tuple[Standing, bool, bool, Resolution, bool]) -> None:
-    standing, right_group, member, resolution, topic_exists = facts
-    verdict = decide(*facts)
-    if verdict in (Verdict.COMMIT, Verdict.ROLL_BACK):
-        assert standing is Standing.OPEN, "first decision wins"
+def test_promises_hold(facts: tuple[State | None, bool, bool, Resolution, bool]) -> None:
+    state, right_group, member, resolution, topic_exists = facts
+    action = decide(*facts)
+    if action in (EndAction.COMMIT, EndAction.ROLL_BACK):
+        assert state in (State.UNCONFIRMED, State.OPEN), "first decision wins"
         assert right_group and member, "hole 21: only the group that sent it ends it"
-    if verdict is Verdict.COMMIT:
+    if action is EndAction.COMMIT:
         assert resolution is Resolution.COMMIT and topic_exists
-    if verdict is Verdict.ROLL_BACK:
+    if action is EndAction.ROLL_BACK:
         assert resolution is Resolution.ROLLBACK
     if resolution is Resolution.UNKNOWN:
-        assert verdict not in (Verdict.COMMIT, Verdict.ROLL_BACK, Verdict.CONFLICT)
+        assert action not in (EndAction.COMMIT, EndAction.ROLL_BACK, EndAction.CONFLICT)
 
 
-@pytest.mark.parametrize("state", State)
-def test_every_state_has_a_standing(state: State) -> None:
-    assert (STANDING_OF[state] is Standing.OPEN) == (state in (State.UNCONFIRMED, State.OPEN))
+@pytest.mark.parametrize("decision", Decision)
+def test_a_half_that_was_decided_is_ended_by_nobody_else(decision: Decision) -> None:
+    for resolution, topic_exists in product(Resolution, (False, True)):
+        action = decide(decision.state, True, True, resolution, topic_exists)
+        assert action not in (EndAction.COMMIT, EndAction.ROLL_BACK, EndAction.AFTER_ENDING)
+        assert (action is EndAction.NO_SUCH_HALF) == (decision in (Decision.NONE, Decision.QUARANTINED))
 
 
 HERE, ALSO_HERE, THERE = (pack_host(text) for text in ("192.0.2.1:40001", "192.0.2.1:40002", "192.0.2.2:40001"))

@@ -30,4 +30,9 @@ def test_a_decision_under_way_ends_by_the_disk_alone(state: State) -> None:
 
 
 def test_every_state_can_be_reached() -> None:
-    assert set(TRANSITIONS.values()) | {State.STORING} == set(State)
+    reached = set(TRANSITIONS.values()) | {State.STORING}
+    assert reached == set(State) - {State.SETTLED}, "only an Apache broker settles a half without saying how"
+
+
+def test_the_texts_of_states_are_what_tools_print() -> None:
+    assert [State.OPEN.text, State.ROLLED_BACK.text] == ["open", "rolled back"]

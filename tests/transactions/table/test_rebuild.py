@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from gantrymq.broker.refusal import Refusal
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP, PARKED
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
@@ -22,9 +22,9 @@ from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.records.half import new_record_of, op_record
 from gantrymq.transactions.table.decisions import Decision
 from gantrymq.transactions.table.rebuild import Rebuilt, rebuild
-from tests.broker.transaction_lab import HOST, TOPIC, Half, Lab, LabClock, LabDisk
+from tests.broker.transaction_lab import DONE, HOST, TOPIC, Half, Lab, LabClock, LabDisk
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "store"
+GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 GOLDEN_STORES = ["4.9.7", "5.5.0", "5.5.0-killed"]
 
 
@@ -48,7 +48,7 @@ def expected(name: str) -> Any:
 
 @pytest.mark.parametrize("name", GOLDEN_STORES)
 def test_g48_stores_of_apache_brokers_have_the_same_open_halves(name: str, tmp_path: Path) -> None:
-    """Acceptance row 48: their halves stay pending, what they settled is settled, copies belong together."""
+    """G48: their halves stay pending, what they settled is settled, copies belong together."""
     found = rebuild(open_golden(name, tmp_path), TransactionConfig())
     wanted = [
         (transaction["uniqKey"], transaction["halfQueueOffsets"])
@@ -120,7 +120,7 @@ def copy_of(lab: Lab, half: Half, checks: str, first: int | None = None) -> NewR
 
 
 def test_g37_hole3_a_final_message_without_its_op_is_completed_once(lab: Lab) -> None:
-    """Acceptance row 37: the broker died between the two records of a commit."""
+    """G37: the broker died between the two records of a commit."""
     half, other = lab.half(), lab.half()
     append(lab, final_of(lab, half))
     for _ in range(3):
@@ -131,8 +131,8 @@ def test_g37_hole3_a_final_message_without_its_op_is_completed_once(lab: Lab) ->
         assert [left.queue_offset for left in lab.coordinator.table] == [other.place[0]]
         assert [op.body for op in lab.ops()] == [b"0"]
     session = lab.online()
-    assert lab.commit(session, half).code is ResponseCode.SUCCESS
-    assert lab.roll_back(session, half).code is ResponseCode.ILLEGAL_OPERATION
+    assert lab.commit(session, half).result is DONE
+    assert lab.roll_back(session, half).result is Refusal.CONFLICT
     assert len(lab.delivered()) == 1
 
 
@@ -195,12 +195,12 @@ def test_hole1_copies_are_one_transaction(lab: Lab) -> None:
     lab.coordinator.rebuild()
     assert [left.queue_offsets() for left in lab.coordinator.table] == [[0, 1, 2]]
     session = lab.online()
-    assert lab.commit(session, half).code is ResponseCode.SUCCESS
+    assert lab.commit(session, half).result is DONE
     assert [op.body for op in lab.ops()] == [b"0", b"1", b"2"]
     for record in lab.halves():
         place = (record.queue_offset, record.log_offset)
-        assert lab.end(session, half, Resolution.COMMIT, place=place).code is ResponseCode.SUCCESS
-        assert lab.end(session, half, Resolution.ROLLBACK, place=place).code is ResponseCode.ILLEGAL_OPERATION
+        assert lab.end(session, half, Resolution.COMMIT, place=place).result is DONE
+        assert lab.end(session, half, Resolution.ROLLBACK, place=place).result is Refusal.CONFLICT
     assert len(lab.delivered()) == 1
 
 
@@ -317,7 +317,7 @@ def test_a_damaged_op_message_is_written_again(lab: Lab) -> None:
     lab.open()
     assert len(lab.coordinator.table) == 0
     assert sorted(op.body for op in lab.ops()) == [b"0", b"1", b"2"]
-    assert lab.commit(session, half).code is ResponseCode.SUCCESS
+    assert lab.commit(session, half).result is DONE
     assert len(lab.delivered()) == 1
 
 

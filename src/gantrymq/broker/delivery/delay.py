@@ -1,4 +1,4 @@
-"""Delivers delayed messages when their time has come. Source: ScheduleMessageService; transactions-and-store.md B10.
+"""Delivers delayed messages when their time has come. Source: ScheduleMessageService; docs/store.md#delay-levels.
 
 A message of level n waits in queue n - 1 of the schedule topic; its consume-queue entry holds when it is due. Within
 a level messages are due in the order they came, so each level needs one timer. A delivery counts when the copy under

@@ -1,6 +1,6 @@
 """Delay levels: hide a message under the schedule topic, find the place it was meant for.
 
-Source: ScheduleMessageService, HookUtils.transformDelayLevelMessage; wire-protocol.md 4.8.
+Source: ScheduleMessageService, HookUtils.transformDelayLevelMessage; docs/protocol.md#delay-levels.
 """
 
 from __future__ import annotations

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
-from gantrymq.broker.client import Connection
+from gantrymq.broker.client import Client
+from gantrymq.broker.delivery.pull_values import PullDone, PullRequest
 from gantrymq.broker.filtering.selection import Selection
-from gantrymq.protocol.command import Command
-from gantrymq.protocol.headers.pull import PullMessage
 from gantrymq.runtime.clock import Clock, Timer
 
 SWEEP_SECONDS: Final = 0.2
@@ -17,27 +16,27 @@ SWEEP_SECONDS: Final = 0.2
 MAX_HELD: Final = 100_000
 """Held pulls of all clients together; beyond it a pull that finds nothing is answered at once."""
 
-Place = tuple[str, int]
+Place: TypeAlias = tuple[str, int]
+"""Topic and queue id."""
 
 
 @dataclass(slots=True, eq=False)
 class HeldPull:
-    """A pull request without its answer."""
+    """A pull without its result."""
 
-    session: Connection
-    command: Command
-    header: PullMessage
+    client: Client
+    request: PullRequest
     selection: Selection
-    topic: str
-    queue_id: int
+    done: PullDone
     deadline: float = field(default=0.0)
+    """Seconds by the monotonic clock."""
 
 
 class HeldPulls:
     """Held pulls by queue.
 
-    ``resume(pull, expired)`` reads again and answers; it returns False when there is still nothing, and the pull is
-    held on. It is called once per loop turn and queue, however many messages arrived in it.
+    ``resume(pull, expired)`` reads again and gives the pull its result; it returns False when there is still nothing,
+    and the pull is held on. It is called once per loop turn and queue, however many messages arrived in it.
     """
 
     def __init__(self, clock: Clock, resume: Callable[[HeldPull, bool], bool]) -> None:
@@ -51,16 +50,17 @@ class HeldPulls:
     def __len__(self) -> int:
         return self._count
 
-    def hold(self, pull: HeldPull, seconds: float) -> None:
-        """Keep ``pull`` until a message comes or ``seconds`` have passed."""
-        pull.deadline = self._clock.monotonic() + seconds
+    def hold(self, pull: HeldPull, seconds: float) -> bool:
+        """Keep ``pull`` until a message comes or ``seconds`` have passed; False when it is not kept at all."""
         if seconds <= 0 or self._count >= MAX_HELD:
-            self._resume(pull, True)
-            return
+            return False
+        pull.deadline = self._clock.monotonic() + seconds
         self._keep(pull)
+        return True
 
     def _keep(self, pull: HeldPull) -> None:
-        self._held.setdefault((pull.topic, pull.queue_id), []).append(pull)
+        request = pull.request
+        self._held.setdefault((request.topic, request.queue_id), []).append(pull)
         self._count += 1
         if self._sweeper is None:
             self._sweeper = self._clock.call_later(SWEEP_SECONDS, self._sweep)
@@ -92,13 +92,13 @@ class HeldPulls:
                 if not self._resume(pull, False):
                     self._keep(pull)
 
-    def session_closed(self, session: Connection) -> None:
-        """A connection ended: nobody waits there any more."""
-        self._take(lambda pull: pull.session is session)
+    def client_gone(self, client: Client) -> None:
+        """A connection ended: its pulls are forgotten."""
+        self._take(lambda pull: pull.client is client)
 
-    def release(self, wanted: Callable[[HeldPull], bool]) -> None:
-        """Answer the pulls that are wanted now, also with nothing."""
-        for pull in self._take(wanted):
+    def release(self, group: str, topic: str) -> None:
+        """Give the pulls of a group on a topic their results now, also when there is nothing."""
+        for pull in self._take(lambda pull: pull.request.topic == topic and pull.request.group == group):
             self._resume(pull, True)
 
     def _take(self, wanted: Callable[[HeldPull], bool]) -> list[HeldPull]:

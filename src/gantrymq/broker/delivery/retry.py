@@ -1,6 +1,6 @@
 """What becomes of a message that could not be consumed: later again, or a dead letter. Pure.
 
-Source: AbstractSendMessageProcessor.consumerSendMsgBack; wire-protocol.md 6.4.
+Source: AbstractSendMessageProcessor.consumerSendMsgBack; docs/protocol.md#retries-and-dead-letters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Delivers timer messages in the second they are due. Source: TimerMessageStore; transactions-and-store.md B11.
+"""Delivers timer messages in the second they are due. Source: TimerMessageStore; docs/store.md#timer-files.
 
 A timer message waits in queue 0 of the timer topic. *Enqueue* follows that queue and notes each message in the timer
 log under its slot; *dequeue* reads a slot when its time is over and appends its messages under their real topics. Both

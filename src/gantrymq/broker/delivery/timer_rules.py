@@ -1,6 +1,6 @@
 """Timer messages as rules: when a message is due, how it waits, how it is delivered. No effects.
 
-Source: HookUtils.transformTimerMessage, TimerMessageStore; wire-protocol.md 4.9.
+Source: HookUtils.transformTimerMessage, TimerMessageStore; docs/protocol.md#timer-messages.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from gantrymq.broker.filtering.expressions import (
     Whole,
 )
 from gantrymq.broker.filtering.parser import parse
-from gantrymq.broker.filtering.selection import Predicate
+from gantrymq.broker.filtering.predicate import Predicate
 from gantrymq.message import properties
 
 Evaluated: TypeAlias = Callable[[str], Any]

@@ -1,7 +1,7 @@
-"""What every send must pass, in Apache's order (wire-protocol.md 7.4).
+"""What every send must pass, in Apache's order (docs/protocol.md#sending).
 
 What depends on the topic alone is found out once per topic and remembered until the topics change: this is the hot
-path of a broker. Source: AbstractSendMessageProcessor.msgCheck; transactions-and-store.md E3.
+path of a broker. Source: AbstractSendMessageProcessor.msgCheck; docs/protocol.md#sending.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NoReturn
 
+from gantrymq.broker.announcement import Announce
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.durability import Done, refusal
+from gantrymq.broker.operations.submission import Submission
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
-from gantrymq.broker.upkeep.registration import Announce
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE, TopicConfig
-from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
 from gantrymq.runtime.rng import Rng
-
-SendHeader = SendMessage | SendMessageLong
 
 SENDER_FLAGS: Final = ~(flags.TRANSACTION_MASK | flags.NEED_UNWRAP | flags.INNER_BATCH)
 """What a sender may say in the system flag. The transaction type of a record is the broker's to say: a forged
@@ -60,22 +58,22 @@ class Admission:
         self._targets: dict[str, Target] = {}
         topics.changed.append(lambda _: self._targets.clear())
 
-    def admit(self, header: SendHeader, body_bytes: int) -> tuple[Target, int]:
+    def admit(self, message: Submission, body_bytes: int) -> tuple[Target, int]:
         """The topic a message is for and the queue that is written to, after all checks of this module but that of the
         properties."""
         self.made_topic = False
-        target = self._targets.get(header.topic) or self._admit(header)
+        target = self._targets.get(message.topic) or self._admit(message)
         self.check_body(body_bytes)
-        queue_id = header.queue_id
-        return target, queue_id if 0 <= queue_id < target.queues else self.queue(queue_id, target, header.topic)
+        queue_id = message.queue_id
+        return target, queue_id if 0 <= queue_id < target.queues else self.queue(queue_id, target, message.topic)
 
-    def target(self, header: SendHeader) -> Target:
+    def target(self, message: Submission) -> Target:
         """The topic a message is for; it is made when that is allowed."""
         self.made_topic = False
-        return self._targets.get(header.topic) or self._admit(header)
+        return self._targets.get(message.topic) or self._admit(message)
 
-    def _admit(self, header: SendHeader) -> Target:
-        topic = header.topic
+    def _admit(self, message: Submission) -> Target:
+        topic = message.topic
         try:
             system_topics.check_topic(topic)
         except MessageIllegal as error:
@@ -85,7 +83,7 @@ class Admission:
         config = self._topics.get(topic)
         is_retry = topic.startswith(system_topics.RETRY_PREFIX)
         if config is None:
-            config = self._make(header, is_retry)
+            config = self._make(message, is_retry)
             self.made_topic = config is not None and not is_retry
         if config is None:
             raise Refused(
@@ -102,11 +100,11 @@ class Admission:
         )
         return target
 
-    def _make(self, header: SendHeader, is_retry: bool) -> TopicConfig | None:
+    def _make(self, message: Submission, is_retry: bool) -> TopicConfig | None:
         try:
             if is_retry:
-                return self._topics.ensure(header.topic, 1)
-            return self._topics.create_for_send(header.topic, header.default_topic, header.default_topic_queue_nums)
+                return self._topics.ensure(message.topic, 1)
+            return self._topics.create_for_send(message.topic, message.default_topic, message.default_topic_queue_nums)
         except StoreError as error:
             raise refusal(error) from error
 

@@ -1,4 +1,4 @@
-"""What the broker's processors need of transactions, in the least words; TransactionCoordinator is it."""
+"""What sends need of transactions; the TransactionCoordinator is it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Consumer groups and their settings, durable in ``config/subscriptionGroup.json``.
 
-Source: SubscriptionGroupManager, SubscriptionGroupConfig; transactions-and-store.md B9.
+Source: SubscriptionGroupManager, SubscriptionGroupConfig; docs/store.md#configuration-files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The topics of a broker, durable in ``config/topics.json``.
 
-Source: TopicConfigManager; transactions-and-store.md B9.
+Source: TopicConfigManager; docs/store.md#configuration-files.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _without_nulls(value: object) -> object:
 
 
 def system_topic_configs(config: BrokerConfig) -> list[TopicConfig]:
-    """What every broker has from its first start, as Apache's makes it (wire-protocol.md 4.10)."""
+    """What every broker has from its first start, as Apache's makes it (docs/protocol.md#names)."""
     topics = [
         _topic(system_topics.SELF_TEST, 1),
         _topic(system_topics.BENCHMARK, 1024),

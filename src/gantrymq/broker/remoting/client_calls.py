@@ -1,4 +1,5 @@
-"""Requests of the broker that a client answers: 221, 307, 309. Source: Broker2Client; wire-protocol.md 2.3.3."""
+"""Requests of the broker that a client answers: 221, 307, 309, 326. Source: Broker2Client,
+ReplyMessageProcessor."""
 
 from __future__ import annotations
 
@@ -6,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.broker.client import Connection
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, Header, encode_request
+from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock, Timer
 
-CLIENT_SECONDS: Final = 10.0
-"""How long a client may take."""
 MAX_OUTSTANDING: Final = 1_000
 """Answers that are waited for, from all clients together."""
 
@@ -36,15 +35,17 @@ class ClientCalls:
 
     def ask(
         self,
-        session: Connection,
+        session: Session,
         code: RequestCode,
         header: Header,
         answered: Answered,
         body: bytes = b"",
         *,
-        seconds: float = CLIENT_SECONDS,
+        seconds: float,
     ) -> None:
-        """Send a request to the client. A client that is gone, or that does not read, is not waited for."""
+        """Send a request to the client, which has so many seconds for its answer. A client that is gone, or that
+        does not read, is not waited for.
+        """
         if not session.alive or not session.writable or len(self._calls) >= MAX_OUTSTANDING:
             answered(None)
             return
@@ -53,11 +54,11 @@ class ClientCalls:
         call.timer = self._clock.call_later(seconds, lambda: self._end((session.id, opaque), None))
         session.send(encode_request(code, opaque, header, body))
 
-    def answer(self, session: Connection, command: Command) -> None:
+    def answer(self, session: Session, command: Command) -> None:
         """A client sent an answer; one that nobody waits for (any more) is dropped."""
         self._end((session.id, command.opaque), command)
 
-    def session_closed(self, session: Connection) -> None:
+    def session_closed(self, session: Session) -> None:
         """A connection ended: what was asked there is not answered."""
         for key in [key for key in self._calls if key[0] == session.id]:
             self._end(key, None)

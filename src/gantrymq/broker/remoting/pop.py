@@ -1,6 +1,6 @@
 """POP_MESSAGE (200050), PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055).
 
-Source: PopMessageProcessor, PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor; wire-protocol.md 10.
+Source: PopMessageProcessor, PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor; docs/protocol.md#pop.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from functools import partial
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.filtering.selection import EVERYTHING, Selection, SelectorInvalid, by_expression, is_tag_type
+from gantrymq.broker.filtering.predicate import SelectorInvalid
+from gantrymq.broker.filtering.selection import EVERYTHING, Selection, by_expression, is_tag_type
+from gantrymq.broker.operations.selectors import require_property_filter
 from gantrymq.broker.pop.batch import as_first_sent
 from gantrymq.broker.pop.consumption import MAX_COUNT, PopConsumption, Popped, Wanted
 from gantrymq.broker.pop.waiting import Waiter, Waiting
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.remoting.client_config import require_property_filter
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.pop_checks import PopChecks
 from gantrymq.broker.remoting.refusals import rejected

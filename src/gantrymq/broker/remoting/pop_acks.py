@@ -1,6 +1,6 @@
 """ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151), CHANGE_MESSAGE_INVISIBLETIME (200053), POP_ROLLBACK (200056).
 
-Source: AckMessageProcessor, ChangeInvisibleTimeProcessor; wire-protocol.md 10.
+Source: AckMessageProcessor, ChangeInvisibleTimeProcessor; docs/protocol.md#pop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where queues begin and end, and how far groups have read: 14, 15, 29 to 32, 43.
 
-Source: ConsumerManageProcessor, AdminBrokerProcessor; wire-protocol.md 2.3.2, 6.3.
+Source: ConsumerManageProcessor, AdminBrokerProcessor; docs/protocol.md#consumer-offsets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finding messages by key and by place: 12, 33. Source: QueryMessageProcessor; wire-protocol.md 2.3.2."""
+"""Finding messages by key and by place: 12, 33. Source: QueryMessageProcessor."""
 
 from __future__ import annotations
 

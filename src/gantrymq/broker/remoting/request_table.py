@@ -5,53 +5,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gantrymq.broker.pop.assembly import Popping
-from gantrymq.broker.remoting.cleaning import CleaningProcessor
-from gantrymq.broker.remoting.client_config import ClientConfigProcessor
-from gantrymq.broker.remoting.connections import ConnectionProcessor
-from gantrymq.broker.remoting.membership import MembershipProcessor
+from gantrymq.broker.remoting.cleaning import CleaningHandler
+from gantrymq.broker.remoting.client_config import ClientConfigHandler
+from gantrymq.broker.remoting.connections import ConnectionHandler
+from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
-from gantrymq.broker.remoting.progress import ProgressProcessor
-from gantrymq.broker.remoting.pull import PullProcessor
+from gantrymq.broker.remoting.progress import ProgressHandler
+from gantrymq.broker.remoting.pull import PullHandler
 from gantrymq.broker.remoting.query import QueryProcessor
-from gantrymq.broker.remoting.relay import RelayProcessor
-from gantrymq.broker.remoting.reset import ResetProcessor
-from gantrymq.broker.remoting.runtime_info import RuntimeInfoProcessor
-from gantrymq.broker.remoting.send import SendProcessor
-from gantrymq.broker.remoting.send_back import SendBackProcessor
-from gantrymq.broker.remoting.send_batch import SendBatchProcessor
+from gantrymq.broker.remoting.relay import RelayHandler
+from gantrymq.broker.remoting.reset import ResetHandler
+from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
+from gantrymq.broker.remoting.send import SendHandler
+from gantrymq.broker.remoting.send_back import SendBackHandler
+from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_reply import SendReplyProcessor
-from gantrymq.broker.remoting.settings import SettingsProcessor
-from gantrymq.broker.remoting.timer import TimerProcessor
-from gantrymq.broker.remoting.topic_admin import TopicAdminProcessor
+from gantrymq.broker.remoting.settings import SettingsHandler
+from gantrymq.broker.remoting.timer import TimerHandler
+from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.server import Handler
 
 
 def request_table(
     *,
-    send: SendProcessor,
-    send_batch: SendBatchProcessor,
+    send: SendHandler,
+    send_batch: SendBatchHandler,
     send_reply: SendReplyProcessor,
-    pull: PullProcessor,
+    pull: PullHandler,
     positions: PositionProcessor,
     query: QueryProcessor,
-    membership: MembershipProcessor,
-    client_config: ClientConfigProcessor,
-    send_back: SendBackProcessor,
-    topics: TopicAdminProcessor,
-    progress: ProgressProcessor,
-    connections: ConnectionProcessor,
-    relay: RelayProcessor,
-    reset: ResetProcessor,
-    runtime: RuntimeInfoProcessor,
-    cleaning: CleaningProcessor,
-    settings: SettingsProcessor,
+    membership: MembershipHandler,
+    client_config: ClientConfigHandler,
+    send_back: SendBackHandler,
+    topics: TopicHandler,
+    groups: GroupHandler,
+    progress: ProgressHandler,
+    connections: ConnectionHandler,
+    relay: RelayHandler,
+    reset: ResetHandler,
+    runtime: RuntimeInfoHandler,
+    cleaning: CleaningHandler,
+    settings: SettingsHandler,
     end_transaction: Handler,
     resume_half: Handler,
     explain: Handler,
     list_checks: Handler,
     popping: Popping,
-    timer: TimerProcessor,
+    timer: TimerHandler,
 ) -> Mapping[int, Handler]:
     """Request code to handler."""
     return {
@@ -105,13 +107,13 @@ def request_table(
         RequestCode.DELETE_TOPIC_IN_BROKER: topics.delete_topic,
         RequestCode.GET_TOPIC_CONFIG: topics.topic,
         RequestCode.GET_ALL_TOPIC_CONFIG: topics.all_topics,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: topics.update_group,
-        RequestCode.DELETE_SUBSCRIPTIONGROUP: topics.delete_group,
-        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: topics.group,
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: topics.all_groups,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update_group,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP: groups.delete_group,
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: groups.group,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all_groups,
         RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: topics.update_topics,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: topics.update_groups,
-        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: topics.forbid,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: groups.update_groups,
+        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: groups.forbid,
         RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: topics.system_topics,
         # What tools ask about topics, groups and clients.
         RequestCode.GET_TOPIC_STATS_INFO: progress.topic_stats,

@@ -1,7 +1,7 @@
 """RESUME_CHECK_HALF_MESSAGE (323): an operator gives a parked half message another chance.
 
 Apache's broker takes any message for this. Here it must be a parked one, and the newest of its transaction: a copy that
-was resumed before could be delivered twice. Source: AdminBrokerProcessor; transactions-and-store.md A9.
+was resumed before could be delivered twice. Source: AdminBrokerProcessor; docs/store.md#parking-and-resuming.
 """
 
 from __future__ import annotations

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from binascii import hexlify
-from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.durability import refusal
-from gantrymq.broker.operations.half_messages import PlacedHalf
-from gantrymq.broker.remoting.refusals import rejected
-from gantrymq.errors import StoreError
+from gantrymq.broker.operations.send_batch import BatchStored
+from gantrymq.broker.operations.submission import Stored
 from gantrymq.message.send_status import SendStatus
 from gantrymq.protocol.codes import VERSION, ResponseCode
-from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, decode_command, encode_response
-from gantrymq.protocol.frame import FrameSplitter
+from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, encode_response
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.message_ids import offset_message_id
-from gantrymq.store.log.conditions import Unconfirmed
-from gantrymq.store.values import Placement
 
+CODE_OF_STATUS: Final = {
+    SendStatus.SEND_OK: ResponseCode.SUCCESS,
+    SendStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    SendStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    SendStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+}
+_SEND_OK: Final = SendStatus.SEND_OK
 _JSON: Final = SerializeType.JSON
 _ROCKETMQ: Final = SerializeType.ROCKETMQ
 _PREFIX: Final = Struct(">II")
@@ -71,30 +72,32 @@ class SendAnswers:
     def stored(
         self,
         command: Command,
-        place: Placement | PlacedHalf,
-        queue_id: int,
-        unique_key: str,
-        recall: str | None = None,
+        stored: Stored,
     ) -> bytes:
-        """``recall``: the handle of a timer message."""
+        if stored.status is not _SEND_OK:
+            return self._encode(
+                command, self._message_id(stored.log_offset), stored.queue_id, stored.queue_offset, stored.unique_key,
+                stored.recall_handle, stored.status,
+            )  # fmt: skip
+        unique_key, queue_id, recall = stored.unique_key, stored.queue_id, stored.recall_handle
         template = self._template if recall is None else None
         if command.serialize is _JSON and template is not None and is_plain(unique_key):
             # A fifth of the cost of encoding a map; nothing in it can need escaping.
-            values = (queue_id, unique_key, place.log_offset, place.queue_offset, command.opaque)
+            values = (queue_id, unique_key, stored.log_offset, stored.queue_offset, command.opaque)
             header = (template % values).encode()
             return _PREFIX.pack(len(header) + 4, len(header)) + header
         if recall is None and command.serialize is _ROCKETMQ and 0 < len(unique_key) <= _SHORT_KEY:
             # Joined of parts that are ready: 1 us instead of 12.
-            key, offset = unique_key.encode(), b"%d" % place.queue_offset
+            key, offset = unique_key.encode(), b"%d" % stored.queue_offset
             queue = self._queue_entries.get(queue_id) or self._queue_entry(queue_id)
             size = self._compact_size + len(queue) + len(offset) + len(key)
             before, behind = self._heads.get(size) or self._head(size)
             return b"".join(
-                (before, _OPAQUE(command.opaque), behind, hexlify(_OFFSET(place.log_offset)).upper(), queue,
+                (before, _OPAQUE(command.opaque), behind, hexlify(_OFFSET(stored.log_offset)).upper(), queue,
                  _BYTES[len(offset)], offset, _TRANSACTION_ID, _BYTES[len(key)], key, self._tail)
             )  # fmt: skip
-        message_id = self._message_id(place.log_offset)
-        return self._encode(command, message_id, queue_id, place.queue_offset, unique_key, recall)
+        message_id = self._message_id(stored.log_offset)
+        return self._encode(command, message_id, queue_id, stored.queue_offset, unique_key, recall)
 
     def _queue_entry(self, queue_id: int) -> bytes:
         """The queue id, and the queue offset up to the last byte of its size."""
@@ -108,9 +111,11 @@ class SendAnswers:
         head = self._heads[size] = before, _COMPACT_REST.pack(1, 0, size) + self._id_entry
         return head
 
-    def batch_stored(self, command: Command, places: Sequence[Placement], queue_id: int, unique_key: str) -> bytes:
-        message_ids = ",".join([self._message_id(place.log_offset) for place in places])
-        return self._encode(command, message_ids, queue_id, places[0].queue_offset, unique_key)
+    def batch_stored(self, command: Command, batch: BatchStored) -> bytes:
+        message_ids = ",".join([self._message_id(log_offset) for log_offset in batch.log_offsets])
+        return self._encode(
+            command, message_ids, batch.queue_id, batch.queue_offset, batch.unique_key, None, batch.status
+        )
 
     def not_stored(self, command: Command, queue_id: int) -> bytes:
         """Of a reply that reached its requester. Clients read the fields, so they are there."""
@@ -127,33 +132,13 @@ class SendAnswers:
         queue_offset: int,
         unique_key: str,
         recall: str | None = None,
+        status: SendStatus = _SEND_OK,
     ) -> bytes:
         answer = SendMessageAnswer(
             msg_id=message_id, queue_id=queue_id, queue_offset=queue_offset, transaction_id=unique_key or None,
             region=self._region, trace_on=self._trace_on, recall_handle=recall,
         )  # fmt: skip
-        return encode_response(command, ResponseCode.SUCCESS, answer)
-
-
-def answer_to(command: Command, stored: bytes, error: StoreError | None) -> bytes:
-    """The answer to a send, of ``stored``, which says where the message lies, and of how its storing ended."""
-    if error is None:
-        return stored
-    if not isinstance(error, Unconfirmed):
-        return rejected(command, refusal(error))
-    # Seldom, so it is made of the frame that was ready for the best case.
-    (parts,) = FrameSplitter().feed(stored)
-    answer = decode_command(*parts)
-    code = CODE_OF_STATUS[error.status]
-    return encode_response(command, code, answer.header(SendMessageAnswer), remark=str(error))
-
-
-CODE_OF_STATUS: Final = {
-    SendStatus.SEND_OK: ResponseCode.SUCCESS,
-    SendStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
-    SendStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
-    SendStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
-}
+        return encode_response(command, CODE_OF_STATUS[status], answer)
 
 
 def _size_of(name: bytes, size: int) -> bytes:

@@ -2,7 +2,7 @@
 
 The requester is found by the client id that travels in the message. The replier hears how that went; the reply is also
 stored when the settings say so, whether or not it reached the requester. Source: ReplyMessageProcessor;
-wire-protocol.md 7.8.
+docs/protocol.md#request-and-reply.
 """
 
 from __future__ import annotations
@@ -10,34 +10,40 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.operations.admission import (
     SENDER_FLAGS,
     Admission,
-    SendHeader,
     check_properties,
     separated,
     unique_key_of,
     waits,
 )
+from gantrymq.broker.operations.submission import Stored
+from gantrymq.broker.pushes import Reply
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.clients import ProducerGroups
-from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
-from gantrymq.protocol.headers.send import PushReply, SendMessage, SendMessageLong
+from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord, Placement
 
+SendHeader = SendMessage | SendMessageLong
+
 log = logging.getLogger("gantrymq.broker")
+
+REQUESTER_SECONDS: Final = 10.0
+"""How long the requester may take to say that it has its reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,6 @@ class SendReplyProcessor:
         durability: Durability,
         answers: SendAnswers,
         producers: ProducerGroups,
-        calls: ClientCalls,
         clock: Clock,
         address: str,
     ) -> None:
@@ -73,7 +78,6 @@ class SendReplyProcessor:
         self._durability = durability
         self._answers = answers
         self._producers = producers
-        self._calls = calls
         self._clock = clock
         self._address = address
 
@@ -94,28 +98,26 @@ class SendReplyProcessor:
         if requester is None:
             self._finish(reply, f"push reply message fail, channel of <{client_id}> not found.")
             return
-        pushed = partial(self._pushed, reply, client_id)
-        push = self._push_header(reply)
-        self._calls.ask(requester, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, push, pushed, command.body)
+        requester.hand_reply(self._handed(reply), REQUESTER_SECONDS, partial(self._pushed, reply, client_id))
 
-    def _push_header(self, reply: _Reply) -> PushReply:
+    def _handed(self, reply: _Reply) -> Reply:
         header, now_ms = reply.header, self._clock.wall_ms()
-        return PushReply(
+        return Reply(
             producer_group=header.producer_group, topic=header.topic, default_topic=header.default_topic,
             default_topic_queue_nums=header.default_topic_queue_nums, queue_id=header.queue_id,
             sys_flag=header.sys_flag, born_timestamp=header.born_timestamp, flag=header.flag,
             properties=f"{reply.text}{properties.PUSH_REPLY_TIME}\x01{now_ms}\x02",
             reconsume_times=header.reconsume_times, unit_mode=header.unit_mode,
-            born_host=reply.session.peer, store_host=self._address, store_timestamp=now_ms,
+            born_address=reply.session.address, store_address=self._address, store_timestamp=now_ms,
+            body=reply.command.body,
         )  # fmt: skip
 
-    def _pushed(self, reply: _Reply, client_id: str, answer: Command | None) -> None:
+    def _pushed(self, reply: _Reply, client_id: str, problem: str | None) -> None:
         """The requester has it, or does not."""
-        if answer is not None and answer.code == ResponseCode.SUCCESS:
+        if problem is None:
             self._finish(reply, None)
             return
-        why = "it did not answer" if answer is None else answer.remark
-        log.warning("a reply to %s was not taken: %s", client_id, why)
+        log.warning("a reply to %s was not taken: %s", client_id, problem)
         self._finish(reply, f"push reply message to {client_id}fail.")
 
     def _finish(self, reply: _Reply, problem: str | None) -> None:
@@ -153,5 +155,7 @@ class SendReplyProcessor:
         elif place is None:
             answer = self._answers.not_stored(reply.command, reply.queue_id)
         else:
-            answer = self._answers.stored(reply.command, place, reply.queue_id, unique_key_of(reply.text))
+            key = unique_key_of(reply.text)
+            stored = Stored(place.log_offset, place.queue_offset, reply.queue_id, key)
+            answer = self._answers.stored(reply.command, stored)
         reply.session.send(answer)

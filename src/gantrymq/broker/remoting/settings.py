@@ -1,9 +1,9 @@
-"""UPDATE_BROKER_CONFIG (25) and GET_BROKER_CONFIG (26). Source: AdminBrokerProcessor; wire-protocol.md 2.3.4."""
+"""UPDATE_BROKER_CONFIG (25) and GET_BROKER_CONFIG (26)."""
 
 from __future__ import annotations
 
 from gantrymq.broker.config import parse_properties
-from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.settings import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.codes import ResponseCode
@@ -11,7 +11,7 @@ from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import BrokerConfigAnswer
 
 
-class SettingsProcessor:
+class SettingsHandler:
     """Shows and changes the settings of this broker."""
 
     def __init__(self, settings: LiveConfig) -> None:

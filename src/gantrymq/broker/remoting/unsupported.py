@@ -1,6 +1,7 @@
 """Requests of Apache's tools and clients that this broker refuses, with the reason that they are answered with.
 
-Every other unknown code is answered in the same way without a reason. Source: RequestCode; wire-protocol.md 2.2.
+Every other unknown code is answered in the same way without a reason. Source: RequestCode;
+docs/protocol.md#requests-and-answers.
 """
 
 from __future__ import annotations

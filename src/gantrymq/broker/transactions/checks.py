@@ -7,24 +7,23 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from gantrymq.broker.client import Client, Connection
 from gantrymq.broker.transactions.changed_times import ChangedTimes
+from gantrymq.broker.transactions.check import Check
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.broker.transactions.history import TransactionHistory
+from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import CorruptRecord, StoreError
-from gantrymq.protocol.codes import RequestCode
-from gantrymq.protocol.command import encode_request
-from gantrymq.protocol.headers.transaction import CheckTransactionState
-from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.protocol.stored_message import pack_host
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.ports import HalfStore, ProducerGroups, ProducerSession
-from gantrymq.transactions.records.check_message import quick_check_body, store_host_of
-from gantrymq.transactions.records.half import check_body, read_half
+from gantrymq.transactions.ports import HalfStore
+from gantrymq.transactions.records.check_message import message_of_record, message_to_check, store_host_of
+from gantrymq.transactions.records.half import read_half
 from gantrymq.transactions.records.half_copies import HalfReading
-from gantrymq.transactions.rules.check_policy import Immunity, Verdict, decide
+from gantrymq.transactions.rules.check_policy import CheckAction, Immunity, decide
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
 from gantrymq.transactions.table.due_times import DueTimes
@@ -93,7 +92,7 @@ class TransactionChecks:
         self._outstanding: dict[str, int] = {}
         """Checks sent and not answered, by group."""
         self._asked: dict[int, int] = {}
-        """Half queue offset of each check that waits for its answer to the id of the session that was asked."""
+        """Half queue offset of each check that waits for its answer to the id of the client that was asked."""
         self._crowded: dict[str, deque[int]] = {}
         """Halves that wait for their turn, by group."""
         self._warned_at: dict[str, float] = {}
@@ -149,14 +148,14 @@ class TransactionChecks:
         if half.state is State.OPEN and not half.answer_deadline and self._clock.monotonic() < half.immune_until:
             self._schedule(half, half.immune_until)
 
-    def session_closed(self, session: ProducerSession) -> None:
-        """Who was asked by this connection may not have heard it, or not be able to answer: ask another one."""
-        for queue_offset in [offset for offset, asked in self._asked.items() if asked == session.id]:
+    def client_gone(self, client: Client) -> None:
+        """A connection ended: what was asked there may not have been heard, or cannot be answered. Ask another one."""
+        for queue_offset in [offset for offset, asked in self._asked.items() if asked == client.id]:
             half = self._table.get(queue_offset)
             if half is None:
                 del self._asked[queue_offset]
                 continue
-            self._history.left(half, session.peer)
+            self._history.left(half, client.address)
             self.answered(half)
             if half.times_asked <= ASKED_AGAIN_AT_ONCE and half.state is State.OPEN:
                 self._schedule(half, self._clock.monotonic())
@@ -252,43 +251,43 @@ class TransactionChecks:
         if half.answer_deadline and not outstanding:
             self.answered(half)
         may_ask = half.state is State.OPEN and immunity is not Immunity.LASTS and not outstanding
-        session = self._producers.pick(half.group) if may_ask else None
+        producer = self._producers.pick(half.group) if may_ask else None
         too_old = (
             age_ms > self.config.reserved_hours * 3_600_000 and now - self._started_at >= AGE_LIMIT_GRACE_S
         )  # fmt: skip
-        verdict = decide(
+        action = decide(
             half.state, immunity, outstanding, half.unknown_answers >= self.config.check_max, too_old,
-            half.times_asked > 0, session is not None, self._is_crowded(half),
+            half.times_asked > 0, producer is not None, self._is_crowded(half),
         )  # fmt: skip
-        if verdict is Verdict.CHECK and session is not None:
-            self._ask(half, session, now)
+        if action is CheckAction.CHECK and producer is not None:
+            self._ask(half, producer, now)
             return
         if not outstanding:
             self.answered(half)
-        if verdict is Verdict.WAIT_TURN:
+        if action is CheckAction.WAIT_TURN:
             if not half.in_line:
                 half.in_line = True
                 self._crowded.setdefault(half.group, deque()).append(half.queue_offset)
             self._schedule(half, now + self._interval_s)
-        elif verdict is Verdict.NOBODY_ONLINE:
+        elif action is CheckAction.NOBODY_ONLINE:
             self._wait_for_producer(half, now)
-        elif verdict is Verdict.PARK_UNKNOWN or verdict is Verdict.PARK_OLD:
-            self._park(half, verdict)
-        elif verdict is Verdict.WAIT_IMMUNITY:
+        elif action is CheckAction.PARK_UNKNOWN or action is CheckAction.PARK_OLD:
+            self._park(half, action)
+        elif action is CheckAction.WAIT_IMMUNITY:
             self._schedule(half, half.immune_until)
-        elif verdict is Verdict.WAIT_ANSWER:
+        elif action is CheckAction.WAIT_ANSWER:
             self._schedule(half, half.answer_deadline)
-        elif verdict is Verdict.COME_BACK:
+        elif action is CheckAction.COME_BACK:
             self._schedule(half, now + self._interval_s)
 
     @property
     def _interval_s(self) -> float:
         return self.config.check_interval_ms / 1000
 
-    def _ask(self, half: OpenHalf, session: ProducerSession, now: float) -> None:
+    def _ask(self, half: OpenHalf, producer: Connection, now: float) -> None:
         early = now < half.immune_until
         try:
-            frame = self._check_request(half, session, early=early)
+            check = self._check(half, early=early)
         except CorruptRecord as error:
             # As at a start without notes, which reads every open half.
             log.error(
@@ -298,7 +297,7 @@ class TransactionChecks:
             self._counts.quarantined += 1
             self._table.end(half, Decision.QUARANTINED)
             return
-        session.send(frame)
+        producer.ask(check)
         half.times_asked += 1
         half.lonely = 0
         half.in_line = False
@@ -307,41 +306,33 @@ class TransactionChecks:
             # Who answers UNKNOWN that early is asked again when an ordinary half would be.
             half.answer_deadline = min(half.answer_deadline, max(half.immune_until, now + EARLY_ANSWER_MIN_S))
             self._counts.early_checks += 1
-        self._asked[half.queue_offset] = session.id
+        self._asked[half.queue_offset] = producer.id
         if not half.has_turn:
             half.has_turn = True
             self._outstanding[half.group] = self._outstanding.get(half.group, 0) + 1
         self._counts.checks_sent += 1
-        self._history.checked(half, session.peer, detail=int(early))
+        self._history.checked(half, producer.address, detail=int(early))
         self._schedule(half, half.answer_deadline)
 
-    def _check_request(self, half: OpenHalf, session: ProducerSession, *, early: bool) -> bytes:
+    def _check(self, half: OpenHalf, *, early: bool) -> Check:
+        """The question about a half. Raises CorruptRecord when the log does not hold the half any more."""
         queue_offset, log_offset = half.newest()
+        times_asked = half.times_asked + 1
         record = b"" if early else self._reading.record(queue_offset)
-        body = record and quick_check_body(
-            record, queue_offset, log_offset, half.group, half.real_topic, half.real_queue_id, half.times_asked + 1
+        message = record and message_of_record(
+            record, queue_offset, log_offset, half.group, half.real_topic, half.real_queue_id, times_asked
         )
-        if body:
+        if message:
             store_host = store_host_of(record)
         else:
             stored = self._store.read(log_offset)
             if stored is None:
                 raise CorruptRecord(log_offset, "an open half message is no longer there")
             store_host = pack_host(stored.store_host)
-            body = check_body(stored, read_half(stored), half.times_asked + 1, early=early)
-        key = half.unique_key or None
-        header = CheckTransactionState(
-            tran_state_table_offset=queue_offset,
-            commit_log_offset=log_offset,
-            msg_id=key,
-            transaction_id=key,
-            offset_msg_id=offset_message_id(store_host, log_offset),
-            # Clients copy this into their answer, which is authorised by it: the real topic, not the half topic (22).
-            topic=half.real_topic,
-            bname=self.config.broker_name or None,
-        )
-        return encode_request(
-            RequestCode.CHECK_TRANSACTION_STATE, session.next_opaque(), header, body, one_way=True
+            message = message_to_check(stored, read_half(stored), times_asked, early=early)
+        return Check(
+            half.group, half.unique_key, queue_offset, log_offset, half.real_topic, half.real_queue_id, times_asked,
+            early, self.config.broker_name, store_host, message,
         )  # fmt: skip
 
     def _wait_for_producer(self, half: OpenHalf, now: float) -> None:
@@ -362,14 +353,14 @@ class TransactionChecks:
                 "start one that can tell their outcome", len(lonely), half.group,
             )  # fmt: skip
 
-    def _park(self, half: OpenHalf, verdict: Verdict) -> None:
-        reason = "too old" if verdict is Verdict.PARK_OLD else f"{half.unknown_answers} checks were answered UNKNOWN"
+    def _park(self, half: OpenHalf, action: CheckAction) -> None:
+        reason = "too old" if action is CheckAction.PARK_OLD else f"{half.unknown_answers} checks were answered UNKNOWN"
         log.warning(
             "parking half message %d of group %s, topic %s, key %s: %s",
             half.queue_offset, half.group, half.real_topic, half.unique_key, reason,
         )  # fmt: skip
         try:
-            cause = Cause.TOO_OLD if verdict is Verdict.PARK_OLD else Cause.UNKNOWN_ANSWERS
+            cause = Cause.TOO_OLD if action is CheckAction.PARK_OLD else Cause.UNKNOWN_ANSWERS
             self._endings.park(half, self._parked, cause)
         except StoreError as error:
             self._parked(half, error)

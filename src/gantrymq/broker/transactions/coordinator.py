@@ -10,21 +10,22 @@ from typing import Final
 
 from msgspec import structs
 
+from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.decision_file import DecisionFile
-from gantrymq.broker.transactions.ending_requests import EndTransactionProcessor
+from gantrymq.broker.transactions.end import EndOperation
 from gantrymq.broker.transactions.endings import TransactionEndings, end_after
 from gantrymq.broker.transactions.half_notes_file import HalfNotesFile
 from gantrymq.broker.transactions.history import DIRECTORY, TransactionHistory
 from gantrymq.broker.transactions.lost_senders import LostSenders
+from gantrymq.broker.transactions.ports import OffsetBook, ProducerGroups, TopicLookup
 from gantrymq.errors import InvariantViolated, MessageIllegal, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
 from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
-from gantrymq.protocol.command import Command
 from gantrymq.protocol.hosts import host_text
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock, Timer
@@ -33,7 +34,7 @@ from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.history.events import Kind
-from gantrymq.transactions.ports import HalfStore, OffsetBook, ProducerGroups, ProducerSession, TopicLookup
+from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import (
     HALF_QUEUE_ID,
     half_record,
@@ -63,7 +64,10 @@ NOTES_INTERVAL_S: Final = 5.0
 
 
 class TransactionCoordinator:
-    """Built by the broker in this order: construct, ``rebuild()``, ``start()`` ... ``close()`` before the store."""
+    """Built by the broker in this order: construct, ``rebuild()``, ``start()`` ... ``close()`` before the store.
+
+    ``ends`` (the operation that ends a transaction) and ``table`` are those of the store after ``rebuild()``.
+    """
 
     def __init__(
         self,
@@ -114,7 +118,7 @@ class TransactionCoordinator:
         self._lost_senders = LostSenders(
             table, self._producers, self._clock, self._config, self.checks.sender_gone, self.checks.sender_back
         )
-        self._ends = EndTransactionProcessor(
+        self.ends = EndOperation(
             self._store,
             table,
             self._endings,
@@ -339,23 +343,18 @@ class TransactionCoordinator:
             for tell in waiting or ():
                 tell(half, error)
 
-    @property
-    def end_transaction(self) -> Callable[[ProducerSession, Command], bytes | None]:
-        """Handler of request 37, once ``rebuild`` was called."""
-        return self._ends.handle
-
     def producer_joined(self, group: str) -> None:
         """Call when a producer registered for ``group``: what waited for one is checked at once."""
         self.checks.producer_joined(group)
 
-    def client_came(self, client_id: str, session: ProducerSession) -> None:
+    def client_came(self, client_id: str, client: Client) -> None:
         """Call when a connection said whose it is, ahead of ``producer_joined``."""
-        self._lost_senders.client_came(client_id, session)
+        self._lost_senders.client_came(client_id, client)
 
-    def session_closed(self, session: ProducerSession) -> None:
-        """Call once for every session that ended, while ``producers`` still knows it."""
-        self._lost_senders.session_closed(session)
-        self.checks.session_closed(session)
+    def client_gone(self, client: Client) -> None:
+        """Call once for every connection that ended, while ``producers`` still knows it."""
+        self._lost_senders.client_gone(client)
+        self.checks.client_gone(client)
 
     def oldest_open_log_offset(self) -> LogOffset | None:
         """Where the oldest undecided half lies; retention must not pass it. None when nothing is open."""

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from gantrymq.protocol.hosts import pack_host
+from gantrymq.broker.client import Client
+from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.ports import ProducerGroups, ProducerSession
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 
@@ -55,8 +55,8 @@ class _LostSender:
 class LostSenders:
     """Knows the halves with decisive checkers by their senders. Nothing of it outlives the broker.
 
-    ``abandoned``: told about each open half whose sender is gone for good, as far as one can know. ``reclaimed``: told
-    about those whose sender came back after that.
+    ``abandoned``: called with each open half whose sender is gone for good, as far as one can know. ``reclaimed``:
+    called with those whose sender came back after that.
     """
 
     def __init__(
@@ -91,32 +91,32 @@ class LostSenders:
         """A half with decisive checkers (or the retry of one) came by the connection from there."""
         self._belong([half.queue_offset], born_host)
 
-    def session_closed(self, session: ProducerSession) -> None:
+    def client_gone(self, client: Client) -> None:
         """A connection ended; call it while the heartbeats of the connection are known."""
-        sent = self._sent.pop(pack_host(session.peer), None) if self._sent else None
+        sent = self._sent.pop(client.host, None) if self._sent else None
         if sent is None or self.config.sender_grace_ms < 0:
             return
         offsets = [offset for offset in sent.offsets if offset in self._table]
-        client_ids = list(self._producers.client_ids(session))
+        client_ids = list(self._producers.client_ids(client))
         if not offsets or len(client_ids) != 1:
             return
         client_id = client_ids[0]
         other = self._producers.connection_of(client_id)
         if other is not None:
-            self._belong(offsets, pack_host(other.peer))
+            self._belong(offsets, other.host)
             return
         lost = self._gone.setdefault(client_id, _LostSender({}))
         lost.offsets.update(dict.fromkeys(offsets))
         self._wait(client_id, lost, GRACE_STEPS)
 
-    def client_came(self, client_id: str, session: ProducerSession) -> None:
+    def client_came(self, client_id: str, client: Client) -> None:
         """A connection said whose it is."""
         lost = self._gone.pop(client_id, None)
         if lost is None:
             return
         if lost.timer is not None:
             lost.timer.cancel()
-        self._belong(lost.offsets, pack_host(session.peer))
+        self._belong(lost.offsets, client.host)
         for half in self._open(lost.offsets):
             if half.sender_gone:
                 half.sender_gone = False

@@ -45,7 +45,7 @@ class Retention:
     """Deletes log files: those older than ``fileReservedTime`` in the hours of ``deleteWhen`` or when the disk gets
     full, the oldest whatever their age when it gets fuller still.
 
-    What an undecided half message needs always stays. Source: CleanCommitLogService; transactions-and-store.md B14.
+    What an undecided half message needs always stays. Source: CleanCommitLogService; docs/store.md#deleting.
     """
 
     def __init__(

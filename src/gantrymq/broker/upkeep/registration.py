@@ -1,7 +1,7 @@
 """Tells the name servers which topics this broker has, for as long as it runs.
 
 At start, whenever a topic changes, and every ``registerNameServerPeriod`` the whole table goes to every name server:
-their list of brokers is only as good as the latest word of each. Source: BrokerOuterAPI; wire-protocol.md 2.4.5.
+their list of brokers is only as good as the latest word of each. Source: BrokerOuterAPI; docs/protocol.md#name-server.
 """
 
 from __future__ import annotations
@@ -36,10 +36,6 @@ REFUSED_RETRY_SECONDS: Final = 2.0
 REFUSED_LOG_SECONDS: Final = 60.0
 """Between two lines about the same refusal."""
 _CRC_MASK: Final = 0x7FFFFFFF
-
-
-Announce = Callable[[Callable[[], None]], None]
-"""Calls back once the name servers know the topics as they are now."""
 
 
 class _Once:

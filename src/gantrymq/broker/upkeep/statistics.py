@@ -2,7 +2,7 @@
 
 Counting costs next to nothing: what was put follows from the queues, a pull is one addition for all its messages. Every
 ten seconds all counters are copied; what a window holds is the difference of two copies. Source: BrokerStatsManager,
-StatsItem, StoreStatsService; wire-protocol.md 3.5.
+StatsItem, StoreStatsService.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keeps a client a member of its groups: brokers forget who is silent for 120 s, and at once when a connection ends.
 
-Source: MQClientInstance.sendHeartbeatToAllBroker; wire-protocol.md 2.4.1, 2.4.2.
+Source: MQClientInstance.sendHeartbeatToAllBroker; docs/protocol.md#what-clients-send-and-when.
 """
 
 from __future__ import annotations

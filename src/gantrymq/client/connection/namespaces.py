@@ -1,7 +1,7 @@
 """Namespaces: names of topics and groups that are prefixed on the wire and not in the program.
 
 ``ns%topic``, ``ns%group``, ``%RETRY%ns%group``, ``%DLQ%ns%group``; the system's own names stay as they are.
-Source: NamespaceUtil; wire-protocol.md 4.10.
+Source: NamespaceUtil; docs/protocol.md#names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where topics and brokers are: routes asked from the name servers, kept and refreshed.
 
-Source: MQClientInstance.updateTopicRouteInfoFromNameServer; wire-protocol.md 7.1.
+Source: MQClientInstance.updateTopicRouteInfoFromNameServer; docs/protocol.md#sending.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The queues that a push consumer reads: begun, given up, moved, and what brokers ask about them.
 
-Source: RebalancePushImpl, DefaultMQPushConsumerImpl; wire-protocol.md 2.4.2, 6.
+Source: RebalancePushImpl, DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when,
+docs/protocol.md#groups.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ def assign_averagely(
     """The contiguous block of ``queues`` that belongs to ``client_id``; sizes differ by one at most.
 
     Both lists are put in RocketMQ's order first, so that members of any language agree. A client that is not in the
-    list gets nothing: its heartbeat has not arrived yet. Source: AllocateMessageQueueAveragely; wire-protocol.md 6.2.
+    list gets nothing: its heartbeat has not arrived yet. Source: AllocateMessageQueueAveragely;
+    docs/protocol.md#sharing-queues.
     """
     members = sorted(set(client_ids))
     places = sorted(set(queues))

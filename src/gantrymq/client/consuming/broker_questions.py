@@ -1,6 +1,6 @@
 """Answers what brokers ask a consumer, mostly for tools: who and how far it is, to go elsewhere, to consume this.
 
-Source: ClientRemotingProcessor; wire-protocol.md 2.3.3, 6.6.
+Source: ClientRemotingProcessor; docs/protocol.md#resetting-offsets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which messages of a topic a consumer wants: all, those with one of some tags, or those an SQL expression is true of.
 
-Source: FilterAPI, MessageSelector; wire-protocol.md 3.3, 4.13.
+Source: FilterAPI, MessageSelector; docs/selectors.md.
 """
 
 from __future__ import annotations

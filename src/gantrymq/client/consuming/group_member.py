@@ -1,6 +1,7 @@
 """One member of a consumer group: says what it reads, and shares the queues of its topics out with the others.
 
-Source: MQClientInstance, RebalanceImpl; wire-protocol.md 2.4.2, 6.1, 6.2.
+Source: MQClientInstance, RebalanceImpl; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#groups,
+docs/protocol.md#sharing-queues.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What was taken is out until the next poll begins: until then the program may fail with it. So there are two places:
 ``position``, where the next poll goes on, and ``committable``, what the group may be told.
 
-Source: DefaultLitePullConsumerImpl.PullTaskImpl, AssignedMessageQueue; wire-protocol.md 2.4.3.
+Source: DefaultLitePullConsumerImpl.PullTaskImpl, AssignedMessageQueue; docs/protocol.md#what-clients-send-and-when.
 """
 
 from __future__ import annotations

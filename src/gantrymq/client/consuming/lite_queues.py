@@ -1,6 +1,6 @@
 """The queues that a lite pull consumer reads: begun, given up, taken from in turns.
 
-Source: DefaultLitePullConsumerImpl; wire-protocol.md 2.4.3.
+Source: DefaultLitePullConsumerImpl; docs/protocol.md#what-clients-send-and-when.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Consuming each queue's messages one batch after the other.
 
-Source: ConsumeMessageOrderlyService; wire-protocol.md 6.5.
+Source: ConsumeMessageOrderlyService; docs/protocol.md#locks-of-queues.
 
 Across members the order is kept by locks: a queue is read and consumed only while its broker confirms that it is ours,
 and is unlocked only when the listener has done with it.

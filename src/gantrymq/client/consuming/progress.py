@@ -1,6 +1,7 @@
 """Where a consumer keeps how far it is: at the brokers, for the group; or in a file, when everybody reads everything.
 
-Source: RemoteBrokerOffsetStore, LocalFileOffsetStore; wire-protocol.md 6.2, 6.3.
+Source: RemoteBrokerOffsetStore, LocalFileOffsetStore; docs/protocol.md#sharing-queues,
+docs/protocol.md#consumer-offsets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""One pull: the request, and what an answer means. Pure. Source: PullAPIWrapper, PullSysFlag; wire-protocol.md 5."""
+"""One pull: the request, and what an answer means. Pure.
+
+Source: PullAPIWrapper, PullSysFlag; docs/protocol.md#pulling.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Reads one queue for a push consumer: pull, hand out, keep count of what is consumed.
 
-Source: PullMessageService, DefaultMQPushConsumerImpl.pullMessage; wire-protocol.md 5.5, 6.3, 6.7.
+Source: PullMessageService, DefaultMQPushConsumerImpl.pullMessage; docs/protocol.md#pulling,
+docs/protocol.md#consumer-offsets.
 """
 
 from __future__ import annotations

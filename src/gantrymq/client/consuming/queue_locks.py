@@ -1,6 +1,6 @@
 """Locks of queues at their brokers: who reads a queue in order reads it alone.
 
-Source: RebalanceImpl.lock, unlock; wire-protocol.md 6.5.
+Source: RebalanceImpl.lock, unlock; docs/protocol.md#locks-of-queues.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Gives messages back that could not be consumed: the broker delivers them again later, or to the dead letters.
 
-Source: DefaultMQPushConsumerImpl.sendMessageBack; wire-protocol.md 6.4.
+Source: DefaultMQPushConsumerImpl.sendMessageBack; docs/protocol.md#retries-and-dead-letters.
 """
 
 from __future__ import annotations

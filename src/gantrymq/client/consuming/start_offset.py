@@ -1,4 +1,7 @@
-"""Where a consumer begins in a queue. Source: RebalancePushImpl.computePullFromWhere; wire-protocol.md 6.3."""
+"""Where a consumer begins in a queue.
+
+Source: RebalancePushImpl.computePullFromWhere; docs/protocol.md#consumer-offsets.
+"""
 
 from __future__ import annotations
 

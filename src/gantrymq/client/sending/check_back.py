@@ -1,9 +1,9 @@
 """Answers brokers that ask what became of a local transaction (CHECK_TRANSACTION_STATE).
 
 Every question gets an answer: UNKNOWN when the listener fails, gives nothing or is swamped, so that the broker knows
-that somebody is there (A16.33); and while the local transaction is still running here (A16.34).
+that somebody is there (hole 33); and while the local transaction is still running here (hole 34).
 
-Source: ClientRemotingProcessor.checkTransactionState; transactions-and-store.md A8.
+Source: ClientRemotingProcessor.checkTransactionState; docs/store.md#checks.
 """
 
 from __future__ import annotations

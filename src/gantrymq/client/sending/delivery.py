@@ -1,6 +1,6 @@
 """Gets one request to a broker that stores it: queues of a topic, attempts, brokers to keep away from.
 
-Source: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy; wire-protocol.md 7.
+Source: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy; docs/protocol.md#sending.
 """
 
 from __future__ import annotations

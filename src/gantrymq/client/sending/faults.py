@@ -1,6 +1,6 @@
 """Which brokers to avoid for a while, by how slowly they answered. Pure: the caller says what time it is.
 
-Source: MQFaultStrategy of 5.1.4 and later; wire-protocol.md 7.2.
+Source: MQFaultStrategy of 5.1.4 and later; docs/protocol.md#slow-brokers.
 """
 
 from __future__ import annotations

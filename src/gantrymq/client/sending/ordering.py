@@ -1,6 +1,6 @@
 """Which queue the messages of one key go to, so that they stay in order. Pure.
 
-Source: SelectMessageQueueByHash; wire-protocol.md 2.4.1.
+Source: SelectMessageQueueByHash; docs/protocol.md#what-clients-send-and-when.
 """
 
 from __future__ import annotations

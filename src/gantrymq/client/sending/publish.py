@@ -1,4 +1,4 @@
-"""Which queue a message goes to. Pure. Source: TopicPublishInfo, MQFaultStrategy; wire-protocol.md 7.1."""
+"""Which queue a message goes to. Pure. Source: TopicPublishInfo, MQFaultStrategy; docs/protocol.md#sending."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Request and reply over messages: a request waits for the message that somebody sends in answer to it.
 
 The answer comes on the connection of the requester's producer group, not through a topic that it reads.
-Source: RequestFutureHolder, ClientRemotingProcessor.receiveReplyMessage, MessageUtil; wire-protocol.md 7.8.
+Source: RequestFutureHolder, ClientRemotingProcessor.receiveReplyMessage, MessageUtil;
+docs/protocol.md#request-and-reply.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Message trace: what became of each message, told to a topic that tools read (``mqadmin queryMsgTraceById``).
 
 A trace message holds records, one behind the other; its KEYS are the ids and keys of the messages they are about.
-Source: TraceDataEncoder, AsyncTraceDispatcher; wire-protocol.md 4.12.
+Source: TraceDataEncoder, AsyncTraceDispatcher; docs/protocol.md#message-trace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tools ask brokers about groups, clients and progress. Source: wire-protocol.md 2.3.3, 2.3.4."""
+"""What tools ask brokers about groups, clients and progress. Source: RocketMQ's header classes."""
 
 from __future__ import annotations
 

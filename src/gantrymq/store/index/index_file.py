@@ -4,7 +4,7 @@
     slots, 4 bytes each: number of the newest entry of that slot; 0 for none
     entries, 20 bytes each, from number 1: key hash 4, log offset 8, seconds since begin time 4, previous entry 4
 
-Source: IndexFile, IndexHeader; transactions-and-store.md B5.
+Source: IndexFile, IndexHeader; docs/store.md#index-files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One queue of a topic: where its messages lie in the log. Derived from the log, and can be built again.
 
 Entry, 20 bytes, big-endian: log offset 8, size 4, tags code 8. The number of an entry is the queue offset. Source:
-ConsumeQueue; transactions-and-store.md B4.
+ConsumeQueue; docs/store.md#consume-queues.
 """
 
 from __future__ import annotations

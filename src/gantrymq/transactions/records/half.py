@@ -1,4 +1,4 @@
-"""The records of a transaction: half, final, op and parked message, and the body of a check. Values only.
+"""The records of a transaction: half, final, op and parked message. Values only.
 
 | Record | Topic, queue | Body, born data, flag | Properties                              | Names the half by     |
 |--------|--------------|-----------------------|-----------------------------------------|-----------------------|
@@ -8,7 +8,8 @@
 | parked | PARKED 0     | the half's            | the half's, TRANSACTION_CHECK_TIMES     | prepared offset (log) |
 
 Source: TransactionalMessageBridge, EndTransactionProcessor, DefaultTransactionalMessageCheckListener of 5.5.0;
-transactions-and-store.md A3, A4, A5.2, A7, A9.
+docs/store.md#half-messages, docs/store.md#op-messages, docs/store.md#final-messages, docs/store.md#checks,
+docs/store.md#parking-and-resuming.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from gantrymq.protocol.stored_message import (
     MAGIC_V1,
     MOVED,
     TOPIC_V1_MAX_BYTES,
-    encode_record,
     pack_host,
     tail_of,
 )
@@ -53,7 +53,6 @@ _OP_PROPERTIES: Final = f"{properties.TAGS}\x01d\x02{properties.WAIT}\x01true\x0
 _REAL_PLACE: Final = frozenset({properties.REAL_TOPIC, properties.REAL_QUEUE_ID})
 _CHECK_COUNT: Final = frozenset({properties.CHECK_TIMES})
 _COPY_MARKS: Final = _CHECK_COUNT | {properties.PREPARED_QUEUE_OFFSET}
-_EARLY: Final = f"{properties.EARLY_CHECK}\x01true\x02"
 
 
 def half_record(sent: NewRecord, real_topic: str, real_queue_id: int, unique_key: str) -> NewRecord:
@@ -278,22 +277,6 @@ def with_check_times(text: str, checks: int) -> str:
     """A half's properties with the number of checks so far, as a checker sees it."""
     text = properties.without(text, _CHECK_COUNT)
     return properties.append(text, f"{properties.CHECK_TIMES}\x01{checks}\x02")
-
-
-def check_body(stored: StoredMessage, fields: HalfFields, checks: int, *, early: bool = False) -> bytes:
-    """What a producer gets to look at: the half under its real topic and queue, at the place of the half.
-
-    ``early``: the immunity of the half has not ended.
-    """
-    text = with_check_times(stored.properties_text, checks)
-    if early:
-        text += _EARLY
-    return encode_record(
-        fields.real_topic.encode(), stored.body, text.encode(),
-        fields.real_queue_id, stored.queue_offset, stored.log_offset, stored.born_timestamp,
-        pack_host(stored.born_host), stored.store_timestamp, pack_host(stored.store_host), stored.flag,
-        stored.sys_flag, stored.reconsume_times, 0,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Check-back: what to do with a half message whose time has come. Facts in, verdict out."""
+"""Check-back: what to do with a half message whose time has come. Facts in, action out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gantrymq.transactions.rules.decision_table import ANY, DecisionTable
 from gantrymq.transactions.rules.states import ENDING, TERMINAL, State
 
 
-class Verdict(enum.IntEnum):
-    """What the caller does now."""
+class CheckAction(enum.IntEnum):
+    """What the broker does with the half message now."""
 
     FORGET = 0
     """It is decided; nothing is due any more."""
@@ -64,26 +64,26 @@ POLICY: Final = DecisionTable(
     FACTS,
     [
         # state      immunity outstanding exhausted old    asked  online crowded
-        ((TERMINAL, ANY, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.FORGET),
-        ((_WAITING, ANY, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.COME_BACK),
-        ((State.OPEN, _LASTS, ANY, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_IMMUNITY),
-        ((State.OPEN, _OVER, True, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_ANSWER),
-        ((State.OPEN, _OVER, False, True, ANY, ANY, ANY, ANY), Verdict.PARK_UNKNOWN),
-        ((State.OPEN, _OVER, False, False, False, ANY, True, False), Verdict.CHECK),
-        ((State.OPEN, _OVER, False, False, False, ANY, True, True), Verdict.WAIT_TURN),
-        ((State.OPEN, _OVER, False, False, False, ANY, False, ANY), Verdict.NOBODY_ONLINE),
+        ((TERMINAL, ANY, ANY, ANY, ANY, ANY, ANY, ANY), CheckAction.FORGET),
+        ((_WAITING, ANY, ANY, ANY, ANY, ANY, ANY, ANY), CheckAction.COME_BACK),
+        ((State.OPEN, _LASTS, ANY, ANY, ANY, ANY, ANY, ANY), CheckAction.WAIT_IMMUNITY),
+        ((State.OPEN, _OVER, True, ANY, ANY, ANY, ANY, ANY), CheckAction.WAIT_ANSWER),
+        ((State.OPEN, _OVER, False, True, ANY, ANY, ANY, ANY), CheckAction.PARK_UNKNOWN),
+        ((State.OPEN, _OVER, False, False, False, ANY, True, False), CheckAction.CHECK),
+        ((State.OPEN, _OVER, False, False, False, ANY, True, True), CheckAction.WAIT_TURN),
+        ((State.OPEN, _OVER, False, False, False, ANY, False, ANY), CheckAction.NOBODY_ONLINE),
         # A waived immunity lets a half be asked about, and never be given up: neither for its answers nor for its age.
-        ((State.OPEN, _WAIVED, True, ANY, ANY, ANY, ANY, ANY), Verdict.WAIT_ANSWER),
-        ((State.OPEN, _WAIVED, False, True, ANY, ANY, ANY, ANY), Verdict.WAIT_IMMUNITY),
-        ((State.OPEN, _WAIVED, False, False, ANY, ANY, True, False), Verdict.CHECK),
-        ((State.OPEN, _WAIVED, False, False, ANY, ANY, True, True), Verdict.WAIT_TURN),
-        ((State.OPEN, _WAIVED, False, False, ANY, ANY, False, ANY), Verdict.NOBODY_ONLINE),
+        ((State.OPEN, _WAIVED, True, ANY, ANY, ANY, ANY, ANY), CheckAction.WAIT_ANSWER),
+        ((State.OPEN, _WAIVED, False, True, ANY, ANY, ANY, ANY), CheckAction.WAIT_IMMUNITY),
+        ((State.OPEN, _WAIVED, False, False, ANY, ANY, True, False), CheckAction.CHECK),
+        ((State.OPEN, _WAIVED, False, False, ANY, ANY, True, True), CheckAction.WAIT_TURN),
+        ((State.OPEN, _WAIVED, False, False, ANY, ANY, False, ANY), CheckAction.NOBODY_ONLINE),
         # The age limit never takes a half that could be asked and was not: an immunity longer than the limit, or a
         # broker that was down for days, must not roll back silently what a producer is there to decide.
-        ((State.OPEN, _OVER, False, False, True, False, True, False), Verdict.CHECK),
-        ((State.OPEN, _OVER, False, False, True, False, True, True), Verdict.WAIT_TURN),
-        ((State.OPEN, _OVER, False, False, True, True, ANY, ANY), Verdict.PARK_OLD),
-        ((State.OPEN, _OVER, False, False, True, False, False, ANY), Verdict.PARK_OLD),
+        ((State.OPEN, _OVER, False, False, True, False, True, False), CheckAction.CHECK),
+        ((State.OPEN, _OVER, False, False, True, False, True, True), CheckAction.WAIT_TURN),
+        ((State.OPEN, _OVER, False, False, True, True, ANY, ANY), CheckAction.PARK_OLD),
+        ((State.OPEN, _OVER, False, False, True, False, False, ANY), CheckAction.PARK_OLD),
     ],
 )
 
@@ -91,8 +91,8 @@ POLICY: Final = DecisionTable(
 def decide(
     state: State, immunity: Immunity, outstanding: bool, exhausted: bool, too_old: bool, asked: bool, online: bool,
     crowded: bool,
-) -> Verdict:  # fmt: skip
-    """The verdict for these facts; see FACTS for their meaning."""
+) -> CheckAction:  # fmt: skip
+    """The action for these facts; see FACTS for their meaning."""
     return POLICY[state, immunity, outstanding, exhausted, too_old, asked, online, crowded]
 
 
@@ -100,7 +100,7 @@ def immunity_ms(text: str | None, timeout_ms: int) -> int:
     """How long after its storing a half is left alone, in milliseconds.
 
     ``text``: CHECK_IMMUNITY_TIME_IN_SECONDS. Only a positive whole number counts; anything else means ``timeout_ms``.
-    Source: TransactionalMessageUtil.getImmunityTime; transactions-and-store.md A6.1 g, without the lower bound.
+    Source: TransactionalMessageUtil.getImmunityTime; docs/store.md#checks, without the lower bound.
     """
     if not text or not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         return timeout_ms

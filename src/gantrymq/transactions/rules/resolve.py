@@ -1,4 +1,4 @@
-"""END_TRANSACTION: what a request does to the half message it names. Facts in, verdict out."""
+"""What a request to end a transaction does to the half message that it names. Facts in, action out."""
 
 from __future__ import annotations
 
@@ -7,98 +7,75 @@ from typing import Final
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.rules.decision_table import ANY, DecisionTable
-from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.rules.states import ENDING, State
 
 
-class Standing(enum.IntEnum):
-    """What the request's two offsets name, by the table of transactions and never by the bytes found there."""
-
-    NO_HALF = 0
-    """Nothing the table knows: no half message, or one whose sender was not answered yet."""
-    OPEN = 1
-    ENDING = 2
-    """A decision waits for the disk."""
-    COMMITTED = 3
-    ROLLED_BACK = 4
-    PARKED = 5
-    SETTLED = 6
-    """Ended while an Apache broker held this store, whose op messages do not say how."""
-
-
-class Verdict(enum.IntEnum):
-    """What the caller does now."""
+class EndAction(enum.IntEnum):
+    """What the broker does with the request."""
 
     COMMIT = 0
     """Append final message and op message, answer when durable."""
     ROLL_BACK = 1
     """Append the op message, answer when durable."""
     ALREADY = 2
-    """The same was decided before: SUCCESS, no effect."""
+    """The same was decided before: the request succeeds and has no effect."""
     CONFLICT = 3
-    """Something else was decided before: ILLEGAL_OPERATION, recorded."""
+    """Something else was decided before: the request is refused and noted."""
     AFTER_ENDING = 4
-    """Ask again once the disk has answered for the decision under way."""
+    """Look at the request again when the disk has answered for the decision that is under way."""
     NOTE_UNKNOWN = 5
-    """The sender does not know yet: SUCCESS; the check-back goes on."""
+    """The sender does not know yet: the request succeeds, and the check-back goes on."""
     TOPIC_GONE = 6
-    """The user's topic was deleted: TOPIC_NOT_EXIST, the half stays open."""
+    """The topic of the message was deleted: the request is refused, and the half stays open."""
     NO_SUCH_HALF = 7
     WRONG_GROUP = 8
     STRANGER = 9
-    """The connection is neither of the producer group nor of the half's sender."""
+    """The client is neither a member of the producer group nor the sender of the half."""
 
 
 FACTS: Final = {
-    "standing": tuple(Standing),
+    "state": (None, *State),
     "group is right": (False, True),
-    "session may speak": (False, True),
+    "client may end": (False, True),
     "resolution": tuple(Resolution),
     "topic exists": (False, True),
 }
+"""*state*: of the half that the two offsets of the request name, by the table of transactions and never by the bytes
+that lie there; None: they name none."""
 
-_KNOWN: Final = frozenset(Standing) - {Standing.NO_HALF}
+_ABSENT: Final = frozenset({None, State.STORING, State.LOST})
+"""Nothing that a client may know of: no half message, or one whose sender has not been answered with its place."""
+_KNOWN: Final = frozenset(State) - _ABSENT
+_UNDECIDED: Final = frozenset({State.UNCONFIRMED, State.OPEN})
 _DECIDED: Final = frozenset({Resolution.COMMIT, Resolution.ROLLBACK})
 
 RULES: Final = DecisionTable(
     FACTS,
     [
-        # standing, right group, may speak, resolution, topic exists
-        ((Standing.NO_HALF, ANY, ANY, ANY, ANY), Verdict.NO_SUCH_HALF),
-        ((_KNOWN, False, ANY, ANY, ANY), Verdict.WRONG_GROUP),
-        ((_KNOWN, True, False, ANY, ANY), Verdict.STRANGER),
-        ((_KNOWN, True, True, Resolution.UNKNOWN, ANY), Verdict.NOTE_UNKNOWN),
-        ((Standing.OPEN, True, True, Resolution.COMMIT, True), Verdict.COMMIT),
-        ((Standing.OPEN, True, True, Resolution.COMMIT, False), Verdict.TOPIC_GONE),
-        ((Standing.OPEN, True, True, Resolution.ROLLBACK, ANY), Verdict.ROLL_BACK),
-        ((Standing.ENDING, True, True, _DECIDED, ANY), Verdict.AFTER_ENDING),
-        ((Standing.COMMITTED, True, True, Resolution.COMMIT, ANY), Verdict.ALREADY),
-        ((Standing.COMMITTED, True, True, Resolution.ROLLBACK, ANY), Verdict.CONFLICT),
-        ((Standing.ROLLED_BACK, True, True, Resolution.ROLLBACK, ANY), Verdict.ALREADY),
-        ((Standing.ROLLED_BACK, True, True, Resolution.COMMIT, ANY), Verdict.CONFLICT),
-        ((Standing.PARKED, True, True, _DECIDED, ANY), Verdict.CONFLICT),
-        ((Standing.SETTLED, True, True, _DECIDED, ANY), Verdict.ALREADY),
+        # state, right group, may end, resolution, topic exists
+        ((_ABSENT, ANY, ANY, ANY, ANY), EndAction.NO_SUCH_HALF),
+        ((_KNOWN, False, ANY, ANY, ANY), EndAction.WRONG_GROUP),
+        ((_KNOWN, True, False, ANY, ANY), EndAction.STRANGER),
+        ((_KNOWN, True, True, Resolution.UNKNOWN, ANY), EndAction.NOTE_UNKNOWN),
+        ((_UNDECIDED, True, True, Resolution.COMMIT, True), EndAction.COMMIT),
+        ((_UNDECIDED, True, True, Resolution.COMMIT, False), EndAction.TOPIC_GONE),
+        ((_UNDECIDED, True, True, Resolution.ROLLBACK, ANY), EndAction.ROLL_BACK),
+        ((ENDING, True, True, _DECIDED, ANY), EndAction.AFTER_ENDING),
+        ((State.COMMITTED, True, True, Resolution.COMMIT, ANY), EndAction.ALREADY),
+        ((State.COMMITTED, True, True, Resolution.ROLLBACK, ANY), EndAction.CONFLICT),
+        ((State.ROLLED_BACK, True, True, Resolution.ROLLBACK, ANY), EndAction.ALREADY),
+        ((State.ROLLED_BACK, True, True, Resolution.COMMIT, ANY), EndAction.CONFLICT),
+        ((State.PARKED, True, True, _DECIDED, ANY), EndAction.CONFLICT),
+        ((State.SETTLED, True, True, _DECIDED, ANY), EndAction.ALREADY),
     ],
 )
 
-STANDING_OF: Final[dict[State, Standing]] = {
-    State.STORING: Standing.NO_HALF,
-    State.LOST: Standing.NO_HALF,
-    State.UNCONFIRMED: Standing.OPEN,
-    State.OPEN: Standing.OPEN,
-    State.COMMITTING: Standing.ENDING,
-    State.ROLLING_BACK: Standing.ENDING,
-    State.PARKING: Standing.ENDING,
-    State.COMMITTED: Standing.COMMITTED,
-    State.ROLLED_BACK: Standing.ROLLED_BACK,
-    State.PARKED: Standing.PARKED,
-}
-
 
 def decide(
-    standing: Standing, right_group: bool, may_speak: bool, resolution: Resolution, topic_exists: bool
-) -> Verdict:  # fmt: skip
-    """The verdict for these facts; see FACTS for their meaning."""
-    return RULES[standing, right_group, may_speak, resolution, topic_exists]
+    state: State | None, right_group: bool, may_end: bool, resolution: Resolution, topic_exists: bool
+) -> EndAction:  # fmt: skip
+    """The action for these facts; see FACTS for their meaning."""
+    return RULES[state, right_group, may_end, resolution, topic_exists]
 
 
 def is_sender(peer: bytes, born_host: bytes, unique_key: str, named: tuple[str | None, ...], is_answer: bool) -> bool:

@@ -18,7 +18,7 @@ from gantrymq.errors import InvariantViolated
 
 
 class State(enum.IntEnum):
-    """Where a half message stands."""
+    """Where a half message is in its life. Where there may be no half message at all, None stands for that."""
 
     STORING = 0
     """Appended, not yet safe: nobody but its sender knows of it."""
@@ -34,7 +34,14 @@ class State(enum.IntEnum):
     PARKED = 8
     """Nobody decided in time. Consumers never see it; an operator may look at it and resume it."""
     LOST = 9
-    """Storing it failed; its sender was told so."""
+    """Storing it failed, and its sender got an error."""
+    SETTLED = 10
+    """It ended while an Apache broker held the store, whose op messages do not say how."""
+
+    @property
+    def text(self) -> str:
+        """The name as tools print it: ``rolled back``."""
+        return self.name.lower().replace("_", " ")
 
 
 class Event(enum.IntEnum):
@@ -70,7 +77,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.PARKING, Event.FAILED): State.OPEN,
 }
 
-TERMINAL: Final = frozenset({State.COMMITTED, State.ROLLED_BACK, State.PARKED, State.LOST})
+TERMINAL: Final = frozenset({State.COMMITTED, State.ROLLED_BACK, State.PARKED, State.LOST, State.SETTLED})
 ENDING: Final = frozenset({State.COMMITTING, State.ROLLING_BACK, State.PARKING})
 """A decision was taken and waits for the disk."""
 

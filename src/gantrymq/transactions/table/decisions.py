@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.errors import RemoteProtocolError
+from gantrymq.transactions.rules.states import State
 
 
 class Decision(enum.IntEnum):
@@ -45,6 +46,11 @@ class Decision(enum.IntEnum):
     def of_op(cls, flag: int) -> Decision:
         """The decision an op record tells by its flag."""
         return _OF_OP.get(flag, cls.SETTLED)
+
+    @property
+    def state(self) -> State | None:
+        """The state of a half message with this decision; None: there is none that anybody could end."""
+        return _STATES.get(self)
 
 
 class Cause(enum.IntEnum):
@@ -72,6 +78,12 @@ class Cause(enum.IntEnum):
 _ENDS: Final = (Decision.PARKED, Decision.COMMITTED, Decision.ROLLED_BACK)
 _OF_OP: Final = {decision | cause: decision for decision in _ENDS for cause in Cause}
 _BY_CAUSE: Final = {int(cause): cause for cause in Cause}
+_STATES: Final = {
+    Decision.SETTLED: State.SETTLED,
+    Decision.PARKED: State.PARKED,
+    Decision.COMMITTED: State.COMMITTED,
+    Decision.ROLLED_BACK: State.ROLLED_BACK,
+}
 _BY_BYTE: Final = {int(decision): decision for decision in Decision}
 
 

@@ -8,7 +8,6 @@ from typing import Final
 from msgspec import Struct
 
 from gantrymq.errors import InvariantViolated, StoreError
-from gantrymq.transactions.rules.resolve import Standing
 from gantrymq.transactions.rules.states import TRANSITIONS, Event, State, after
 from gantrymq.transactions.table.decisions import Decision, DecisionLog
 
@@ -216,13 +215,3 @@ class TransactionTable:
                 break  # in order of the half queue
             first = min(first, half.newest()[0])
         return first
-
-
-STANDING_OF_DECISION: Final[dict[Decision, Standing]] = {
-    Decision.NONE: Standing.NO_HALF,
-    Decision.QUARANTINED: Standing.NO_HALF,
-    Decision.SETTLED: Standing.SETTLED,
-    Decision.PARKED: Standing.PARKED,
-    Decision.COMMITTED: Standing.COMMITTED,
-    Decision.ROLLED_BACK: Standing.ROLLED_BACK,
-}

@@ -1,8 +1,7 @@
 """Settings that an operator changes while the broker runs.
 
 All parts of a broker hold one BrokerConfig and read it when they need it, so a change of it reaches them at once. Only
-what is listed here may change; everything else was used for something that cannot be made again. Source: Configuration;
-wire-protocol.md 2.3.4.
+what is listed here may change; everything else was used for something that cannot be made again. Source: Configuration.
 """
 
 from __future__ import annotations
