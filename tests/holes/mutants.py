@@ -160,7 +160,7 @@ def _put_back(patch: Patch) -> None:
         checks._schedule(copy, now + checks._interval_s)
         if session is not None:
             # The copy is on its way to the disk; the check goes out behind it, a moment later.
-            checks._store.when_durable(place.end, lambda error: _ask_later(checks, copy, session))
+            checks._store.safety.when_safe(place.end, lambda error: _ask_later(checks, copy, session))
 
     def _ask_later(checks: TransactionChecks, copy: OpenHalf, producer: Connection) -> None:
         due = copy.due

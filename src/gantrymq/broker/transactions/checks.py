@@ -18,6 +18,7 @@ from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import CorruptRecord, StoreError
 from gantrymq.protocol.stored_message import pack_host
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.check_message import message_of_record, message_to_check, store_host_of
@@ -333,7 +334,7 @@ class TransactionChecks:
             self._parked(half, error)
 
     def _parked(self, half: OpenHalf, error: StoreError | None) -> None:
-        if error is not None:
+        if error is not None and not isinstance(error, Unconfirmed):
             log.error("parking half message %d failed, it stays open: %s", half.queue_offset, error)
             self._schedule(half, self._clock.monotonic() + _backoff_s(half.lonely))
             half.lonely += 1
