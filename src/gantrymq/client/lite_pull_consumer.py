@@ -110,7 +110,10 @@ class LitePullConsumer(Lifetime):
         """
         self._endpoint.check_usable()
         if self._filters:
-            raise ConfigError("subscribe or assign, not both: the queues of subscribed topics are shared out")
+            raise ConfigError(
+                "use subscribe or assign, not both: the queues of subscribed topics are divided among the "
+                "group's members"
+            )
         await self._queues.assign(set(queues), filter_of(tags, sql))
 
     async def poll(self, timeout_ms: int | None = None) -> list[MessageView]:

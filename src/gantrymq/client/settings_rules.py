@@ -148,7 +148,7 @@ class Topics:
             try:
                 topic.read(name)
             except Impossible:
-                raise Impossible(f"{shown(name)} is no name of a topic") from None
+                raise Impossible(f"{shown(name)} is not the name of a topic") from None
         return names
 
 
@@ -188,7 +188,7 @@ class Addresses:
         texts = (value,) if isinstance(value, str) else _texts(value, MAX_ADDRESSES)
         for text in texts:
             if not isinstance(text, str):
-                raise Impossible(f"{shown(text)} is no address; {NAME_SERVERS_HELP}")
+                raise Impossible(f"{shown(text)} is not an address; {NAME_SERVERS_HELP}")
         parts = ";".join(texts).replace(",", ";").split(";")
         addresses = tuple(part.strip() for part in parts if part.strip())
         if not addresses:

@@ -202,7 +202,9 @@ class TransactionProducer(Producer):
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
         if is_delayed(message.properties):
-            raise MessageIllegal("a message in a transaction cannot be delayed; remove delay_level, or send it plainly")
+            raise MessageIllegal(
+                "a message in a transaction cannot be delayed; remove delay_level, or send it without a transaction"
+            )
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
         if transaction_id is not None:
             values[properties.UNIQ_KEY] = id_of("transaction_id", transaction_id)
@@ -215,7 +217,9 @@ class TransactionProducer(Producer):
                 # Before the id is made: it holds our address, which the first connection tells.
                 await self._delivery.queues(message.topic, self._deadline(None))
             if transaction_id in self._open:  # looked at behind the last wait, or two could begin together
-                raise MessageIllegal(f"the transaction {transaction_id!r} is under way here; wait for its end")
+                raise MessageIllegal(
+                    f"the transaction {transaction_id!r} is still running in this process; wait for its end"
+                )
             stamp = key, _ = self._half_stamps.stamp(values, self._endpoint.clock.wall_ms())
             values[properties.UNIQ_KEY] = key
             self._open.add(key)
@@ -298,7 +302,7 @@ class TransactionProducer(Producer):
             refused = RequestRejected(answer.code, answer.remark, request=f"end of transaction {half.transaction_id}")
             if answer.code == ResponseCode.ILLEGAL_OPERATION:
                 log.error(
-                    "transaction %s is %s here, against an earlier decision: %s",
+                    "transaction %s was to be %s, but the broker had decided otherwise before: %s",
                     half.transaction_id,
                     outcome.state.name,
                     refused,
@@ -355,7 +359,12 @@ class TransactionProducer(Producer):
 
 def undecided(half: OpenHalf, outcome: ListenerAnswer, error: GantryError | None) -> TransactionSendResult:
     """The result of a transaction whose end could not be delivered; check-back will settle it."""
-    log.warning("transaction %s is %s here, but: %s", half.transaction_id, outcome.state.name, error)
+    log.warning(
+        "transaction %s is to be %s, but the broker did not confirm it: %s",
+        half.transaction_id,
+        outcome.state.name,
+        error,
+    )
     return _result(half, outcome, decided=False, error=error)
 
 

@@ -40,7 +40,7 @@ class SharedWork(Generic[K, T]):
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                raise Closed("what was waited for was given up because it is being closed") from None
+                raise Closed("the wait was given up because the object is being closed") from None
             raise
 
     def _ended(self, key: K, task: asyncio.Task[T]) -> None:

@@ -27,7 +27,8 @@ class _Behind(GantryError):
         self.queues = queues
         super().__init__(
             f"{describe(queues)} end before what was already read: messages were lost or the topic was made anew. "
-            f"With the option failOnDataLoss=false the stream waits there for new ones; otherwise use a new checkpoint"
+            f"With the option failOnDataLoss=false the stream waits there for new messages; otherwise use a new "
+            f"checkpoint"
         )
 
 

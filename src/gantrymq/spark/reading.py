@@ -35,7 +35,7 @@ class DataLost(GantryError):
         self.reason = reason
         super().__init__(
             f"messages {begin} to {end - 1} of {queue} cannot be read: {reason}. With the option failOnDataLoss=false "
-            f"the query goes on behind them"
+            f"the query continues behind them"
         )
 
 
@@ -99,7 +99,7 @@ class RangeReader:
                 yield _Chunk(parts, begin, position)
                 parts, size, begin = [], 0, position
         if begin < part.end:
-            self._lost(part.queue, begin, part.end, "the broker passes over them without giving any")
+            self._lost(part.queue, begin, part.end, "the broker skips them and returns none")
 
     def _pull(self, part: QueueRange, position: int) -> Pulled | None:
         """The answer of the broker; None when it does not have the rest of the range (and that was reported)."""

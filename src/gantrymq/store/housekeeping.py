@@ -247,13 +247,13 @@ class Housekeeping:
             return
         if error is not None:
             # As with the log: who knows which pages were dropped. Without marks the next start reads from the last one.
-            log.error("derived files could not be synced; no marks are made any more: %s", error)
+            log.error("derived files could not be synced; no recovery marks are written any more: %s", error)
             self._marked = NEVER
             return
         try:
             self._mark(place, indexed)
         except (StoreError, OSError) as failure:
-            log.warning("no mark could be made; recovery would read more: %s", failure)
+            log.warning("no recovery mark could be written; a recovery would read more: %s", failure)
         else:
             self._sync_next(self._take_unsynced(), lambda _error: None)  # late is harmless: an older mark is true, too
 

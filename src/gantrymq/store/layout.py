@@ -130,7 +130,7 @@ def _list_index(disk: Disk, directory: str, expected: int) -> list[str]:
     for name in names:
         path = os.path.join(directory, name)
         if len(name) != 17 or not name.isdigit() or disk.is_dir(path):
-            raise StoreFormatUnknown(f"{path} is no index file; move it away")
+            raise StoreFormatUnknown(f"{path} is not an index file; move it away")
         size = disk.size(path)
         if size not in (0, expected):
             raise StoreFormatUnknown(

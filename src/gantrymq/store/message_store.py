@@ -284,7 +284,7 @@ class MessageStore:
         try:
             await self._close_in_order()
         except (StoreError, OSError) as error:
-            log.error("the store was not shut down in order, its next start will recover: %s", error)
+            log.error("the store was not shut down in an orderly way, its next start will recover: %s", error)
         finally:
             self._appender.stop(StoreUnavailable("the store is closed; open it again"))
             self.safety.close()

@@ -59,7 +59,7 @@ class DelayedDelivery:
             for name, value in ((content or {}).get("dataVersion") or {}).items():
                 self._version[name] = int(value)
         except (AttributeError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path} is no table of delay offsets: {error}; mend or remove it") from error
+            raise ConfigError(f"{path} is not a table of delay offsets: {error}; repair or remove it") from error
 
     def start(self) -> None:
         """Deliver what is due, now and from now on."""

@@ -209,7 +209,7 @@ class TimedDelivery:
                 self._log.append(units)
             self._note(self.check.read_ms, found.next_offset)
         except (StoreError, OSError) as error:
-            log.error("timer messages cannot be noted, trying again: %s", error)
+            log.error("timer messages cannot be added to the timer log, trying again: %s", error)
             self._clock.call_later(RETRY_SECONDS, self._enqueue_soon)
             return
         self._next = found.next_offset
@@ -337,7 +337,7 @@ class TimedDelivery:
         try:
             self._note(max(self.check.read_ms, slot.time_ms + self._rules.precision_ms), self.check.queue_offset)
         except (StoreError, OSError) as error:
-            log.error("how far timer messages are delivered cannot be written down for now: %s", error)
+            log.error("the progress of timer messages cannot be written at the moment: %s", error)
         self._look()
 
     # ---- progress

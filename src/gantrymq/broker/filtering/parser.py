@@ -145,7 +145,7 @@ class _Parser:
         if isinstance(left, BOOLEAN):
             self._chained += 1
             if self._chained > MAX_CHAINED:
-                raise SelectorInvalid(f"more than {MAX_CHAINED} comparisons of comparisons")
+                raise SelectorInvalid(f"more than {MAX_CHAINED} nested comparisons")
         return made
 
     def _comparison(self) -> Node:

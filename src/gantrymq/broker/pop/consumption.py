@@ -128,7 +128,7 @@ class PopConsumption:
             self.blocks.load(content or {})
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise ConfigError(
-                f"{self._order_path} is no table of orderly pops: {error!r}; mend or remove it"
+                f"{self._order_path} is not a table of orderly pops: {error!r}; repair or remove it"
             ) from error  # fmt: skip
 
     # Life.

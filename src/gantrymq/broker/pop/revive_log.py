@@ -148,7 +148,7 @@ class ReviveLog:
         try:
             entry = decode(record, self._broker)
         except RemoteProtocolError as error:
-            log.error("%s, at log offset %d; it is passed over", error, record.log_offset)
+            log.error("%s, at log offset %d; it is skipped", error, record.log_offset)
             return None
         if isinstance(entry, Ack):
             self.ledger.ack(entry, keep=True)

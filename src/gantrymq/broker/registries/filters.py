@@ -65,7 +65,7 @@ class ConsumerFilters:
                 for item in (topic.get("groupFilterData") or {}).values():
                     self._load_one(msgspec.convert(item, ConsumerFilter, strict=False))
         except (AttributeError, TypeError, msgspec.ValidationError) as error:
-            raise ConfigError(f"{path} is no table of selectors: {error}; mend or remove it") from error
+            raise ConfigError(f"{path} is not a table of selectors: {error}; repair or remove it") from error
 
     def _load_one(self, known: ConsumerFilter) -> None:
         if known.dead_time == 0:  # nobody can be connected to a broker that starts

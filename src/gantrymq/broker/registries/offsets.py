@@ -42,7 +42,9 @@ class ConsumerOffsets:
             for name, value in (content.get("dataVersion") or {}).items():
                 self._version[name] = int(value)
         except (AttributeError, TypeError, ValueError) as error:
-            raise ConfigError(f"{self._path} is no table of consumer offsets: {error}; mend or remove it") from error
+            raise ConfigError(
+                f"{self._path} is not a table of consumer offsets: {error}; repair or remove it"
+            ) from error
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """The next offset to read; None when the group never committed one."""

@@ -57,7 +57,7 @@ class Topics:
         try:
             table = msgspec.convert(_without_nulls(content), _File, strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{self._path} is no topic table: {error}; mend or remove it") from error
+            raise ConfigError(f"{self._path} is not a table of topics: {error}; repair or remove it") from error
         self._table = table.topic_config_table
         self._version = table.data_version
 

@@ -318,7 +318,7 @@ class TransactionChecks:
             self._warned_at[half.group] = now
             log.warning(
                 "%d half message(s) of producer group %s wait to be checked, and no producer of the group is online; "
-                "start one that can tell their outcome", len(lonely), half.group,
+                "start one that can say how they ended", len(lonely), half.group,
             )  # fmt: skip
 
     def _park(self, half: OpenHalf, action: CheckAction) -> None:

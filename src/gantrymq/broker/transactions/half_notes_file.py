@@ -100,7 +100,7 @@ class HalfNotesFile:
                 part.count += len(block.notes)
                 part.end = max(part.end, block.end)
         except (RemoteProtocolError, StoreError) as error:
-            log.warning("%s is of no use from byte %d on: %s", part.path, part.size, error)
+            log.warning("%s cannot be used from byte %d on: %s", part.path, part.size, error)
         finally:
             file.close()
 

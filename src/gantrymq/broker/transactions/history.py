@@ -230,7 +230,7 @@ class TransactionHistory:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            log.warning("the history of transactions cannot be kept, `explain` will know less: %s", error)
+            log.warning("the history of transactions cannot be written; `explain` will show less: %s", error)
 
     # What is known.
 

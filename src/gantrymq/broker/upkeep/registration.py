@@ -114,7 +114,7 @@ class Registration:
                         name_server, RequestCode.UNREGISTER_BROKER, header, timeout_ms=GOODBYE_TIMEOUT_MS
                     )
             except GantryError as error:
-                log.warning("could not say goodbye to name server %s: %s", name_server, error)
+                log.warning("could not unregister from name server %s: %s", name_server, error)
 
     def when_announced(self, done: Callable[[], None]) -> None:
         """Call ``done`` once the name servers know the topics as they are now, or could not be told within

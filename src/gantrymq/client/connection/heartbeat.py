@@ -89,7 +89,7 @@ class Heartbeats:
         try:
             await self._endpoint.channel(address, RECONNECT_INTERVAL_MS)
         except GantryError as error:
-            log.debug("no connection for a heartbeat: %s", error)
+            log.debug("no connection to send a heartbeat: %s", error)
 
     async def unregister(self, producer_group: str | None = None, consumer_group: str | None = None) -> None:
         """Tell the connected brokers that this client leaves its group. Failures do not matter: they will notice."""

@@ -95,7 +95,9 @@ class Portal:
         except BaseException as error:
             # asyncio lets a SystemExit or KeyboardInterrupt of any callback out of the loop; the code of one client's
             # user must not end the loop of all the others.
-            log.error("%r was raised on the thread of the blocking clients, which goes on", error, exc_info=error)
+            log.error(
+                "%r was raised on the thread of the blocking clients; the thread continues", error, exc_info=error
+            )
 
     # Calls.
 

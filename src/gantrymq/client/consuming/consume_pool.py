@@ -65,7 +65,7 @@ def read_answer(answer: object) -> ReconsumeLater | None:
     if isinstance(answer, ReconsumeLater) and _can_be_done(answer):
         return answer
     if isinstance(answer, ReconsumeLater):
-        log.error("the listener's %s has a time that is none; the messages come again later", _text(answer))
+        log.error("the listener's %s has an invalid delay; the messages come again later", _text(answer))
     elif not isinstance(answer, ConsumeStatus):
         log.error("the listener must return a ConsumeStatus, not %s; the messages come again later", _text(answer))
     return AGAIN
@@ -200,7 +200,7 @@ class TaskPool:
         except BaseException as error:
             if goes_on(error, task):
                 words = type(error).__name__
-                log.warning("a listener was broken off (%s); %d message(s) come again later", words, len(batch))
+                log.warning("a listener was interrupted (%s); %d message(s) come again later", words, len(batch))
                 raise
             return _failed(batch, error)
 

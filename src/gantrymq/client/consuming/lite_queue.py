@@ -178,7 +178,7 @@ class LiteQueue:
         raw = pull_answer(answer, self.queue, address)
         self.pulled_ms = self._endpoint.clock.wall_ms()
         if raw.status is PullStatus.OFFSET_ILLEGAL:
-            log.warning("offset %d of %s is not there; going on at %d", self._offset, self.queue, raw.next_offset)
+            log.warning("offset %d of %s does not exist; continuing at %d", self._offset, self.queue, raw.next_offset)
             self._move(raw.next_offset)
         found = views(raw, self.queue, self._wanted.tags) if raw.data else []
         for view in found:

@@ -160,7 +160,11 @@ class OrderlyConsumption:
                     log.error("message %s of a broadcast failed %d times and is skipped", view.message_id, self._max)
                 reader.finish([view])
             except Exception as error:  # noqa: BLE001 - the listener may have made it impossible to send
-                log.warning("message %s stays here, it could not be sent away: %s", view.message_id, described(error))
+                log.warning(
+                    "message %s could not be sent to the dead-letter queue and is tried again here: %s",
+                    view.message_id,
+                    described(error),
+                )
                 rest.append(view)
         if rest:
             self._suspend(reader, line, rest)

@@ -73,7 +73,7 @@ class QueueLocks:
                 address, RequestCode.LOCK_BATCH_MQ, None, self._body(queues), timeout_ms=LOCK_TIMEOUT_MS
             )
             if answer.code != ResponseCode.SUCCESS:
-                log.warning("%s gives no locks (code %d): %s", broker_name, answer.code, answer.remark)
+                log.warning("%s refused to lock queues (code %d): %s", broker_name, answer.code, answer.remark)
                 return None
             return set(LockBatchAnswer.decode(answer.body).lock_ok_mq_set)
         except GantryError as error:

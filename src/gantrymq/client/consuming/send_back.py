@@ -49,7 +49,11 @@ class SendBacks:
         try:
             await self._ask(view, delay_level)
         except GantryError as error:
-            log.info("message %s not taken back (%s); sending a copy to the retry topic", view.message_id, error)
+            log.info(
+                "the broker did not take message %s back (%s); sending a copy to the retry topic",
+                view.message_id,
+                error,
+            )
             await self.resend(view)
 
     async def _ask(self, view: MessageView, delay_level: int) -> None:

@@ -199,11 +199,11 @@ class CheckBack:
         error = answer.exception()
         if error is not None:
             # The broker asks again when it did not get the answer.
-            log.info("the answer to a check of transaction %s may be lost: %s", transaction_id, error)
+            log.info("the answer to a check of transaction %s may have been lost: %s", transaction_id, error)
         elif (code := answer.result().code) == ResponseCode.SUCCESS:
             self._memory.confirmed(transaction_id)
         else:
             log.warning(
-                "%s of transaction %s, answered to a check, was refused with code %d: %s",
+                "the answer %s to a check of transaction %s was refused with code %d: %s",
                 outcome.state.name, transaction_id, code, answer.result().remark,
             )  # fmt: skip

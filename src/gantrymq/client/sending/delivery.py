@@ -184,7 +184,9 @@ class Delivery:
         """Raises Unreachable when the broker that may hold the half has left the cluster."""
         if same is not None:
             if (queue := publish.choose_on(same)) is None:
-                raise Unreachable(same, "the half may be stored there, and the name servers know it no more")
+                raise Unreachable(
+                    same, "the half message may be stored on that broker, and the name servers no longer know it"
+                )
             return queue
         return publish.choose(avoid, self._faults, now)
 
@@ -256,7 +258,7 @@ class Delivery:
         queues = publish_queues(topic, route)
         if not queues:
             self._endpoint.routes.forget(topic)
-            raise RouteNotFound(topic, "no broker with a master has a queue of it that may be written")
+            raise RouteNotFound(topic, "no broker with a master has a writable queue of it")
         # Producers that start together must not all begin with the same queue.
         publish = PublishQueues(queues, self._endpoint.rng.below(len(queues)))
         self._publish[topic] = (route, publish)

@@ -200,7 +200,7 @@ class Index:
             self._flush_file(file)
             self.touched[file.path] = None  # whoever wrote it may have died before it was synced
             if not whole or (following and (not file.is_full or following.begin_offset < file.header.end_offset)):
-                log.warning("%s is built again from offset %d on", file.path, file.header.end_offset)
+                log.warning("%s is rebuilt from offset %d on", file.path, file.header.end_offset)
                 self._drop_behind(number)
                 if known_position is None:
                     self.position = max(self._log.start, file.header.end_offset)

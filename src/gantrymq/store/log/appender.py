@@ -259,7 +259,7 @@ class Appender:
         if ratio > limit and self.final is None:
             self.refusal = DiskFull(
                 f"the file system of {path} is {ratio:.1%} full, above diskSpaceWarningLevelRatio "
-                f"({limit:.0%}); free space, then writes go on by themselves"
+                f"({limit:.0%}); free space, then writes continue by themselves"
             )
             log.error("%s", self.refusal)
 
@@ -334,8 +334,8 @@ class Appender:
     def _sync_failed(self, error: OSError | StoreError) -> None:
         """Final: the kernel may have dropped the pages, so that a later sync would succeed and mean nothing."""
         reason = StoreUnavailable(
-            f"a sync of the log failed ({error}); what was written since the one before may be lost, so the store "
-            "takes no more writes. Check the disk, then start the broker again"
+            f"a sync of the log failed ({error}); what was written since the previous sync may be lost, so the store "
+            "accepts no more writes. Check the disk, then start the broker again"
         )
         log.critical("%s", reason)
         self.stop(reason)

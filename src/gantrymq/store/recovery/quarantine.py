@@ -40,7 +40,7 @@ class Quarantine:
         if key not in self._entries:
             self._entries.add(key)
             log.error(
-                "entry %d of queue %d of %s is damaged: no record of %d bytes lies at log offset %d; it is passed over",
+                "entry %d of queue %d of %s is damaged: no record of %d bytes lies at log offset %d; it is skipped",
                 queue_offset, queue.queue_id, queue.topic, size, log_offset,
             )  # fmt: skip
 

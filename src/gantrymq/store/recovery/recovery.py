@@ -191,7 +191,7 @@ class Recovery:
         position = self.files.start if last is None else max(self.files.start, last.log_offset + last.size)
         if position < start:
             log.error(
-                "entry %d of queue %d of %s is damaged; the queue is built again from log offset %d on",
+                "entry %d of queue %d of %s is damaged; the queue is rebuilt from log offset %d on",
                 queue.max_offset, queue.queue_id, queue.topic, position,
             )  # fmt: skip
         return min(start, position)

@@ -74,14 +74,14 @@ def _notes(
 ) -> list[str]:
     """What is missing, so that nobody takes silence for an answer."""
     if around.rewrites_halves:
-        return ["An Apache broker keeps this one, and notes no events: what is told comes from the records it left."]
+        return ["An Apache broker keeps this transaction and records no events: what is shown comes from its messages."]
     notes = []
     first = transaction.halves[0].stored_ms if transaction.halves else transaction.half.stored_ms
     if since_ms is None or first < since_ms:
         since = "so far" if since_ms is None else f"before {iso(since_ms)}"
         notes.append(f"Checks, answers and refusals {since} are not known: the journal of events does not reach back.")
     if lost:
-        notes.append("The disk did not take all events since the broker started: some may be missing.")
+        notes.append("Not all events since the start of the broker could be written: some may be missing.")
     if any(event.kind is Kind.STARTED and event.detail == 2 and event.time_ms > first for event in events):
         notes.append("The broker died and was started again meanwhile: events of its last second may be missing.")
     return notes

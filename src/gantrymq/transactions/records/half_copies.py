@@ -163,7 +163,7 @@ def parked_copies(store: HalfStore, from_log_offset: int) -> Iterator[HalfCopy]:
             if record is not None:
                 yield copy_of(replace(record, topic=HALF))
         except CorruptRecord as error:
-            log.error("parked message %d is of no use: %s", queue_offset, error)
+            log.error("parked message %d cannot be used: %s", queue_offset, error)
 
 
 @dataclass(slots=True)
