@@ -1,15 +1,16 @@
-"""The user's part of a transaction, and how its answers and its failures are read. Source: TransactionListener.
+"""The listener of a transaction producer, and how its results and failures are interpreted. Source:
+TransactionListener.
 
-What becomes of a listener that does not return:
+What happens when a listener does not return normally:
 
-| it raises                     | a check; a listener of a consumer    | a local transaction                        |
+| it raises                     | in a check, or in a consumer         | in a local transaction                     |
 |-------------------------------|--------------------------------------|--------------------------------------------|
 | an Exception                  | failed                               | UNKNOWN; the error is in the result        |
-| SystemExit                    | failed: nothing else ends by it      | UNKNOWN, then raised to who sends          |
-| KeyboardInterrupt             | failed; on a loop in the main thread | UNKNOWN, then raised to who sends          |
-|                               | (it is a Ctrl-C) raised on then      |                                            |
-| GeneratorExit, CancelledError | failed                               | UNKNOWN; from ``call_blocking`` raised on  |
-| (our own task is cancelled)   | failed, and the cancellation goes on | UNKNOWN, and the cancellation goes on      |
+| SystemExit                    | failed; nothing else ends            | UNKNOWN, then raised in the sender's call  |
+| KeyboardInterrupt             | failed; on a loop in the main thread | UNKNOWN, then raised in the sender's call  |
+|                               | (it is a Ctrl-C) then raised again   |                                            |
+| GeneratorExit, CancelledError | failed                               | UNKNOWN; raised by ``call_blocking``       |
+| (our own task is cancelled)   | failed, then the task is cancelled   | UNKNOWN, then the task is cancelled        |
 
 *Failed* means UNKNOWN with a remark for a check, and messages that come again for a consumer. Raised to who sends: a
 local transaction in a thread of its own gives the SystemExit as the ``error`` of its ListenerAnswer, because raised in

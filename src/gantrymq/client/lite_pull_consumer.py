@@ -1,4 +1,4 @@
-"""A consumer that is polled: the library reads ahead and shares queues out, the program says when it wants messages.
+"""A consumer that is polled: the library reads ahead and shares the queues, and the program asks for messages.
 
 Source: DefaultLitePullConsumer; docs/protocol.md#what-clients-send-and-when.
 """

@@ -1,4 +1,4 @@
-"""Has messages delivered to a listener, sharing the queues with the other members of its group.
+"""A consumer whose listener gets the messages. It shares the queues with the other members of its group.
 
 Source: DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#groups.
 """

@@ -1,4 +1,4 @@
-"""What the client's calls answer: values only."""
+"""The results of the client's calls. Values only."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The blocking clients: the same names and signatures as in ``gantrymq.aio``, without ``await``.
 
 Every method may be called from any thread, also at the same time. A call that is interrupted (Ctrl-C, a signal handler
-that raises) is given up and the interrupt is raised at once; what was sent may have been executed, and the client can
-be used as before. Two calls are different: a ``start`` that is interrupted closes the client, and a ``close`` that is
-interrupted goes on without its caller. In a forked child all calls raise UsedAfterFork: create new clients there.
-``close`` in a child does nothing.
+that raises) is abandoned, and the interrupt is raised at once. What was sent may have been executed, and the client
+stays usable. Two calls are different: an interrupted ``start`` closes the client, and an interrupted ``close``
+continues without its caller. In a forked child all calls raise UsedAfterFork: create new clients there. ``close`` in a
+child does nothing.
 """
 
 from __future__ import annotations

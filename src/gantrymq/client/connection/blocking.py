@@ -1,4 +1,4 @@
-"""What all blocking clients share: a thread with the event loop, a life, and the process they belong to."""
+"""The base of all blocking clients: the thread with the event loop, start and close, and the check for a fork."""
 
 from __future__ import annotations
 

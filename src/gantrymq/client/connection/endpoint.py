@@ -1,4 +1,4 @@
-"""One client's end of the conversation with a cluster: connections, identity, routes, membership."""
+"""The connection of one client to a cluster: its channels, its identity, the routes, and its membership in groups."""
 
 from __future__ import annotations
 

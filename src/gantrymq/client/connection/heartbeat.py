@@ -1,4 +1,5 @@
-"""Keeps a client a member of its groups: brokers forget who is silent for 120 s, and at once when a connection ends.
+"""Sends heartbeats, which keep a client a member of its groups. A broker forgets a client that is silent for 120 s,
+and forgets it at once when its connection closes.
 
 Source: MQClientInstance.sendHeartbeatToAllBroker; docs/protocol.md#what-clients-send-and-when.
 """

@@ -1,4 +1,4 @@
-"""What all clients share: an endpoint, and a life between ``start`` and ``close``."""
+"""The base of all asyncio clients: an endpoint that is opened by ``start`` and closed by ``close``."""
 
 from __future__ import annotations
 

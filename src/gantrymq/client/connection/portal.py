@@ -1,11 +1,12 @@
-"""The one thread that owns the event loop of all blocking clients of a process.
+"""The one thread that runs the event loop of all blocking clients of a process.
 
-It is started by the first client that starts and ends with the last one that closes. A forked child has none: its
-memory holds the parent's objects, but not the parent's threads.
+The first client that starts begins the thread, and the last one that closes ends it. A forked child has no such
+thread: its memory contains the parent's objects, but not the parent's threads.
 
 An interrupt (Ctrl-C, a signal handler that raises) may come between any two steps of a calling thread, and a signal
-handler may itself make calls there. Therefore no thread but the loop's own ever holds a lock or a half-made state that
-another call depends on: every step of a caller is one operation that is done or not done, and may be done again.
+handler may make calls there, too. Therefore only the loop's own thread ever holds a lock, or a half-made state on
+which another call depends. Every step of a calling thread is one operation that is either done or not done, and that
+may be repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Answers what brokers ask a consumer, mostly for tools: who and how far it is, to go elsewhere, to consume this.
+"""Answers requests of a broker to a consumer, mostly from tools: its state, a reset of its offsets, consuming one
+message.
 
 Source: ClientRemotingProcessor; docs/protocol.md#resetting-offsets.
 """

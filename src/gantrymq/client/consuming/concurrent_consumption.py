@@ -1,4 +1,4 @@
-"""Consuming a queue's messages side by side, in no order. Source: ConsumeMessageConcurrentlyService."""
+"""Consumes the messages of a queue concurrently, in no particular order. Source: ConsumeMessageConcurrentlyService."""
 
 from __future__ import annotations
 

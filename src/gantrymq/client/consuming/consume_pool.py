@@ -1,4 +1,4 @@
-"""Runs a push consumer's listener, in threads or as tasks, and brings its answers back to the loop."""
+"""Runs the listener of a push consumer, in threads or as tasks, and brings its results back to the event loop."""
 
 from __future__ import annotations
 

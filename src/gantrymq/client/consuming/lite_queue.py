@@ -1,7 +1,8 @@
-"""One queue of a lite pull consumer: pulled ahead into a buffer, from which ``poll`` takes.
+"""One queue of a lite pull consumer: messages are pulled ahead into a buffer, from which ``poll`` takes them.
 
-What was taken is out until the next poll begins: until then the program may fail with it. So there are two places:
-``position``, where the next poll goes on, and ``committable``, what the group may be told.
+Messages that ``poll`` returned are not consumed until the next poll begins, because the program may still fail with
+them. So a queue has two positions: ``position``, where the next poll continues, and ``committable``, up to which the
+progress may be stored.
 
 Source: DefaultLitePullConsumerImpl.PullTaskImpl, AssignedMessageQueue; docs/protocol.md#what-clients-send-and-when.
 """

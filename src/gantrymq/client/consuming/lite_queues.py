@@ -1,4 +1,4 @@
-"""The queues that a lite pull consumer reads: begun, given up, taken from in turns.
+"""The queues that a lite pull consumer reads: it starts and stops reading them, and takes messages from them in turn.
 
 Source: DefaultLitePullConsumerImpl; docs/protocol.md#what-clients-send-and-when.
 """

@@ -1,9 +1,9 @@
-"""Consuming each queue's messages one batch after the other.
+"""Consumes the messages of each queue one batch after the other.
 
 Source: ConsumeMessageOrderlyService; docs/protocol.md#locks-of-queues.
 
-Across members the order is kept by locks: a queue is read and consumed only while its broker confirms that it is ours,
-and is unlocked only when the listener has done with it.
+Locks keep the order across members: a queue is read and consumed only while its broker confirms the lock, and is
+unlocked only when the listener has finished.
 """
 
 from __future__ import annotations

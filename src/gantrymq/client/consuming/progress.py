@@ -1,4 +1,4 @@
-"""Where a consumer keeps how far it is: at the brokers, for the group; or in a file, when everybody reads everything.
+"""Stores the progress of a consumer: at the brokers for a group, or in a file for a broadcasting consumer.
 
 Source: RemoteBrokerOffsetStore, LocalFileOffsetStore; docs/protocol.md#sharing-queues,
 docs/protocol.md#consumer-offsets.

@@ -1,4 +1,4 @@
-"""Reads one queue for a push consumer: pull, hand out, keep count of what is consumed.
+"""Reads one queue for a push consumer: it pulls messages, hands them to the listener, and tracks which are consumed.
 
 Source: PullMessageService, DefaultMQPushConsumerImpl.pullMessage; docs/protocol.md#pulling,
 docs/protocol.md#consumer-offsets.

@@ -1,4 +1,4 @@
-"""Locks of queues at their brokers: who reads a queue in order reads it alone.
+"""Locks of queues at their brokers: only the member with the lock reads a queue in order.
 
 Source: RebalanceImpl.lock, unlock; docs/protocol.md#locks-of-queues.
 """

@@ -1,4 +1,4 @@
-"""Gives messages back that could not be consumed: the broker delivers them again later, or to the dead letters.
+"""Sends messages back that could not be consumed: the broker delivers them again later, or makes dead letters of them.
 
 Source: DefaultMQPushConsumerImpl.sendMessageBack; docs/protocol.md#retries-and-dead-letters.
 """

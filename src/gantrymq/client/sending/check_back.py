@@ -1,7 +1,8 @@
-"""Answers brokers that ask what became of a local transaction (CHECK_TRANSACTION_STATE).
+"""Answers brokers that ask how a local transaction ended (CHECK_TRANSACTION_STATE).
 
-Every question gets an answer: UNKNOWN when the listener fails, gives nothing or is swamped, so that the broker knows
-that somebody is there (hole 33); and while the local transaction is still running here (hole 34).
+Every check is answered. The answer is UNKNOWN when the listener fails, returns nothing or has too much to do, so that
+the broker knows that the producer is alive (hole 33), and while the local transaction is still running in this process
+(hole 34).
 
 Source: ClientRemotingProcessor.checkTransactionState; docs/store.md#checks.
 """

@@ -1,4 +1,4 @@
-"""Gets one request to a broker that stores it: queues of a topic, attempts, brokers to keep away from.
+"""Delivers one request to a broker that stores it: it chooses queues, repeats attempts and avoids bad brokers.
 
 Source: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy; docs/protocol.md#sending.
 """

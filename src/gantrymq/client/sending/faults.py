@@ -1,4 +1,4 @@
-"""Which brokers to avoid for a while, by how slowly they answered. Pure: the caller says what time it is.
+"""Which brokers to avoid for a while, because they answered slowly. Pure: the caller passes the time.
 
 Source: MQFaultStrategy of 5.1.4 and later; docs/protocol.md#slow-brokers.
 """

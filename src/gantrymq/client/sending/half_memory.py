@@ -1,7 +1,9 @@
-"""What this process knows about the transactions it sent, so that it can answer checks without asking anybody. Pure.
+"""What this process knows about the transactions that it sent, so that it can answer checks without asking the
+listener. Pure.
 
-A half message is retried after an attempt with unknown outcome, so a transaction can have more than one half. Brokers
-join halves they hold themselves; a half on another broker is an orphan that only its sender can recognise.
+A half message is sent again after an attempt with an unknown result, so one transaction can have more than one half
+message. A broker joins half messages that it stored itself. A half message on another broker is an orphan that only
+its sender can recognise.
 """
 
 from __future__ import annotations

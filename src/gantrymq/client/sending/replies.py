@@ -1,8 +1,7 @@
-"""Request and reply over messages: a request waits for the message that somebody sends in answer to it.
+"""Request and reply with messages: a request waits for the message that a consumer sends as its reply.
 
-The answer comes on the connection of the requester's producer group, not through a topic that it reads.
-Source: RequestFutureHolder, ClientRemotingProcessor.receiveReplyMessage, MessageUtil;
-docs/protocol.md#request-and-reply.
+The reply arrives on the connection of the requester's producer group, not through a topic that it reads. Source:
+RequestFutureHolder, ClientRemotingProcessor.receiveReplyMessage, MessageUtil; docs/protocol.md#request-and-reply.
 """
 
 from __future__ import annotations

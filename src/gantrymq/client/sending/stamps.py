@@ -1,6 +1,6 @@
-"""Properties of a message as they travel: those its sender wrote, and those the client adds.
+"""The properties of a message on the wire: those of its sender, and those that the client adds.
 
-They are JSON text, as frames hold it. What the client adds to most messages is formatted and not encoded.
+They are JSON text, as frames contain it. What the client adds to most messages is formatted and not encoded.
 """
 
 from __future__ import annotations
