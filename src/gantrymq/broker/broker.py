@@ -1,4 +1,4 @@
-"""The broker, put together."""
+"""Puts the parts of a broker together, starts them and stops them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who talks to a broker, whatever the door: what operations may know of a client."""
+"""A client of the broker, whichever protocol it speaks: what operations may know about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the broker's settings say to its parts: store, transactions, timer messages."""
+"""Derives the settings of the broker's parts (store, transactions, timer messages) from the broker's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timer messages as rules: when a message is due, how it waits, how it is delivered. No effects.
+"""The rules for timer messages: when one is due, how it is stored, how it is delivered. Pure.
 
 Source: HookUtils.transformTimerMessage, TimerMessageStore; docs/protocol.md#timer-messages.
 """

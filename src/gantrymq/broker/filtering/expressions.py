@@ -1,4 +1,4 @@
-"""The tree of a selector. Frozen; the parser makes only trees whose operands are allowed where they stand.
+"""The tree of a selector. Frozen; the parser makes only trees whose operands have allowed types.
 
 Source: org.apache.rocketmq.filter.expression; docs/selectors.md.
 """

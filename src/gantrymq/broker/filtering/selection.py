@@ -1,4 +1,4 @@
-"""What one pull wants of a queue."""
+"""The selection of one pull: which messages of a queue it asks for."""
 
 from __future__ import annotations
 

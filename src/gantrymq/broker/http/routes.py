@@ -1,4 +1,4 @@
-"""What can be asked over HTTP: the table of contents."""
+"""The list of paths that the HTTP endpoint answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What every send must pass, in Apache's order (docs/protocol.md#sending).
+"""The checks that every send must pass, in Apache's order (docs/protocol.md#sending).
 
-What depends on the topic alone is found out once per topic and remembered until the topics change: this is the hot
-path of a broker. Source: AbstractSendMessageProcessor.msgCheck; docs/protocol.md#sending.
+Facts that depend on the topic alone are found once for each topic and remembered until the topics change, because this
+is the hot path of a broker. Source: AbstractSendMessageProcessor.msgCheck; docs/protocol.md#sending.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings that an operator changes while the broker runs.
+"""Settings that an operator can change while the broker runs.
 
 Only what is listed here may change; everything else was used for something that cannot be made again. Source:
 Configuration.

@@ -1,4 +1,4 @@
-"""A message on its way into the broker, and what its sender hears."""
+"""A message that is sent to the broker, and the result that its sender gets."""
 
 from __future__ import annotations
 

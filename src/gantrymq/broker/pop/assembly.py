@@ -1,4 +1,4 @@
-"""POP consumption, put together: what the broker starts, asks and stops."""
+"""Puts the parts of POP consumption together: the broker starts, uses and stops them here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Orderly pops: a queue is closed for its group while messages of the last batch are neither acknowledged nor visible.
+"""Orderly pops: a queue is blocked for its group while messages of the last batch are neither acknowledged nor
+visible.
 
-There is no check point and no retry topic: the committed offset is the first message that is not acknowledged, and the
-next pop begins there. Pure: time comes as an argument. ``content`` is what ``config/consumerOrderInfo.json`` holds.
-Source: ConsumerOrderInfoManager (QueueLevelConsumerManager of 5.5).
+There is no check point and no retry topic: the committed offset is that of the first message that is not acknowledged,
+and the next pop begins there. Pure: the time is an argument. ``content`` is what ``config/consumerOrderInfo.json``
+contains. Source: ConsumerOrderInfoManager (QueueLevelConsumerManager of 5.5).
 """
 
 from __future__ import annotations

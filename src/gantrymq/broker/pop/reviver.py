@@ -1,6 +1,6 @@
-"""Brings back, on time, what was popped and not acknowledged.
+"""Delivers popped messages again, on time, when they were not acknowledged.
 
-The copy in the retry topic and the acknowledgement of the original go out in one write: a crash repeats neither.
+The copy in the retry topic and the acknowledgement of the original are written together: a crash repeats neither.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Live producers and consumers, by what their heartbeats say. Nothing of it outlives the broker.
+"""Live producers and consumers, as their heartbeats describe them. Nothing here survives the broker.
 
 Source: ProducerManager, ConsumerManager, ConsumerGroupInfo; docs/protocol.md#groups.
 """

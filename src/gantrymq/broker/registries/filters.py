@@ -1,6 +1,6 @@
-"""The selectors of consumer groups, in ``config/consumerFilter.json``.
+"""The selectors of consumer groups, stored in ``config/consumerFilter.json``.
 
-A selector outlives its group by a day, as in Apache's broker. Source: ConsumerFilterManager;
+A selector is kept for a day after its group went, as in Apache's broker. Source: ConsumerFilterManager;
 docs/store.md#configuration-files.
 """
 

@@ -1,4 +1,4 @@
-"""Consumer groups and their settings, durable in ``config/subscriptionGroup.json``.
+"""Consumer groups and their settings, stored in ``config/subscriptionGroup.json``.
 
 Source: SubscriptionGroupManager, SubscriptionGroupConfig; docs/store.md#configuration-files.
 """

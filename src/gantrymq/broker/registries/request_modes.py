@@ -1,4 +1,4 @@
-"""How groups read topics, PULL or POP, durable in ``config/messageRequestMode.json``.
+"""How groups read topics, by PULL or POP, stored in ``config/messageRequestMode.json``.
 
 Source: MessageRequestModeManager.
 """

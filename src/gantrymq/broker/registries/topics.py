@@ -1,4 +1,4 @@
-"""The topics of a broker, durable in ``config/topics.json``.
+"""The topics of a broker, stored in ``config/topics.json``.
 
 Source: TopicConfigManager; docs/store.md#configuration-files.
 """

@@ -1,8 +1,8 @@
-"""What a change of the times of checks does to half messages that are open: it applies to them.
+"""Applies a change of the times of checks to half messages that are open.
 
-``transactionTimeOut`` moves the end of their immunity, earlier or later, except of those that have one of their own. A
-shorter ``transactionCheckInterval`` applies to checks that wait for their answer; a longer one from the next check on.
-Source: TransactionalMessageServiceImpl.check, which reads the settings at each round.
+``transactionTimeOut`` moves the end of their immunity, earlier or later, except for those with an immunity of their
+own. A shorter ``transactionCheckInterval`` applies to checks that wait for their answer, a longer one from the next
+check on. Source: TransactionalMessageServiceImpl.check, which reads the settings in each round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check-back: asks producers about half messages when their time has come, and parks what nobody decides."""
+"""Check-back: asks producers about half messages that are due, and parks those that nobody decides."""
 
 from __future__ import annotations
 

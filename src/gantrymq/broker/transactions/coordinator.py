@@ -1,5 +1,5 @@
-"""Transactions of a broker in one place: takes half messages in, ends them, checks them, and knows them again after a
-restart. Decisions are made by the tables in ``gantrymq.transactions``; here they are carried out.
+"""Coordinates the transactions of a broker: it stores half messages, ends them, checks them, and restores them after a
+restart. The tables in ``gantrymq.transactions`` make the decisions; this module carries them out.
 """
 
 from __future__ import annotations

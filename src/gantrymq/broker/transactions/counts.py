@@ -1,4 +1,4 @@
-"""What happened to transactions since the broker started, by name."""
+"""Counters of what happened to transactions since the broker started."""
 
 from __future__ import annotations
 

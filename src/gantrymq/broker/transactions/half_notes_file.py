@@ -1,9 +1,9 @@
-"""The private file of notes about open halves, ``<root>/gantry/open-halves``. Derived and disposable: it only shortens
-the start, which without it reads every open half from the log.
+"""The private file of notes about open half messages, ``<root>/gantry/open-halves``. It is derived and disposable, and
+only shortens a start, which without it reads every open half message from the log.
 
-It grows at its end, and only by halves that stay open for some seconds: what is committed soon costs nothing here, and
-no half is noted twice. When most of what it says is over it is written anew. It is never synced: what a power cut takes
-from it is read from the log.
+The file grows at its end, and only by half messages that stay open for some seconds: half messages that are committed
+soon cost nothing here, and none is noted twice. When most of its notes are out of date it is written anew. It is never
+synced: notes that a power cut takes are read from the log.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The private journals of what happened to transactions, ``<root>/gantry/history/``. Derived from nothing and
-disposable: deleting them loses no message and no decision, only a part of what ``explain`` can say.
+"""The private journals of what happened to transactions, ``<root>/gantry/history/``. They are not derived from other
+data, but disposable: deleting them loses no message and no decision, only a part of what ``explain`` can show.
 
-Nothing is written for a transaction that is stored, ended by its producer and done; its records tell that. What is
-unusual goes to one of two journals, checks to one and all else to the other, so that a storm of checks takes nothing
-but older checks away. Events wait in memory for up to a second and are written then, without a sync: a killed broker
-loses the events of its last second, and the next one's first event says so.
+Nothing is written for a transaction that is stored and ended by its producer; its records show that. Unusual events go
+to one of two journals: checks to one, all others to the other, so that a storm of checks removes only older checks.
+Events wait in memory for up to a second and are then written without a sync: a killed broker loses the events of its
+last second, and the next one's first event says so.
 """
 
 from __future__ import annotations

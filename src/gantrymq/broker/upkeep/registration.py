@@ -1,7 +1,8 @@
-"""Tells the name servers which topics this broker has, for as long as it runs.
+"""Tells the name servers which topics this broker has, as long as it runs.
 
-At start, whenever a topic changes, and every ``registerNameServerPeriod`` the whole table goes to every name server:
-their list of brokers is only as good as the latest word of each. Source: BrokerOuterAPI; docs/protocol.md#name-server.
+At the start, whenever a topic changes, and every ``registerNameServerPeriod`` the whole table goes to every name
+server, because a name server knows only what brokers told it last. Source: BrokerOuterAPI;
+docs/protocol.md#name-server.
 """
 
 from __future__ import annotations
