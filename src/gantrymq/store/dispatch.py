@@ -1,4 +1,4 @@
-"""Follows the log: makes records visible in their queues once they may be, and announces them."""
+"""Follows the log: makes records visible in their queues when they may be, and announces them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What happens behind the appends: queues go to their files, and from time to time it is noted how far all is durable.
+"""Background work of the store: it writes queues to their files, and notes from time to time up to where everything is
+durable.
 
-Nothing runs while nothing changes: the timer is armed by a write and stops when everything is written and marked.
+Nothing runs while nothing changes: a write starts the timer, and it stops when everything is written and noted.
 """
 
 from __future__ import annotations

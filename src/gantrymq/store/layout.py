@@ -1,4 +1,4 @@
-"""Which files a store directory has, and whether this version can read them. Nothing is changed here."""
+"""The files of a store directory, and whether this version can read them. Nothing is changed here."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The store as everybody above it sees it: open, append, wait, read, close.
+"""The interface of the store: open, append, wait, read, close.
 
-All calls belong to the event loop; nothing blocks except opening and, when a file of the log is full, making the next.
+All calls belong to the event loop. Nothing blocks except opening, and making the next file when a file of the log is
+full.
 """
 
 from __future__ import annotations

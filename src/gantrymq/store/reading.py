@@ -1,4 +1,4 @@
-"""Reading a queue: entries in one go, neighbouring records with one read of the log.
+"""Reads a queue: its entries at once, and neighbouring records with one read of the log.
 
 Source: DefaultMessageStore.getMessage; docs/store.md#reading.
 """

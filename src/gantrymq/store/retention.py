@@ -1,4 +1,4 @@
-"""Deleting what is old: log files first, then what only points to them. Source: CleanCommitLogService."""
+"""Deletes old data: log files first, then the files that only point to them. Source: CleanCommitLogService."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into the store and what comes out of it."""
+"""The values that the store accepts and returns."""
 
 from __future__ import annotations
 

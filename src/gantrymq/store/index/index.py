@@ -1,6 +1,6 @@
-"""Finding messages by key and time. It follows the log at its own pace and can be built again from it.
+"""Finds messages by key and time. The index follows the log at its own pace and can be rebuilt from it.
 
-Indexed are UNIQ_KEY and every word of KEYS, under ``topic#key``; ROLLBACK records are not. Source: IndexService.
+UNIQ_KEY and every word of KEYS are indexed, as ``topic#key``; ROLLBACK records are not. Source: IndexService.
 """
 
 from __future__ import annotations

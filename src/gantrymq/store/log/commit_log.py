@@ -1,4 +1,4 @@
-"""The truth: one append-only sequence of records, with three positions that never overtake each other."""
+"""The log: one append-only sequence of records, with three positions that never overtake each other."""
 
 from __future__ import annotations
 

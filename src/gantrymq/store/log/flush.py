@@ -1,4 +1,4 @@
-"""Group commit: who waits for which position, and one sync after the other that answers all of them."""
+"""Group commit: callers wait for positions, and one sync after the other answers all callers it covers."""
 
 from __future__ import annotations
 

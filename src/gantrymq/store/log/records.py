@@ -1,4 +1,4 @@
-"""Looking at log records where they lie, without making messages of them. Layout: ``protocol.stored_message``."""
+"""Reads the fields of log records in place, without making messages of them. Layout: ``protocol.stored_message``."""
 
 from __future__ import annotations
 

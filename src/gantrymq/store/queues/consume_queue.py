@@ -1,4 +1,4 @@
-"""One queue of a topic: where its messages lie in the log. Derived from the log, and can be built again.
+"""One queue of a topic: the positions of its messages in the log. Derived from the log, and can be rebuilt.
 
 Entry, 20 bytes, big-endian: log offset 8, size 4, tags code 8. The number of an entry is the queue offset. Source:
 ConsumeQueue; docs/store.md#consume-queues.

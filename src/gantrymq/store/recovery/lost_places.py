@@ -1,7 +1,7 @@
-"""Which place of which queue a damaged record had: it stays taken, because consumers may have read past it.
+"""The queue offset of a damaged record. It stays occupied, because consumers may have read beyond it.
 
-Where its queue still has an entry, that says so. Where entries are built again from the log, the record itself is the
-only one who knows.
+If the queue still has an entry for the record, the entry says where the record belongs. If entries are rebuilt from
+the log, only the record itself can say it.
 """
 
 from __future__ import annotations

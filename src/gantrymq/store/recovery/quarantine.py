@@ -1,4 +1,4 @@
-"""What of the log is damaged: said once, and where the log goes on behind it."""
+"""The damaged parts of the log: each is reported once, with the position at which the log continues."""
 
 from __future__ import annotations
 

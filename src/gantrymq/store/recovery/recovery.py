@@ -1,6 +1,6 @@
-"""From what a start finds to a store that can go on: facts -> case -> where to read the log from -> replay, cut.
+"""Makes a usable store of what a start finds: facts -> case -> where to read the log from -> replay, cut.
 
-The log is the truth. Queues are taken as they are up to the place that is known to be good, and built again behind it.
+The log is the truth. Queues are used as they are up to the position that is known to be good, and rebuilt behind it.
 """
 
 from __future__ import annotations

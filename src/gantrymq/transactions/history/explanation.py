@@ -1,5 +1,5 @@
-"""All that can be said of one transaction, as plain values for JSON: the same from the broker's HTTP endpoint, from its
-private request, and from ``gantry transactions explain --json`` on an Apache broker.
+"""The explanation of one transaction, as plain values for JSON. It is the same from the broker's HTTP endpoint, from
+its private request, and from ``gantry transactions explain --json`` on an Apache broker.
 """
 
 from __future__ import annotations

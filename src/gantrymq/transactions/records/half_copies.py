@@ -1,6 +1,6 @@
-"""Reading the half queue: its records as values, many with one read, and copies put together to transactions.
+"""Reads the half queue: many records with one read, as values, and copies of one transaction put together.
 
-Apache's brokers put a half that they check back to the end of the queue, as a copy; ours never do.
+Apache's brokers write a half message that they check again at the end of the queue, as a copy; ours never do.
 """
 
 from __future__ import annotations
