@@ -1,4 +1,4 @@
-"""The name server, put together."""
+"""Puts the parts of a name server together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a name server answers. Source: DefaultRequestProcessor, ClientRequestProcessor; docs/protocol.md#name-server."""
+"""The requests that a name server answers. Source: DefaultRequestProcessor, ClientRequestProcessor;
+docs/protocol.md#name-server.
+"""
 
 from __future__ import annotations
 

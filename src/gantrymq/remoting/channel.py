@@ -1,4 +1,4 @@
-"""The client's end of one connection: requests out, answers to whoever waits, pushes to a callback."""
+"""The client's end of one connection: it sends requests, gives answers to the callers, and requests to a callback."""
 
 from __future__ import annotations
 

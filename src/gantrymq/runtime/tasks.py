@@ -1,4 +1,4 @@
-"""No task without an owner: start in order, stop in reverse, report what broke."""
+"""Every task has an owner: tasks are started in order, stopped in reverse order, and their errors are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which queues there are, and where they begin and end."""
+"""The questions of the driver to the cluster: which queues there are, and where they begin and end."""
 
 from __future__ import annotations
 
