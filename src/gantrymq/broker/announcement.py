@@ -1,4 +1,4 @@
-"""Waiting until clients can find what was made."""
+"""Waits until clients can find a new topic or group."""
 
 from __future__ import annotations
 

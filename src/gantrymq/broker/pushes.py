@@ -1,4 +1,4 @@
-"""What a broker says to its clients on its own, or asks them for somebody else: values without a protocol."""
+"""Messages that a broker sends to its clients by itself, or for somebody else: values without a protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is connected, as tools ask. Source: AdminBrokerProcessor."""
+"""Lists of connected clients, for tools. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

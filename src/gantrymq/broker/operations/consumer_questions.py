@@ -1,4 +1,4 @@
-"""Questions of tools that only a consumer can answer; the broker hands them on.
+"""Requests of tools that only a consumer can answer. The broker forwards them.
 
 Source: AdminBrokerProcessor.callConsumer, Broker2Client.getConsumeStatus.
 """
@@ -77,7 +77,7 @@ class ConsumerQuestions:
         message = self._store.read(offset)
         # A consumer must not get to see, by whatever way, what nobody has committed (X5).
         if message is None or message.topic in system_topics.TRANSACTION_TOPICS:
-            raise Refused(Refusal.FAILED, f"no message that consumers may have lies at {offset}")
+            raise Refused(Refusal.FAILED, f"there is no message at {offset} that consumers may receive")
         return message
 
     def _member(self, group_name: str, client_id: str | None) -> Member:

@@ -1,4 +1,4 @@
-"""Who is there, and who reads what in order.
+"""Heartbeats, the members of groups, and the locks of queues.
 
 Source: ClientManageProcessor, ConsumerManageProcessor, RebalanceLockManager; docs/protocol.md#groups,
 docs/protocol.md#locks-of-queues.

@@ -1,4 +1,4 @@
-"""How far topics and groups are, as tools ask. Source: AdminBrokerProcessor."""
+"""The progress of topics and groups, for tools. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

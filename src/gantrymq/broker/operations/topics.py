@@ -1,4 +1,4 @@
-"""Topics, as operators make, show and remove them. Source: AdminBrokerProcessor."""
+"""Operators create, show and delete topics here. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Requests of the broker that a client answers: 221, 307, 309, 326. Source: Broker2Client,
-ReplyMessageProcessor."""
+"""Requests that the broker sends to a client: 221, 307, 309, 326. Source: Broker2Client, ReplyMessageProcessor."""
 
 from __future__ import annotations
 

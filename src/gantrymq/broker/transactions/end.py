@@ -1,4 +1,4 @@
-"""The operation that ends a transaction: facts about a request lead to an action, which is carried out here.
+"""The operation that ends a transaction: the facts of a request lead to an action, which is carried out here.
 
 Source: EndTransactionProcessor; holes 2, 21, 23, X4.
 """

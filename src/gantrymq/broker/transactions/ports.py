@@ -1,4 +1,4 @@
-"""What the transactions of a broker need of its registries, in the least words."""
+"""The interfaces of the broker's registries that transactions need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check-back: what to do with a half message whose time has come. Facts in, action out."""
+"""Check-back: what to do with a half message that is due. Facts in, action out."""
 
 from __future__ import annotations
 
