@@ -38,7 +38,7 @@ Answer = LocalTransactionState | Awaitable[LocalTransactionState]
 
 
 class TransactionListener(Protocol):
-    """What a TransactionProducer asks. Both methods may be ``async def`` with ``gantrymq.aio``."""
+    """The listener of a TransactionProducer. With ``gantrymq.aio`` both methods may be ``async def``."""
 
     def execute_local_transaction(self, message: Message, arg: Any) -> Answer:
         """Run the local transaction; the half message is stored. ``message.transaction_id`` names it."""
@@ -47,8 +47,8 @@ class TransactionListener(Protocol):
         """Say what became of the local transaction, perhaps in another process and much later.
 
         Answer COMMIT or ROLLBACK only when the local transaction can no longer end the other way. A transaction that
-        is not there (yet) may still commit: ROLLBACK is right only when it is older than the immunity, or when the
-        checker makes sure that it cannot (see DecisiveListener). Else UNKNOWN is.
+        is not found may still commit: ROLLBACK is right only when it is older than the immunity, or when the checker
+        makes sure that it cannot commit (see DecisiveListener). Otherwise answer UNKNOWN.
         """
 
 
@@ -56,10 +56,10 @@ class DecisiveListener(TransactionListener, Protocol):
     """A listener whose checker may be asked at any time, also while the local transaction is running elsewhere.
 
     ``check_local_transaction`` *claims* a transaction that it does not find: it writes a rolled-back mark under the id
-    where the local transaction would write its own, so that a late commit must fail. Then ROLLBACK is final. Brokers of
-    GantryMQ ask such a checker at once when the process that sent the half dies, and not after the immunity.
+    where the local transaction would write its own, so that a late commit must fail. Then ROLLBACK is final. When the
+    process that sent the half message dies, a GantryMQ broker asks such a checker at once, and not after the immunity.
 
-    Every member of the group must have such a checker, for any of them may be asked.
+    Every member of the group must have such a checker, because any of them may be asked.
     """
 
     @property
@@ -68,7 +68,7 @@ class DecisiveListener(TransactionListener, Protocol):
 
 
 def is_decisive(listener: TransactionListener) -> bool:
-    """What the listener says of its checker. Raises ConfigError when that is neither True nor False."""
+    """Whether the listener says that its checker is decisive. Raises ConfigError for another value than a bool."""
     decisive = getattr(listener, "decisive", False)
     if not isinstance(decisive, bool):
         raise ConfigError(

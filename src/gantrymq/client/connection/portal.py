@@ -105,8 +105,8 @@ class Portal:
     def call(self, work: Work[T], *arguments: Any) -> T:
         """Run ``work(*arguments)`` on the loop and wait for it.
 
-        An interrupt (Ctrl-C) is raised at once and cancels the work. It is raised also when it comes too late to
-        cancel anything: what was to be done may have been done.
+        An interrupt (Ctrl-C) is raised at once and cancels the work. It is also raised when it comes too late to
+        cancel anything: then the work may have been done.
         """
         check_thread()
         return self._wait(Call(work, arguments))
@@ -142,8 +142,8 @@ class Portal:
         return promise.future
 
     def _abandon(self, call: Call[Any] | Promise[Any]) -> None:
-        """An interrupt took the caller away: the work must learn that nobody waits for it. Another interrupt may come
-        meanwhile; then it is tried again."""
+        """An interrupt ended the caller's wait: the work must learn that nobody waits for it. If another interrupt
+        comes in between, this is tried again."""
         try:
             self.post(self._give_up, call)
         except BaseException:

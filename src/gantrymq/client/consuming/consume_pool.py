@@ -19,10 +19,11 @@ log = logging.getLogger("gantrymq.client")
 
 ConsumeAnswer = ConsumeStatus | ReconsumeLater | None
 MessageListener = Callable[[list[MessageView]], ConsumeAnswer] | Callable[[list[MessageView]], Awaitable[ConsumeAnswer]]
-"""Gets some messages of one queue. No exception and no answer, or CONSUME_SUCCESS: they are consumed. RECONSUME_LATER,
-a ReconsumeLater or an exception of any kind (SystemExit, too): they come again later. See gantrymq.client.listener.
+"""Gets some messages of one queue. They are consumed when it returns None or CONSUME_SUCCESS. They are delivered again
+after RECONSUME_LATER, a ReconsumeLater or any exception (also SystemExit). See gantrymq.client.listener.
 
-That a listener which just ends has consumed its messages is Python's way; Java's client delivers again after null."""
+In Python a function that simply ends has done its work, so None means consumed. Java's client delivers again after
+null."""
 
 Owner = TypeVar("Owner")
 OwnerIn = TypeVar("OwnerIn", contravariant=True)
@@ -30,7 +31,7 @@ Finished = Callable[[Owner, list[MessageView], ReconsumeLater | None], None]
 """Whose messages, which, and when they are wanted again; None: they are consumed."""
 AGAIN: Final = ReconsumeLater()
 MAX_SUSPEND_MS: Final = 24 * 60 * 60 * 1000
-"""A day. Who answers more has taken seconds since 1970 for a time to wait."""
+"""A day. A listener that returns more has probably mistaken a time since 1970 for a time to wait."""
 
 
 class ConsumePool(Protocol[OwnerIn]):

@@ -61,7 +61,7 @@ class LiteQueue:
         self._done_below = start
         """While something is out: everything below is consumed."""
         self.stored: QueueOffset | None = None
-        """The progress that the broker was last told by us."""
+        """The progress that this member last reported to the broker."""
         self._room = asyncio.Event()
         self._room.set()
         self._task: asyncio.Task[None] | None = None
@@ -93,7 +93,7 @@ class LiteQueue:
             self._task = None
 
     def seek(self, offset: QueueOffset) -> None:
-        """Go on at ``offset``; what was pulled is forgotten, and what is out has no place any more."""
+        """Continue at ``offset``: messages that were pulled are dropped, and earlier polls no longer count."""
         self.stop()
         self._move(offset)
         self.start()
@@ -112,7 +112,7 @@ class LiteQueue:
         return taken
 
     def settle(self, below: QueueOffset | None = None) -> None:
-        """What is out is consumed; ``below``: only so far."""
+        """Messages that were polled are consumed; with ``below`` only those below it."""
         if below is None:
             self._out = []
             return
@@ -120,7 +120,7 @@ class LiteQueue:
         self._done_below = max(self._done_below, below)
 
     def give_back(self) -> None:
-        """What is out was not received: the next ``take`` begins with it."""
+        """Messages that were polled were not received: the next ``take`` begins with them."""
         self._buffer.extendleft(reversed(self._out))
         self._out = []
         self._wake()

@@ -45,9 +45,9 @@ class _Line:
 class OrderlyConsumption:
     """Hands each queue's messages to the listener in order.
 
-    A batch that failed is given to it again after a pause, for ever or ``max_reconsume_times`` times; then it is sent
-    to the retry topic, from where the broker takes it to the dead letters, and the queue goes on. ``held``: whether a
-    queue is ours alone now. ``send_backs``: None in a broadcasting group; then what failed too often is skipped.
+    A batch that failed is given to it again after a pause, for ever or ``max_reconsume_times`` times. Then it is sent
+    to the retry topic, from where the broker moves it to the dead letters, and the queue continues. ``held``: whether
+    this member has the queue's lock. ``send_backs``: None in a broadcasting group; then such messages are skipped.
     """
 
     def __init__(
