@@ -109,8 +109,8 @@ class Broker:
         return self.address
 
     async def _listen_fast(self) -> None:
-        """Serve the port for clients with the "VIP channel", which take it for granted. Apache's does not pull there;
-        ours does everything. Source: BrokerController (fastRemotingServer).
+        """Serve the fast port for clients with the "VIP channel", which expect it. Apache's broker does not serve pulls
+        there; ours serves everything. Source: BrokerController (fastRemotingServer).
         """
         port = self._config.network.listen_port - FAST_PORT_BELOW
         if port <= 0:
@@ -239,7 +239,7 @@ class Broker:
 
     @cached_property
     def explanations(self) -> TransactionExplanations:
-        """What can be told of the transactions here."""
+        """The explanations of this broker's transactions."""
         # Not at the top: 11 ms of a start for what nobody may ever ask.
         from gantrymq.broker.transactions.explanations import TransactionExplanations
 

@@ -79,7 +79,7 @@ class TimerRules:
 
 
 def due_ms(text: str, now_ms: int) -> int:
-    """When a message wants to be delivered. Raises MessageIllegal for what is no number."""
+    """The time of delivery that a message asks for. Raises MessageIllegal for an invalid number."""
     for name, factor, start in (
         (properties.TIMER_DELAY_SECONDS, 1000, now_ms),
         (properties.TIMER_DELAY_MS, 1, now_ms),

@@ -143,7 +143,7 @@ Node: TypeAlias = (
     | TextMatch
 )
 BOOLEAN = (Truth, Null, Not, And, Or, Compare, IsNull, Between, In, TextMatch)
-"""Nodes that say yes, no or nothing. A property may stand in their place; it never says yes."""
+"""Nodes with the values true, false and null. A property is allowed in their place; it is never true."""
 
 
 def to_text(node: Node) -> str:

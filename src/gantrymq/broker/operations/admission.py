@@ -111,8 +111,8 @@ class Admission:
             raise refusal(error) from error
 
     def when_known(self, done: Done) -> Done:
-        """``done`` put off until the name servers know the topic that was made: whoever hears that the first message
-        of a topic is stored may ask them for its queues at once.
+        """Delay ``done`` until the name servers know a new topic: a client whose first message to a topic was stored
+        may ask them for its queues at once.
         """
         return lambda error: self._announce(partial(done, error))
 

@@ -24,7 +24,7 @@ class Connections:
         self._clock = clock
 
     def consumers(self, name: str) -> ConsumerConnections:
-        """The members of a consumer group that is online, and what it reads."""
+        """The members of a consumer group that is online, and its subscriptions."""
         group = self._consumers.get(name)
         if group is None:
             raise Refused(Refusal.CONSUMER_OFFLINE, f"the consumer group[{name}] not online")

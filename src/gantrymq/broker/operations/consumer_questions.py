@@ -31,7 +31,7 @@ PositionsOfAll = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class ConsumeNow:
-    """What is to be consumed directly, and by whom."""
+    """The message that is to be consumed directly, and the member that shall consume it."""
 
     group: str
     client_id: str | None
@@ -58,7 +58,7 @@ class ConsumerQuestions:
         member.connection.running_info(question, CONSUMER_SECONDS, _answered(member, done))
 
     def consume_directly(self, wanted: ConsumeNow, done: Done) -> None:
-        """A member gets one message at once, whatever its group has consumed."""
+        """Give one message to a member at once, whatever its group has consumed."""
         member = self._member(wanted.group, wanted.client_id)
         question = DirectConsumption(
             wanted.group,
@@ -90,8 +90,8 @@ class ConsumerQuestions:
     def positions(
         self, group_name: str, topic: str, client_id: str | None, done: Callable[[PositionsOfAll], None]
     ) -> None:
-        """Where the members of a group are by their own account. ``client_id``: only this one. Who does not answer in
-        time, or not with positions, is left out.
+        """The positions that the members of a group report. ``client_id``: only this member. Members that do not answer
+        in time, or not with positions, are left out.
         """
         group = self._consumers.get(group_name)
         if group is None:

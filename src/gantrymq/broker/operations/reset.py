@@ -23,7 +23,7 @@ ALL_QUEUES: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ResetOrder:
-    """Where a group shall go on."""
+    """The place to which a group is moved."""
 
     topic: str
     group: str

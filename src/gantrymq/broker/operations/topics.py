@@ -25,7 +25,7 @@ _PERMS: Final = range(8)
 
 @dataclass(frozen=True, slots=True)
 class TopicOrder:
-    """How a topic shall be."""
+    """The settings that a topic shall have."""
 
     name: str
     read_queues: int
@@ -96,8 +96,8 @@ class TopicAdministration:
         )
 
     def delete(self, topic: str, done: Callable[[StoreError | None], None]) -> None:
-        """Remove a topic and the retry topics that popping made for it; made again it begins empty. ``done`` is called
-        when the queues are gone, or with the first thing that went wrong.
+        """Delete a topic and the retry topics that popping made for it; when it is created again it is empty. ``done``
+        is called when the queues are deleted, or with the first error.
         """
         if topic in _KEPT:
             raise Refused(Refusal.PARAMETER_INVALID, f"the topic {topic!r} belongs to the system and stays")

@@ -84,12 +84,12 @@ class Cursors:
             del self._lines[taken.place]
 
     def give_back(self, taken: Taken) -> None:
-        """The check point could not be written: what was taken since the last commit is popped again."""
+        """The check point could not be written: messages taken since the last commit are popped again."""
         if self._lines.get(taken.place) is taken.line:
             del self._lines[taken.place]
 
     def jump(self, place: Place, offset: int) -> None:
-        """Go on at ``offset`` whatever was taken."""
+        """Continue at ``offset``, whatever was taken."""
         self._lines.pop(place, None)
         self._offsets.commit(*place, offset)
 

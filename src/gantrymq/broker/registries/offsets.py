@@ -28,7 +28,7 @@ class ConsumerOffsets:
         self.resets: dict[tuple[str, str, int], int] = {}
         """(group, topic, queue) to the offset that the group's next pull is sent to."""
         self.saving: list[Callable[[], None]] = []
-        """Called right before the file is written: whoever keeps positions of its own commits them now."""
+        """Called right before the file is written, so that parts with positions of their own commit them."""
         self._file = LazyFile(disk, path)
         content = read_json(disk, path)
         if content is not None:
@@ -69,7 +69,7 @@ class ConsumerOffsets:
         return self._pulled.get((group, topic, queue_id), -1)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Go on at ``offset``, whatever members of the group commit until they have heard of it."""
+        """Continue at ``offset``, whatever the group's members commit until they learn of it."""
         self.commit(group, topic, queue_id, offset)
         self.resets[group, topic, queue_id] = offset
 

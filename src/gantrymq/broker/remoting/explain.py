@@ -53,5 +53,5 @@ class ExplainHandler:
         session.send(answer)
 
     async def close(self) -> None:
-        """Stop what is under way; nobody is answered any more."""
+        """Stop running explanations; their requests are not answered."""
         await self._tasks.stop()

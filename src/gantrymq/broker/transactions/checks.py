@@ -33,14 +33,14 @@ from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 log = logging.getLogger("gantrymq.transactions")
 
 LOOKS_PER_TURN: Final = 64
-"""Halves looked at in one turn of the loop, at about 50 us each: a burst of checks delays nobody by more than 4 ms."""
+"""Half messages looked at in one turn of the loop, about 50 us each: a burst delays other work by 4 ms at most."""
 
 WAKES_PER_TURN: Final = 2_000
 """Halves put to the front in one turn because a producer came, at about 1 us each."""
 
 FIRST_BACKOFF_S: Final = 1.0
 MAX_BACKOFF_S: Final = 60.0
-"""While nobody of the group is online, or the store refuses to park. A producer that registers is asked at once."""
+"""While no member of the group is online, or the store refuses to park. A member that joins is asked at once."""
 
 BUSY_RETRY_S: Final = 0.5
 """Until the next try when the only producers online do not read what they were sent."""
@@ -96,13 +96,13 @@ class TransactionChecks:
         self._running = False
 
     def start(self) -> None:
-        """Begin to ask; what is overdue is asked at once."""
+        """Begin to check; half messages that are overdue are checked at once."""
         self._running = True
         self._started_at = self._clock.monotonic()
         self._arm()
 
     def reconfigure(self, config: TransactionConfig) -> None:
-        """Go on with other settings, which apply to halves that are open, too."""
+        """Use other settings from now on; they apply to open half messages, too."""
         self.config = config
         self._times.changed(config, self._table)
 
@@ -132,7 +132,7 @@ class TransactionChecks:
         self._schedule_all(alike, until)
 
     def sender_gone(self, half: OpenHalf) -> None:
-        """The sender of a half with decisive checkers is gone: a sibling may be asked now."""
+        """The sender of a half message with decisive checkers is gone: another member of its group may be asked now."""
         if half.state is State.OPEN and not half.answer_deadline:
             self._schedule(half, self._clock.monotonic())
 
@@ -143,7 +143,7 @@ class TransactionChecks:
             self._schedule(half, half.immune_until)
 
     def client_gone(self, client: Client) -> None:
-        """A connection ended: what was asked there may not have been heard, or cannot be answered. Ask another one."""
+        """A connection ended: checks sent there may not have arrived, or cannot be answered. Ask another member."""
         for queue_offset in [offset for offset, asked in self._asked.items() if asked == client.id]:
             half = self._table.get(queue_offset)
             if half is None:
@@ -161,7 +161,7 @@ class TransactionChecks:
             self._wake(deque(sorted(waiting)))
 
     def _wake(self, queue_offsets: deque[int]) -> None:
-        """Look at these halves now, in order; only so many in one turn of the loop."""
+        """Look at these half messages now, in order, a limited number in each turn of the loop."""
         now = self._clock.monotonic()
         for _ in range(min(len(queue_offsets), WAKES_PER_TURN)):
             half = self._table.get(queue_offsets.popleft())

@@ -152,7 +152,7 @@ class EndOperation:
                 )  # fmt: skip
 
     def _again(self, client: Client, request: EndRequest, done: Done | None) -> None:
-        """The write that was under way has ended: look at the request again."""
+        """The current write has ended: look at the request again."""
         try:
             self.end(client, request, done)
         except GantryError as error:
@@ -254,7 +254,7 @@ def _tell(done: Done, _half: OpenHalf, error: StoreError | None) -> None:
 
 
 def _who_answered(request: EndRequest) -> tuple[Cause, str]:
-    """Who sent an end that answers a check: a producer, or an operator with a note."""
+    """The sender of an end that answers a check: a producer, or an operator with a note."""
     if request.operator is None:
         return Cause.CHECK_ANSWER, ""
     return Cause.OPERATOR, request.operator.note

@@ -34,9 +34,9 @@ _ONCE: Final = "only an open half is decided"
 class TransactionEndings:
     """The one place that ends a transaction.
 
-    Whatever ends it, its records go to the log in one append: the op message alone (one per copy of the half), or the
-    final or parked message with the op message behind it. What a crash leaves of that is either nothing (the half is
-    open) or a message without its op, which the next start completes.
+    The records of every end go to the log in one append: the op message alone (one for each copy of the half message),
+    or the final or parked message with the op message behind it. A crash leaves either nothing of them (the half
+    message is open) or a message without its op message, which the next start completes.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class TransactionEndings:
 
 
 def end_after(half: OpenHalf, then: Waiting) -> None:
-    """Call ``then`` once the write that is under way for ``half`` has ended."""
+    """Call ``then`` when the current write for ``half`` has ended."""
     if half.waiting is None:
         half.waiting = [then]
     else:

@@ -36,7 +36,7 @@ FILE_NAME: Final = "gantry/open-halves"
 NOTES_PER_TURN: Final = 1_000
 """Halves noted in one turn of the loop, at about 2 us each."""
 PAUSE_S: Final = 0.01
-"""Between two such turns: others come first."""
+"""The pause between two such turns, so that other work comes first."""
 REWRITE_FROM: Final = 20_000
 """Notes about ended halves, beside as many as there are open ones, that make it worth to write the file anew."""
 

@@ -81,7 +81,7 @@ class Journal:
         self._waiting += data
 
     def write(self) -> None:
-        """Hand what waits to the operating system. Raises StoreError, OSError; then it goes on waiting."""
+        """Write the events that wait. Raises StoreError, OSError; then they continue to wait."""
         if not self._waiting:
             return
         if self._file is None:
@@ -157,7 +157,7 @@ class TransactionHistory:
         self._complained = False
 
     def start(self) -> None:
-        """Go on with the journals of the broker before. That they cannot be written keeps no broker from working."""
+        """Continue the journals of the previous broker process. If that fails, the broker works nevertheless."""
         try:
             self._disk.make_dirs(self._directory, durable=False)
             self._checks.open()
@@ -196,12 +196,12 @@ class TransactionHistory:
         self._add(self._checks, pack(_ANSWERED, self._clock.wall_ms(), key, int(counts), 0, peer))
 
     def left(self, half: OpenHalf, peer: str) -> None:
-        """Whoever was asked is gone, and has not answered."""
+        """The producer that was asked disconnected without an answer."""
         key = key_of(half.queue_offset, half.log_offset)
         self._add(self._checks, pack(_LEFT, self._clock.wall_ms(), key, 0, 0, peer))
 
     def nobody_online(self, half: OpenHalf) -> None:
-        """It is due, and there is nobody to ask; once for as long as that lasts."""
+        """It is due, and no producer is online; recorded once as long as that lasts."""
         key = key_of(half.queue_offset, half.log_offset)
         self._add(self._checks, pack(_NOBODY, self._clock.wall_ms(), key))
 

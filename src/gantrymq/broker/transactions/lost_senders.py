@@ -31,8 +31,8 @@ from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 
 GRACE_STEPS: Final = 5
-"""The grace is so many timers in a row. A loop that stood still lets one of them run out, not all: who knocked
-meanwhile is heard before the next."""
+"""The grace period consists of this many timers in a row. If the loop was blocked, only one of them runs out, not
+all: a client that reconnected in that time is noticed before the next one."""
 
 CLEAN_AT_LEAST: Final = 64
 """Halves of a connection that are remembered before those that ended are taken out."""
@@ -153,7 +153,7 @@ class LostSenders:
         self._forget_later(client_id, lost, self._clock.monotonic())
 
     def _forget_later(self, client_id: str, lost: _LostSender, now: float) -> None:
-        """When all immunities are over it does not matter any more who sent them."""
+        """When all immunities are over, the senders no longer matter."""
         until = now
         for half in self._open(lost.offsets):
             # One that is not safe yet has no end of its immunity yet.

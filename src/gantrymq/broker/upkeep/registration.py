@@ -33,14 +33,14 @@ ANNOUNCE_WAIT_SECONDS: Final = 2.0
 """How long an answer waits until the name servers know about a new topic; clients wait 3 s or more for it."""
 GOODBYE_TIMEOUT_MS: Final = 1_000
 REFUSED_RETRY_SECONDS: Final = 2.0
-"""Between two tries at a name server that refuses us: whoever has our name there may be on its way out."""
+"""Pause between two tries at a name server that refuses this broker: the other one may be about to stop."""
 REFUSED_LOG_SECONDS: Final = 60.0
 """Between two lines about the same refusal."""
 _CRC_MASK: Final = 0x7FFFFFFF
 
 
 class _Once:
-    """A call that happens once, however often it is made."""
+    """A callback that has an effect only once."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call: Callable[[], None] | None = call
