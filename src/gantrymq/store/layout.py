@@ -67,7 +67,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lies in a store directory that this version can read."""
+    """The content of a store directory that this version can read."""
 
     log_bases: list[int]
     queues: dict[tuple[str, int], list[int]]

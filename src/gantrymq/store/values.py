@@ -83,7 +83,7 @@ class GetResult:
 
     status: GetStatus
     next_offset: int
-    """Where to go on."""
+    """The offset at which the next read continues."""
     min_offset: int
     max_offset: int
     count: int = 0

@@ -90,7 +90,7 @@ class ConsumeQueue:
         self.added_bytes += size
 
     def leave_out(self, log_offset: int) -> None:
-        """The next queue offset is taken, by a record at ``log_offset`` that is damaged."""
+        """The next queue offset belongs to a damaged record at ``log_offset``."""
         self._fill_to(self.max_offset + 1, log_offset)
         self.next_offset = max(self.next_offset, self.max_offset)
 
@@ -142,7 +142,7 @@ class ConsumeQueue:
         return data + bytes(self._tail[: (count - from_files) * ENTRY_BYTES])
 
     def entry(self, queue_offset: int) -> Entry | None:
-        """None when it is not visible, was removed, or stands for no message."""
+        """None when the entry is not visible, was removed, or belongs to no message."""
         raw = self.raw(queue_offset, 1)
         if len(raw) < ENTRY_BYTES:
             return None
@@ -233,7 +233,7 @@ class ConsumeQueue:
         return None
 
     def drop_before(self, log_start: int) -> int:
-        """Remove the files whose entries all lie before ``log_start``; how many."""
+        """Remove the files whose entries are all before ``log_start``. Returns their number."""
         return self._files.drop_before(self._drop(log_start))
 
     def drop(self) -> None:

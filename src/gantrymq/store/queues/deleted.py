@@ -34,7 +34,7 @@ class DeletedTopics:
         self._save(self.positions | {topic: position})
 
     def fit(self, start: int, end: int) -> None:
-        """The log begins and ends there now: forget what names records that are gone, and cover none to come."""
+        """The log begins and ends there now: drop marks of records that no longer exist, and cover no future ones."""
         fitting = {topic: min(position, end) for topic, position in self.positions.items() if position > start}
         if fitting != self.positions:
             self._save(fitting)

@@ -36,10 +36,10 @@ class CheckProgress:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is known about the broker beside the records."""
+    """What is known about the broker besides the records."""
 
     now_ms: int
-    """By the clock of whoever looks; a broker's clock may differ."""
+    """By the clock of this process; the broker's clock may differ."""
     timeout_ms: int = 6_000
     interval_ms: int = 30_000
     check_max: int = 15
@@ -211,7 +211,7 @@ def _state(parked: bool, op: OpRecord | None, has_final: bool, all_finals: bool)
 
 
 class Producers(enum.Enum):
-    """Whether there is somebody to ask."""
+    """Whether a producer is online that can be asked."""
 
     NONE = 0
     SOME = 1

@@ -28,7 +28,7 @@ class TimelineEntry:
     what: str
     cause: str
     who: str = ""
-    """``ip:port`` of whoever did it or was asked; empty: the broker itself, or unknown."""
+    """``ip:port`` of the client that did it or was asked; empty: the broker itself, or unknown."""
 
 
 # What the journal says.
