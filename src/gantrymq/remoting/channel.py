@@ -98,7 +98,7 @@ class ClientChannel:
                 self._link.write(data)
 
     def close(self) -> None:
-        """Send what is queued and close; whoever still waits gets Closed."""
+        """Send what is queued and close; callers that still wait get Closed."""
         self._flush()
         self._give_up(Closed(f"the connection to {self.address} was closed"))
         if self._link is not None:

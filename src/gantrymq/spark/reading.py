@@ -26,7 +26,7 @@ PULL_MAX_BYTES: Final = 4 * 1024 * 1024
 
 
 class DataLost(GantryError):
-    """Messages of a range are not in the broker any more (retention, a lost disk, or the topic was made anew)."""
+    """Messages of a range are no longer in the broker (retention, a lost disk, or the topic was created again)."""
 
     def __init__(self, queue: MessageQueue, begin: int, end: int, reason: str) -> None:
         self.queue = queue
@@ -72,8 +72,9 @@ class RangeReader:
     def batches(self, part: QueueRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The messages of a range, in order, about ``pull_max_rows`` at a time.
 
-        Pulls again while the broker restarts. Raises DataLost when a message of the range is gone (or goes on behind
-        it, with a warning, when told so), and the last error when the broker stays away for longer than the patience.
+        Pulls again while the broker restarts. Raises DataLost when a message of the range no longer exists (or, with
+        ``failOnDataLoss=false``, continues behind it with a warning), and the last error when the broker stays
+        unreachable for longer than the patience.
         """
         chunks: Iterable[_Chunk] = self._chunks(part)
         if part.rows > self._pull_max_rows:

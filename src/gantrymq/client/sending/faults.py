@@ -54,5 +54,5 @@ class FaultTable:
         return not self._until or self._until.get(broker_name, 0.0) <= now
 
     def __bool__(self) -> bool:
-        """Whether anybody is or was avoided; the common case is nobody."""
+        """Whether any broker is or was avoided; usually none is."""
         return bool(self._until)

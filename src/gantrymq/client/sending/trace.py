@@ -164,7 +164,7 @@ class Tracer:
     # Sending.
 
     async def flush(self) -> None:
-        """Send what is there."""
+        """Send the records that wait."""
         while self._waiting:
             part = [self._waiting.popleft() for _ in range(min(RECORDS_PER_MESSAGE, len(self._waiting)))]
             try:

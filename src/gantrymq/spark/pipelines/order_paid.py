@@ -53,7 +53,7 @@ class OrderPaidJob:
     stop_file: str | None = None
     """The job ends when this file exists and everything that was in the topic at that moment is in the tables."""
     until_end: bool = False
-    """Process what is in the topic now, then end."""
+    """Process the messages that are in the topic now, then stop."""
     interval_ms: int = 500
     """Least time between the starts of two batches."""
     progress: str | None = None
