@@ -189,7 +189,7 @@ class Broker:
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
-        every(EXPIRY_SECONDS, "taking out silent clients", self.operations.members.expire)
+        every(EXPIRY_SECONDS, "removing silent clients", self.operations.members.expire)
 
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""

@@ -169,7 +169,7 @@ def explain(
 
 
 def _draw_explanation(one: dict[str, Any], every: bool) -> None:
-    """State, events, why, what to do: in the order in which somebody woken at night reads it."""
+    """Print the state, the events, the reason and the advice, in this order."""
     typer.secho(f"{show.safe(one['id'])} is {one['state']}", bold=True)
     place = f"topic {one['topic']}, producer group {one['group']}, broker {one['broker']} ({one['address']})"
     typer.echo(f"  {show.safe(place)}, {show.ago(one['age_ms'])} old")
@@ -185,7 +185,7 @@ def _draw_explanation(one: dict[str, Any], every: bool) -> None:
     show.table(rows, {"time": "TIME", "after": "AFTER", "what": "EVENT", "cause": "CAUSE"}, "no event is known")
     typer.echo(f"  Why: {show.safe(one['why'])}")
     if one["next_check_in_ms"] is not None:
-        typer.echo(f"  Next check: in {show.ago(one['next_check_in_ms'])}, when somebody is there to be asked")
+        typer.echo(f"  Next check: in {show.ago(one['next_check_in_ms'])}, when a producer is online that can be asked")
     if one["advice"]:
         typer.echo(f"  What to do: {show.safe(one['advice'])}")
     for note in one["notes"]:
@@ -305,7 +305,7 @@ def _decide(
     try:
         decision.note(Phase.DONE, outcome)
     except AuditFailed as error:
-        fail(f"{found.transaction_id} is {outcome}, and the record lacks the line that says so: {error}", command)
+        fail(f"{found.transaction_id} is {outcome}, but this could not be written to the audit file: {error}", command)
     show.answer(
         as_json,
         {**result, "outcome": outcome},

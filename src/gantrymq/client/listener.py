@@ -12,9 +12,9 @@ What happens when a listener does not return normally:
 | GeneratorExit, CancelledError | failed                               | UNKNOWN; raised by ``call_blocking``       |
 | (our own task is cancelled)   | failed, then the task is cancelled   | UNKNOWN, then the task is cancelled        |
 
-*Failed* means UNKNOWN with a remark for a check, and messages that come again for a consumer. Raised to who sends: a
-local transaction in a thread of its own gives the SystemExit as the ``error`` of its ListenerAnswer, because raised in
-a task it would end the loop past everybody who could catch it; ``send_in_transaction`` raises it in its caller's task.
+*Failed* means UNKNOWN with a remark for a check, and for a consumer that its messages are delivered again. A local
+transaction in a thread of its own returns a SystemExit as the ``error`` of its ListenerAnswer, because raising it in a
+task would end the event loop. ``send_in_transaction`` then raises it in the task of its caller.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TransactionListener(Protocol):
     """The listener of a TransactionProducer. With ``gantrymq.aio`` both methods may be ``async def``."""
 
     def execute_local_transaction(self, message: Message, arg: Any) -> Answer:
-        """Run the local transaction; the half message is stored. ``message.transaction_id`` names it."""
+        """Run the local transaction. The half message is stored; ``message.transaction_id`` is its id."""
 
     def check_local_transaction(self, message: MessageView) -> Answer:
         """Say what became of the local transaction, perhaps in another process and much later.
@@ -78,7 +78,7 @@ def is_decisive(listener: TransactionListener) -> bool:
 
 
 class ListenerAnswer(msgspec.Struct, frozen=True):
-    """What the listener answered, or why it could not."""
+    """The answer of the listener, or the reason why there is none."""
 
     state: LocalTransactionState
     error: BaseException | None = None

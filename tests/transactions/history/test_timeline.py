@@ -73,7 +73,7 @@ def test_a_plain_transaction_is_two_events() -> None:
         (0, "stored", "10.0.0.1:5"), (5, "committed", PEER),
     ]  # fmt: skip
     assert found[1].what == "committed: consumers of T get its message (queue 2, offset 9)"
-    assert found[1].cause == f"{PEER}, a producer of PG, ended it so after its local transaction"
+    assert found[1].cause == f"{PEER}, a producer of PG, ended it after its local transaction"
 
 
 @pytest.mark.parametrize("cause", [*Cause, None])

@@ -130,7 +130,7 @@ class Topics:
         return made
 
     def permission_changed(self) -> None:
-        """The broker's own permission may have changed: the name servers must hear of it."""
+        """The broker's own permission may have changed: the name servers must be told."""
         if self._config.topics.auto_create_topic_enable:
             self._add_system_topics()
         self._announce([])

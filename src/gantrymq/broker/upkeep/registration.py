@@ -191,7 +191,7 @@ class Registration:
         if namesake is not None:
             log.error(
                 "name server %s had %s as broker %s with id %d until now, and has this one at %s since. If a broker is "
-                "alive there, two take each other's place: give one of them another brokerName or brokerId",
+                "alive there, the two replace each other: give one of them another brokerName or brokerId",
                 name_server, namesake, identity.broker_name, identity.broker_id, self._address,
             )  # fmt: skip
 

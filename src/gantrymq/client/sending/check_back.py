@@ -40,7 +40,7 @@ from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
 
-SWAMPED = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="too many checks are waiting here; ask again")
+SWAMPED = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="too many checks are waiting in this process; ask again")
 NOT_DECISIVE = ListenerAnswer(
     LocalTransactionState.UNKNOWN, remark="this member's checker is not decisive; ask when the immunity is over"
 )
@@ -167,7 +167,7 @@ class CheckBack:
         self._waiting -= 1
 
     def _answer(self, question: Question, outcome: ListenerAnswer) -> None:
-        """Send the end on the connection the question came by; a decision two-way, to learn whether it was taken."""
+        """Send the end on the connection of the check; a decision is sent two-way, to learn whether it was accepted."""
         channel, header = question.channel, question.header
         decided = outcome.state is not LocalTransactionState.UNKNOWN
         opaque = channel.next_opaque()

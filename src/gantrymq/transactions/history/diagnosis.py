@@ -25,7 +25,7 @@ loop."""
 
 @dataclass(frozen=True, slots=True)
 class CheckProgress:
-    """What our broker knows of an open half beside its record."""
+    """What our broker knows of an open half message besides its record."""
 
     times: int
     """Checks sent since the broker started."""

@@ -72,7 +72,7 @@ def explanation(
 def _notes(
     transaction: Transaction, around: Surroundings, events: Sequence[Event], since_ms: int | None, lost: bool
 ) -> list[str]:
-    """What is missing, so that nobody takes silence for an answer."""
+    """What is not known, so that missing events are not mistaken for events that did not happen."""
     if around.rewrites_halves:
         return ["An Apache broker keeps this transaction and records no events: what is shown comes from its messages."]
     notes = []

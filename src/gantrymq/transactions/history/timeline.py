@@ -247,7 +247,7 @@ def _endings(transaction: Transaction) -> Iterator[TimelineEntry]:
         at = f" (queue {transaction.final.queue_id}, offset {transaction.final.queue_offset})"
         what = ENDINGS[Decision.COMMITTED][1].format(topic=transaction.topic, final=at)
         yield TimelineEntry(
-            transaction.final.stored_ms, "committed", what, "its message is there; who ended it is not noted"
+            transaction.final.stored_ms, "committed", what, "its message is stored; who ended it is not recorded"
         )
     if Decision.PARKED not in decided:
         name, what = ENDINGS[Decision.PARKED]
