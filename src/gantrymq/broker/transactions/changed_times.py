@@ -34,7 +34,7 @@ class ChangedTimes:
     def __init__(
         self, config: TransactionConfig, store: HalfStore, clock: Clock, schedule: Callable[[OpenHalf, float], None]
     ) -> None:
-        """``schedule``: have a half looked at then."""
+        """``schedule``: called with a half and the time of the next look at it."""
         self._config = config
         self._store = store
         self._clock = clock
@@ -47,7 +47,7 @@ class ChangedTimes:
         self._left.clear()
 
     def changed(self, config: TransactionConfig, halves: Iterable[OpenHalf]) -> None:
-        """There are other settings; ``halves``: all that are open."""
+        """The settings have changed. ``halves``: all halves that are open."""
         before, self._config = self._config, config
         if (before.timeout_ms, before.check_interval_ms) == (config.timeout_ms, config.check_interval_ms):
             return
@@ -66,7 +66,7 @@ class ChangedTimes:
             self._clock.call_later(0.0, self._move_some)
 
     def _move(self, half: OpenHalf, now: float) -> None:
-        """Have it looked at when it is time by the settings of now."""
+        """Schedule the next look at a half by the current settings."""
         waits_for_immunity = half.due == half.immune_until and not half.answer_deadline
         self.fit(half)
         if half.state is not State.OPEN or half.due < 0:
@@ -90,7 +90,8 @@ class ChangedTimes:
         half.immunity_ms = timeout_ms
 
     def _has_its_own(self, half: OpenHalf) -> bool:
-        """Of a copy that an Apache broker put back only its record tells; what cannot be read stays as it is."""
+        """Whether the sender asked for another immunity. For a copy that an Apache broker put back only the record says
+        so; a copy that cannot be read keeps the immunity it has."""
         if half.own_immunity_ms != NOT_NOTED:
             return False
         try:

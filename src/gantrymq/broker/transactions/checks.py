@@ -60,7 +60,7 @@ WARN_INTERVAL_S: Final = 60.0
 
 
 class TransactionChecks:
-    """One timer for all open halves; per half exactly at its time."""
+    """Looks at each open half exactly when it is due, with one timer for all of them."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class TransactionChecks:
         self._reading = HalfReading(store)
         self._turns = CheckTurns(table, producers)
         self._lonely: dict[str, set[int]] = {}
-        """Halves that found nobody of their group online."""
+        """Halves that were due while nobody of their group was online, by group."""
         self._asked: dict[int, int] = {}
         """Half queue offset of each check that waits for its answer to the id of the client that was asked."""
         self._warned_at: dict[str, float] = {}
@@ -137,7 +137,8 @@ class TransactionChecks:
             self._schedule(half, self._clock.monotonic())
 
     def sender_back(self, half: OpenHalf) -> None:
-        """It came back: the half is left alone again. A check that is on its way is not called back."""
+        """The sender came back: nobody is asked about the half until its immunity ends. A check that was sent is not
+        called back."""
         self._times.fit(half)
         if half.state is State.OPEN and not half.answer_deadline and self._clock.monotonic() < half.immune_until:
             self._schedule(half, half.immune_until)
@@ -155,7 +156,7 @@ class TransactionChecks:
                 self._schedule(half, self._clock.monotonic())
 
     def producer_joined(self, group: str) -> None:
-        """A producer of the group is online: ask about everything that waited for one."""
+        """A producer of the group is online: ask about all halves that waited for one."""
         waiting = self._lonely.pop(group, None)
         if waiting:
             self._wake(deque(sorted(waiting)))

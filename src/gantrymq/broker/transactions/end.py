@@ -117,7 +117,7 @@ class EndOperation:
             late = self._endings.unconfirmed.get(half.queue_offset)
             if late is not None:
                 raise Refused(Refusal.UNAVAILABLE, str(late))
-            end_after(half, lambda _half, _error: self._again(client, request, done))
+            end_after(half, partial(self._again, client, request, done))
         else:
             self._change_nothing(client, request, half, action)
             if done is not None:
@@ -151,7 +151,9 @@ class EndOperation:
                     half.unique_key, half.group, request.operator.note,
                 )  # fmt: skip
 
-    def _again(self, client: Client, request: EndRequest, done: Done | None) -> None:
+    def _again(
+        self, client: Client, request: EndRequest, done: Done | None, _half: OpenHalf, _error: StoreError | None
+    ) -> None:
         """The current write has ended: look at the request again."""
         try:
             self.end(client, request, done)

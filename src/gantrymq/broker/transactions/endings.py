@@ -156,7 +156,7 @@ class TransactionEndings:
         )  # fmt: skip
 
     def _record_of(self, half: OpenHalf) -> NewRecord:
-        """The half itself, from memory or from the log. Raises CorruptRecord when the log lost it."""
+        """The half message, from memory or from the log. Raises CorruptRecord when the log has lost it."""
         stored = self._store.read(half.log_offset) if half.record is None else decode_record(half.record)
         if stored is None and half.state is _UNCONFIRMED:
             raise StoreUnavailable("the half message is not confirmed yet; try again when it is")

@@ -84,8 +84,8 @@ class HalfNotesFile:
         self._turn: Timer | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """What the file says. A block counts as good when the one behind it is asked for; the file is cut behind the
-        last good one."""
+        """The blocks of the file. A block counts as good when the caller asks for the next one; the file is cut behind
+        the last good one."""
         part = self._part
         try:
             file = self._disk.open(part.path)
@@ -113,7 +113,7 @@ class HalfNotesFile:
             self._take_turn(table)
 
     def finish(self, table: TransactionTable) -> None:
-        """Note all that is open, now, and be of no use any more. The store must still be open."""
+        """Note all halves that are open, now. The store must still be open, and nothing may be called afterwards."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None

@@ -82,7 +82,7 @@ class LostSenders:
         """By client id."""
 
     def close(self) -> None:
-        """Forget everybody."""
+        """Forget all senders."""
         for lost in self._gone.values():
             if lost.timer is not None:
                 lost.timer.cancel()
