@@ -18,7 +18,7 @@ from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.registries.registries import open_registries
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.door import RemotingDoor
-from gantrymq.broker.remoting.explain import ExplainProcessor
+from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.handlers import handlers_of
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.upkeep.registration import Registration
@@ -164,7 +164,7 @@ class Broker:
             config, parts.store, registries.topics, registries.groups, registries.offsets, registries.consumers,
             self._client, clock, rng, disk, parts.place.host, parts.statistics,
         )  # fmt: skip
-        self._explain = ExplainProcessor(lambda: self.explanations)
+        self._explain = ExplainHandler(lambda: self.explanations)
         self._door.serve(handlers_of(parts, self.operations, self.popping, self._explain))
 
     def _begin(self) -> None:

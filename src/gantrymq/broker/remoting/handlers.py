@@ -9,7 +9,7 @@ from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
-from gantrymq.broker.remoting.explain import ExplainProcessor
+from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
@@ -26,7 +26,7 @@ from gantrymq.broker.remoting.request_table import (
     TransactionHandlers,
 )
 from gantrymq.broker.remoting.reset import ResetHandler
-from gantrymq.broker.remoting.resume import ResumeProcessor
+from gantrymq.broker.remoting.resume import ResumeHandler
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
 from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_answers import SendAnswers
@@ -36,15 +36,16 @@ from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
+from gantrymq.broker.transactions.resume import ResumeOperation
 
 
-def handlers_of(parts: Parts, operations: Operations, popping: Popping, explain: ExplainProcessor) -> Handlers:
+def handlers_of(parts: Parts, operations: Operations, popping: Popping, explain: ExplainHandler) -> Handlers:
     """All of them."""
     return Handlers(
         _messages(parts, operations),
         TransactionHandlers(
             EndTransactionHandler(operations.transactions.ends.end).handle,
-            ResumeProcessor(parts.store, operations.transactions).resume,
+            ResumeHandler(ResumeOperation(parts.store, operations.transactions)).resume,
             explain.explain,
             explain.list_checks,
         ),
