@@ -82,14 +82,14 @@ class Admin(Lifetime):
         *,
         hide_messages: bool = False,
     ) -> None:
-        """Make a topic on every master (of ``cluster``), or change it; returns when the name servers know it.
+        """Create a topic on every master (of ``cluster``), or change it; returns when the name servers know it.
 
-        ``perm``: 6 read and write, 4 read, 2 write. ``order``: mark it as an ordered one. ``message_type``: what it
-        may hold, e.g. ``"TRANSACTION"``; default: everything, or what a topic that is there may hold already.
+        ``perm``: 6 read and write, 4 read, 2 write. ``order``: mark it as an ordered topic. ``message_type``: which
+        messages it accepts, e.g. ``"TRANSACTION"``; default: all, or for an existing topic what it accepts now.
 
-        A topic that is there is changed to just these settings, at once and without a question. Only one change needs a
-        word: with fewer queues, or without the permission to read, messages would be hidden from groups that have not
-        read them. That raises MessagesHidden, and nothing is changed, unless ``hide_messages`` is true.
+        An existing topic is changed to exactly these settings, at once and without a question. Only one kind of change
+        needs confirmation: fewer queues, or no permission to read, would hide messages from groups that have not read
+        them. This raises MessagesHidden, and nothing is changed, unless ``hide_messages`` is true.
 
         Raises MessageIllegal, ConfigError, RequestRejected or Unreachable.
         """

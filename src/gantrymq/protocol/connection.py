@@ -1,4 +1,4 @@
-"""One connection without its socket: bytes in, commands out, answers paired with what was asked.
+"""One connection without its socket: bytes in, commands out, answers matched with their requests.
 
 Both sides may ask and answer at any time, and answers may come in any order; the flag tells an answer from a request
 and the opaque says which request it belongs to. Source: NettyRemotingAbstract; docs/protocol.md#requests-and-answers.

@@ -1,4 +1,4 @@
-"""The client's end of one connection: requests out, answers to whoever waits, pushes to a callback."""
+"""The client's end of one connection: it sends requests, gives answers to the callers, and requests to a callback."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ClientChannel:
                 self._link.write(data)
 
     def close(self) -> None:
-        """Send what is queued and close; whoever still waits gets Closed."""
+        """Send what is queued and close; callers that still wait get Closed."""
         self._flush()
         self._give_up(Closed(f"the connection to {self.address} was closed"))
         if self._link is not None:

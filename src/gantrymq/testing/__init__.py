@@ -1,1 +1,1 @@
-"""A whole cluster in one loop, with time, chance, disk and network from a seed, and what must hold in it."""
+"""A whole cluster in one loop, with time, randomness, disk and network from a seed, and the rules that must hold."""

@@ -102,7 +102,7 @@ def test_asked_answered_and_ended_by_the_answer(lab: Lab) -> None:
     assert [event["event"] for event in found["events"]] == [
         "stored", "immunity_ended", "check_sent", "check_answered", "check_sent", "rolled_back", "conflicting_end",
     ]  # fmt: skip
-    assert "answered a check so" in found["events"][5]["cause"]
+    assert "gave this answer to a check" in found["events"][5]["cause"]
     assert "rolled back already" in found["events"][6]["cause"]
     assert [event["at_ms"] for event in found["events"]] == sorted(event["at_ms"] for event in found["events"])
 
@@ -159,7 +159,7 @@ def test_what_a_restart_keeps_and_what_a_kill_may_have_taken(lab: Lab) -> None:
     assert [event["event"] for event in found["events"]] == [
         "stored", "immunity_ended", "check_sent", "broker_stopped", "broker_started", "check_sent", "check_sent",
     ]  # fmt: skip
-    assert "stopped in order" in found["events"][4]["cause"] and found["notes"] == []
+    assert "stopped in an orderly way" in found["events"][4]["cause"] and found["notes"] == []
     lab.end(producer, half, Resolution.UNKNOWN, check=True)
     lab.crash()
     lab.open()

@@ -2,7 +2,7 @@
 
 A message of level n waits in queue n - 1 of the schedule topic; its consume-queue entry holds when it is due. Within
 a level messages are due in the order they came, so each level needs one timer. A delivery counts when the copy under
-the real topic is durable; how far each level is delivered is written every few seconds, so that a crash repeats the
+the real topic is safe; how far each level is delivered is written every few seconds, so that a crash repeats the
 deliveries of that time (at least once, as in Apache's broker).
 """
 
@@ -48,7 +48,7 @@ class DelayedDelivery:
         """Level to the first queue offset that is not delivered."""
         self._timers: dict[int, Timer] = {}
         self._busy: set[int] = set()
-        """Levels with a delivery that is not durable yet."""
+        """Levels with a delivery that is not safe yet."""
         self._running = False
         self._load(read_json(disk, path), path)
 
@@ -59,10 +59,10 @@ class DelayedDelivery:
             for name, value in ((content or {}).get("dataVersion") or {}).items():
                 self._version[name] = int(value)
         except (AttributeError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path} is no table of delay offsets: {error}; mend or remove it") from error
+            raise ConfigError(f"{path} is not a table of delay offsets: {error}; repair or remove it") from error
 
     def start(self) -> None:
-        """Deliver what is due, now and from now on."""
+        """Deliver all messages that are due, and continue to do so."""
         self._running = True
         self._store.arrivals_of(system_topics.SCHEDULE).append(self._arrived)
         for level in range(1, len(self._delays_ms) + 1):
@@ -117,7 +117,7 @@ class DelayedDelivery:
         except StoreError as error:
             self._failed(level, error)
             return
-        self._store.when_durable(placements[-1].end, lambda error: self._ended(level, offset, error))
+        self._store.safety.when_safe(placements[-1].end, lambda error: self._ended(level, offset, error))
 
     def _due(self, level: int, start: int, end: int) -> tuple[int, list[NewRecord], int | None]:
         """(offset behind them, records of what is due, ms until the next one or None when there is none)."""

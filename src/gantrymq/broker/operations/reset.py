@@ -1,7 +1,7 @@
-"""An operator sets a group back or forth in a topic.
+"""An operator moves a group to other offsets of a topic.
 
-With ``useServerSideResetOffset`` the broker takes the new offsets over, and every member learns of them by the answer
-to its next pull. Without it, as in 4.x, the members are notified and commit the offsets themselves. Source:
+With ``useServerSideResetOffset`` the broker stores the new offsets, and every member learns of them from the answer to
+its next pull. Without it, as in 4.x, the members are notified and commit the offsets themselves. Source:
 AdminBrokerProcessor.resetOffsetInner, Broker2Client.resetOffset; docs/protocol.md#resetting-offsets.
 """
 
@@ -30,7 +30,7 @@ class Queues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResetOrder:
-    """Where a group shall go on."""
+    """The place to which a group is moved."""
 
     topic: str
     group: str

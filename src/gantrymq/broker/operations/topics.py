@@ -1,4 +1,4 @@
-"""Topics, as operators make, show and remove them. Source: AdminBrokerProcessor."""
+"""Operators create, show and delete topics here. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Queues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicOrder:
-    """How a topic shall be."""
+    """The settings that a topic shall have."""
 
     name: str
     read_queues: int
@@ -101,8 +101,8 @@ class TopicAdministration:
         )
 
     def delete(self, topic: str, done: Callable[[StoreError | None], None]) -> None:
-        """Remove a topic and the retry topics that popping made for it; made again it begins empty. ``done`` is called
-        when the queues are gone, or with the first thing that went wrong.
+        """Delete a topic and the retry topics that popping made for it; when it is created again it is empty. ``done``
+        is called when the queues are deleted, or with the first error.
         """
         if topic in _KEPT:
             raise Refused(Refusal.PARAMETER_INVALID, f"the topic {topic!r} belongs to the system and stays")

@@ -1,7 +1,8 @@
-"""Popping, acknowledging, renewing: the operations of POP, whatever protocol asks for them.
+"""The operations of POP, for any protocol: popping, acknowledging, and changing the invisible time.
 
-Decisions are made by the ledger, the cursors and the order blocks; this reads, appends, and answers when it is durable.
-All calls belong to the event loop. Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor.
+The ledger, the cursors and the order blocks make the decisions. This module reads, appends, and answers when the
+records are durable. All calls belong to the event loop. Source: PopMessageProcessor, AckMessageProcessor,
+ChangeInvisibleTimeProcessor.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class PopConsumption:
             self.blocks.load(content or {})
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise ConfigError(
-                f"{self._order_path} is no table of orderly pops: {error!r}; mend or remove it"
+                f"{self._order_path} is not a table of orderly pops: {error!r}; repair or remove it"
             ) from error  # fmt: skip
 
     # Life.

@@ -1,4 +1,4 @@
-"""Who may pop what: the checks that POP_MESSAGE, PEEK_MESSAGE and NOTIFICATION share, in Apache's order."""
+"""The checks that POP_MESSAGE, PEEK_MESSAGE and NOTIFICATION share, in Apache's order."""
 
 from __future__ import annotations
 

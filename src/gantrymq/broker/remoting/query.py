@@ -1,4 +1,4 @@
-"""Finding messages by key and by place: 12, 33. Source: QueryMessageProcessor."""
+"""Finding messages by key and by position: 12, 33. Source: QueryMessageProcessor."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a change of the times of checks does to half messages that are open: it applies to them.
+"""Applies a change of the times of checks to half messages that are open.
 
-``transactionTimeOut`` moves the end of their immunity, earlier or later, except of those that have one of their own. A
-shorter ``transactionCheckInterval`` applies to checks that wait for their answer; a longer one from the next check on.
-Source: TransactionalMessageServiceImpl.check, which reads the settings at each round.
+``transactionTimeOut`` moves the end of their immunity, earlier or later, except for those with an immunity of their
+own. A shorter ``transactionCheckInterval`` applies to checks that wait for their answer, a longer one from the next
+check on. Source: TransactionalMessageServiceImpl.check, which reads the settings in each round.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ HALVES_PER_TURN: Final = 500
 
 
 class ChangedTimes:
-    """Fits open halves to the settings: one by one when they are looked at, and all of them after a change.
+    """Adapts open half messages to the settings: each one when it is looked at, and all of them after a change.
 
-    A million of them takes seconds. Meanwhile none is asked about too early, because each is fitted before a look at it
-    decides anything.
+    A million of them takes seconds. None is checked too early in that time, because each is adapted before any decision
+    about it.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class ChangedTimes:
             self._schedule(half, latest)
 
     def fit(self, half: OpenHalf) -> None:
-        """Give it the immunity that the settings say. Counted by the monotonic clock, whatever the other one did."""
+        """Give it the immunity of the settings, counted by the monotonic clock, whatever the wall clock did."""
         timeout_ms = self._config.timeout_ms
         if half.immunity_ms == timeout_ms or half.own_immunity_ms > 0 or self._has_its_own(half):
             return
-        if half.state is not State.STORING:  # until then it has no end yet
+        if half.state >= State.OPEN:  # until then it has no end yet
             half.immune_until += (timeout_ms - half.immunity_ms) / 1000
         half.immunity_ms = timeout_ms
 

@@ -1,5 +1,5 @@
-"""Transactions of a broker in one place: takes half messages in, ends them, checks them, and knows them again after a
-restart. Decisions are made by the tables in ``gantrymq.transactions``; here they are carried out.
+"""Coordinates the transactions of a broker: it stores half messages, ends them, checks them, and restores them after a
+restart. The tables in ``gantrymq.transactions`` make the decisions; this module carries them out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from msgspec import structs
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.decision_file import DecisionFile
@@ -31,6 +30,7 @@ from gantrymq.protocol.hosts import host_text
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.history.events import Kind
@@ -60,7 +60,7 @@ OFFSETS_INTERVAL_S: Final = 5.0
 DECISIONS_INTERVAL_S: Final = 5.0
 """Between two writes of the decisions file, per MiB it has; a start after a crash reads the ops of that time."""
 NOTES_INTERVAL_S: Final = 5.0
-"""A half that stays open so long, and at most twice as long, is noted; a start reads the younger ones from the log."""
+"""Half messages that stay open once to twice as long are noted; a start reads younger ones from the log."""
 
 
 class TransactionCoordinator:
@@ -95,7 +95,9 @@ class TransactionCoordinator:
         self._decisions_due = 0.0
         self.counts: Final = TransactionCounts()
         self.history: Final = TransactionHistory(disk, clock, store.path(DIRECTORY))
-        self._storing = SharedWait(store, self._stored)
+        self._storing = store.safety.shared_wait(self._stored, self._late)
+        self._unconfirmed: dict[int, Unconfirmed] = {}
+        """By half queue offset: halves that are not safe and whose senders were told so."""
         self._take(TransactionTable(DecisionLog(store.queue_range(HALF, HALF_QUEUE_ID)[0])))
 
     def _take(self, table: TransactionTable) -> None:
@@ -157,7 +159,7 @@ class TransactionCoordinator:
         )  # fmt: skip
 
     def reconfigure(self, config: TransactionConfig) -> None:
-        """Go on with other settings, which apply to halves that are open, too."""
+        """Use other settings from now on; they apply to open half messages, too."""
         self._config = config
         self.checks.reconfigure(config)
         self._lost_senders.config = config
@@ -191,7 +193,8 @@ class TransactionCoordinator:
         real_queue_id: int,
         done: Waiting,
     ) -> None:
-        """Store a half message; ``done(half, error)`` is called when it is durable, or could not be made so.
+        """Store a half message; ``done(half, error)`` is called when it is safe, or could not be made so, or with
+        Unconfirmed when it is not safe within the time its sender waits; then it can be ended all the same.
 
         ``half.queue_offset`` and ``half.log_offset`` are what the client is answered with. A retry of a send whose
         half is still undecided joins it: nothing is stored, and the answer names the first one. ``record``: the
@@ -248,7 +251,7 @@ class TransactionCoordinator:
         if half.state is State.STORING:
             end_after(half, done)
         else:
-            done(half, None)
+            done(half, self._unconfirmed.get(half.queue_offset))
 
     def resume(self, parked: StoredMessage, done: Waiting) -> None:
         """Make a parked message an open half again; ``done`` as of ``put_half``.
@@ -296,7 +299,34 @@ class TransactionCoordinator:
         self.table.add(half, place.data)
         self._storing.add(place.log_offset + place.size, half)
 
+    def _late(self, halves: list[OpenHalf], error: Unconfirmed) -> None:
+        """The senders of these halves wait no longer."""
+        for half in halves:
+            half.take(Event.LATE)
+            self._unconfirmed[half.queue_offset] = error
+        for half in halves:
+            waiting, half.waiting = half.waiting, None
+            for tell in waiting or ():
+                tell(half, error)
+
+    def _stored_late(self, halves: list[OpenHalf], error: StoreError | None) -> None:
+        """``_stored`` of halves whose senders were told; some of them may have been ended meanwhile."""
+        for half in halves:
+            del self._unconfirmed[half.queue_offset]
+        undecided = [half for half in halves if half.state is State.UNCONFIRMED]
+        for half in undecided:
+            half.take(Event.DURABLE if error is None else Event.FAILED)
+        if error is None:
+            self.counts.halves += len(halves)
+            self.checks.watch([half for half in halves if half.state is _OPEN])
+        else:
+            for half in undecided:
+                self.table.remove(half)
+
     def _stored(self, halves: list[OpenHalf], error: StoreError | None) -> None:
+        if self._unconfirmed and halves[0].queue_offset in self._unconfirmed:
+            self._stored_late(halves, error)
+            return
         if error is None:
             self.counts.halves += len(halves)
             for half in halves:
@@ -327,12 +357,12 @@ class TransactionCoordinator:
         self.checks.client_gone(client)
 
     def oldest_open_log_offset(self) -> LogOffset | None:
-        """Where the oldest undecided half lies; retention must not pass it. None when nothing is open."""
+        """Log offset of the oldest undecided half message; retention must not pass it. None when none is open."""
         half = self.table.oldest()
         return None if half is None else LogOffset(half.log_offset)
 
     def _make_parked_topic(self) -> None:
-        """With the first parked half, as Apache's brokers do: without it no tool could read what was parked."""
+        """With the first parked half message, as Apache's brokers do: tools read parked messages through this topic."""
         try:
             self._topics.ensure(PARKED, 1)
         except StoreError as error:

@@ -1,4 +1,6 @@
-"""The private file of decisions, ``<root>/gantry/decisions``. Derived and disposable: it only shortens the start."""
+"""The private file of decisions, ``<root>/gantry/decisions``. It is derived and disposable, and only shortens a
+start.
+"""
 
 from __future__ import annotations
 

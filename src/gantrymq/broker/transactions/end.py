@@ -1,4 +1,4 @@
-"""The operation that ends a transaction: facts about a request lead to an action, which is carried out here.
+"""The operation that ends a transaction: the facts of a request lead to an action, which is carried out here.
 
 Source: EndTransactionProcessor; holes 2, 21, 23, X4.
 """
@@ -22,6 +22,7 @@ from gantrymq.errors import GantryError, StoreError, StoreUnavailable
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import born_host_of
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.transactions.history.events import EndRefusal, Kind
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import parse_op, read_half
@@ -113,6 +114,9 @@ class EndOperation:
         if half is not None and action <= _ROLL_BACK:
             self._decide(client, request, half, action, 0 if topic is None else topic.read_queue_nums, done)
         elif half is not None and action is EndAction.AFTER_ENDING:
+            late = self._endings.unconfirmed.get(half.queue_offset)
+            if late is not None:
+                raise Refused(Refusal.UNAVAILABLE, str(late))
             end_after(half, lambda _half, _error: self._again(client, request, done))
         else:
             self._change_nothing(client, request, half, action)
@@ -148,7 +152,7 @@ class EndOperation:
                 )  # fmt: skip
 
     def _again(self, client: Client, request: EndRequest, done: Done | None) -> None:
-        """The write that was under way has ended: look at the request again."""
+        """The current write has ended: look at the request again."""
         try:
             self.end(client, request, done)
         except GantryError as error:
@@ -242,12 +246,15 @@ def _tell(done: Done, _half: OpenHalf, error: StoreError | None) -> None:
     if error is None:
         done(None)
         return
+    if isinstance(error, Unconfirmed):
+        done(Refused(Refusal.UNAVAILABLE, str(error)))
+        return
     reason = Refusal.UNAVAILABLE if isinstance(error, StoreUnavailable) else Refusal.FAILED
     done(Refused(reason, f"the decision was not stored, the transaction is still open: {error}"))
 
 
 def _who_answered(request: EndRequest) -> tuple[Cause, str]:
-    """Who sent an end that answers a check: a producer, or an operator with a note."""
+    """The sender of an end that answers a check: a producer, or an operator with a note."""
     if request.operator is None:
         return Cause.CHECK_ANSWER, ""
     return Cause.OPERATOR, request.operator.note

@@ -1,6 +1,6 @@
-"""What the blocking clients and their loop know of one call: who waits for it, what it answers.
+"""One call of a blocking client, as the calling thread and the event loop see it.
 
-Everything is touched on the loop only, but for the outcome, which nobody changes any more when it is announced.
+Only the loop touches these objects. The one exception is the outcome, which does not change after it is announced.
 """
 
 from __future__ import annotations

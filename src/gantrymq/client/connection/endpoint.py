@@ -1,4 +1,4 @@
-"""One client's end of the conversation with a cluster: connections, identity, routes, membership."""
+"""The connection of one client to a cluster: its channels, its identity, the routes, and its membership in groups."""
 
 from __future__ import annotations
 
@@ -113,9 +113,8 @@ class Endpoint:
     async def close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Refuse new calls, do what ``leave`` does, end the tasks and the connections.
 
-        It is done once, in a task of its own: who calls while it is under way waits for the same end, and one that is
-        cancelled leaves it going on behind him. So it is never left half done, and can be called from inside a task
-        that it ends.
+        It is done once, in a task of its own. A second caller waits for the same end, and a cancelled caller leaves it
+        running. So it is never left half done, and may be called from inside a task that it ends.
         """
         self.stop_accepting()
         if not self._closed:
@@ -131,7 +130,7 @@ class Endpoint:
             self._closed = True
 
     def stop_accepting(self) -> None:
-        """From now on calls raise Closed; what is in flight goes on."""
+        """From now on calls raise Closed; running calls continue."""
         self._running = False
         self._stopped = True
 
@@ -189,7 +188,7 @@ class Endpoint:
             self.when_lost(channel.address)
 
     def heard(self, address: str, answer: Command) -> None:
-        """Note who answers at an address."""
+        """Record which kind of broker answers at an address."""
         self._languages[address] = answer.language
 
     def speaks_java(self, address: str) -> bool:

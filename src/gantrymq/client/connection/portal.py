@@ -1,11 +1,12 @@
-"""The one thread that owns the event loop of all blocking clients of a process.
+"""The one thread that runs the event loop of all blocking clients of a process.
 
-It is started by the first client that starts and ends with the last one that closes. A forked child has none: its
-memory holds the parent's objects, but not the parent's threads.
+The first client that starts begins the thread, and the last one that closes ends it. A forked child has no such
+thread: its memory contains the parent's objects, but not the parent's threads.
 
 An interrupt (Ctrl-C, a signal handler that raises) may come between any two steps of a calling thread, and a signal
-handler may itself make calls there. Therefore no thread but the loop's own ever holds a lock or a half-made state that
-another call depends on: every step of a caller is one operation that is done or not done, and may be done again.
+handler may make calls there, too. Therefore only the loop's own thread ever holds a lock, or a half-made state on
+which another call depends. Every step of a calling thread is one operation that is either done or not done, and that
+may be repeated.
 """
 
 from __future__ import annotations
@@ -95,15 +96,17 @@ class Portal:
         except BaseException as error:
             # asyncio lets a SystemExit or KeyboardInterrupt of any callback out of the loop; the code of one client's
             # user must not end the loop of all the others.
-            log.error("%r was raised on the thread of the blocking clients, which goes on", error, exc_info=error)
+            log.error(
+                "%r was raised on the thread of the blocking clients; the thread continues", error, exc_info=error
+            )
 
     # Calls.
 
     def call(self, work: Work[T], *arguments: Any) -> T:
         """Run ``work(*arguments)`` on the loop and wait for it.
 
-        An interrupt (Ctrl-C) is raised at once and cancels the work. It is raised also when it comes too late to
-        cancel anything: what was to be done may have been done.
+        An interrupt (Ctrl-C) is raised at once and cancels the work. It is also raised when it comes too late to
+        cancel anything: then the work may have been done.
         """
         check_thread()
         return self._wait(Call(work, arguments))
@@ -139,8 +142,8 @@ class Portal:
         return promise.future
 
     def _abandon(self, call: Call[Any] | Promise[Any]) -> None:
-        """An interrupt took the caller away: the work must learn that nobody waits for it. Another interrupt may come
-        meanwhile; then it is tried again."""
+        """An interrupt ended the caller's wait: the work must learn that nobody waits for it. If another interrupt
+        comes in between, this is tried again."""
         try:
             self.post(self._give_up, call)
         except BaseException:

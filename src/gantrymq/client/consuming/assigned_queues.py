@@ -1,4 +1,5 @@
-"""The queues that a push consumer reads: begun, given up, moved, and what brokers ask about them.
+"""The queues that a push consumer reads: it starts and stops reading them, resets them, and answers brokers' questions
+about them.
 
 Source: RebalancePushImpl, DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when,
 docs/protocol.md#groups.

@@ -1,4 +1,4 @@
-"""Runs a push consumer's listener, in threads or as tasks, and brings its answers back to the loop."""
+"""Runs the listener of a push consumer, in threads or as tasks, and brings its results back to the event loop."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ log = logging.getLogger("gantrymq.client")
 
 ConsumeAnswer = ConsumeStatus | ReconsumeLater | None
 MessageListener = Callable[[list[MessageView]], ConsumeAnswer] | Callable[[list[MessageView]], Awaitable[ConsumeAnswer]]
-"""Gets some messages of one queue. No exception and no answer, or CONSUME_SUCCESS: they are consumed. RECONSUME_LATER,
-a ReconsumeLater or an exception of any kind (SystemExit, too): they come again later. See gantrymq.client.listener.
+"""Gets some messages of one queue. They are consumed when it returns None or CONSUME_SUCCESS. They are delivered again
+after RECONSUME_LATER, a ReconsumeLater or any exception (also SystemExit). See gantrymq.client.listener.
 
-That a listener which just ends has consumed its messages is Python's way; Java's client delivers again after null."""
+In Python a function that simply ends has done its work, so None means consumed. Java's client delivers again after
+null."""
 
 Owner = TypeVar("Owner")
 OwnerIn = TypeVar("OwnerIn", contravariant=True)
@@ -30,7 +31,7 @@ Finished = Callable[[Owner, list[MessageView], ReconsumeLater | None], None]
 """Whose messages, which, and when they are wanted again; None: they are consumed."""
 AGAIN: Final = ReconsumeLater()
 MAX_SUSPEND_MS: Final = 24 * 60 * 60 * 1000
-"""A day. Who answers more has taken seconds since 1970 for a time to wait."""
+"""A day. A listener that returns more has probably mistaken a time since 1970 for a time to wait."""
 
 
 class ConsumePool(Protocol[OwnerIn]):
@@ -65,7 +66,7 @@ def read_answer(answer: object) -> ReconsumeLater | None:
     if isinstance(answer, ReconsumeLater) and _can_be_done(answer):
         return answer
     if isinstance(answer, ReconsumeLater):
-        log.error("the listener's %s has a time that is none; the messages come again later", _text(answer))
+        log.error("the listener's %s has an invalid delay; the messages come again later", _text(answer))
     elif not isinstance(answer, ConsumeStatus):
         log.error("the listener must return a ConsumeStatus, not %s; the messages come again later", _text(answer))
     return AGAIN
@@ -200,7 +201,7 @@ class TaskPool:
         except BaseException as error:
             if goes_on(error, task):
                 words = type(error).__name__
-                log.warning("a listener was broken off (%s); %d message(s) come again later", words, len(batch))
+                log.warning("a listener was interrupted (%s); %d message(s) come again later", words, len(batch))
                 raise
             return _failed(batch, error)
 

@@ -1,4 +1,5 @@
-"""One member of a consumer group: says what it reads, and shares the queues of its topics out with the others.
+"""One member of a consumer group: it announces its subscriptions, and shares the queues of its topics with the other
+members.
 
 Source: MQClientInstance, RebalanceImpl; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#groups,
 docs/protocol.md#sharing-queues.

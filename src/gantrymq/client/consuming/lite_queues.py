@@ -1,4 +1,4 @@
-"""The queues that a lite pull consumer reads: begun, given up, taken from in turns.
+"""The queues that a lite pull consumer reads: it starts and stops reading them, and takes messages from them in turn.
 
 Source: DefaultLitePullConsumerImpl; docs/protocol.md#what-clients-send-and-when.
 """
@@ -24,7 +24,7 @@ from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
 from gantrymq.protocol.bodies.progress import ConsumedDirectly, ConsumerRunning, key_of
 
-NO_LISTENER: Final = "this consumer is polled; it has no listener that could consume a message directly"
+NO_LISTENER: Final = "this consumer polls; it has no listener that could consume a message at the request of a tool"
 
 
 class LiteQueues:
@@ -124,7 +124,7 @@ class LiteQueues:
         """Within it one poll is at work: what the one before handed out is consumed. Raises ConfigError for a second
         one at the same time."""
         if self._polling:
-            raise ConfigError("another task or thread polls this consumer just now; one of them polls, no more")
+            raise ConfigError("another task or thread is polling this consumer; only one may poll at a time")
         self._polling = True
         try:
             if self._handed is not None:
@@ -178,7 +178,7 @@ class LiteQueues:
     def _mine(self, queue: MessageQueue) -> LiteQueue:
         reader = self._reading.get(queue)
         if reader is None:
-            raise ConfigError(f"{queue} is not read by this consumer now; see ``assigned``")
+            raise ConfigError(f"{queue} is not read by this consumer; ``assigned`` lists its queues")
         return reader
 
     # Progress.

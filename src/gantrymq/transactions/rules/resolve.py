@@ -20,11 +20,11 @@ class EndAction(enum.IntEnum):
     ALREADY = 2
     """The same was decided before: the request succeeds and has no effect."""
     CONFLICT = 3
-    """Something else was decided before: the request is refused and noted."""
+    """The opposite was decided before: the request is refused and recorded."""
     AFTER_ENDING = 4
-    """Look at the request again when the disk has answered for the decision that is under way."""
+    """Look at the request again when the disk has answered for the current decision."""
     NOTE_UNKNOWN = 5
-    """The sender does not know yet: the request succeeds, and the check-back goes on."""
+    """The sender does not know the outcome yet: the request succeeds, and check-back continues."""
     TOPIC_GONE = 6
     """The topic of the message was deleted: the request is refused, and the half stays open."""
     NO_SUCH_HALF = 7
@@ -46,6 +46,7 @@ that lie there; None: they name none."""
 _ABSENT: Final = frozenset({None, State.STORING, State.LOST})
 """Nothing that a client may know of: no half message, or one whose sender has not been answered with its place."""
 _KNOWN: Final = frozenset(State) - _ABSENT
+_UNDECIDED: Final = frozenset({State.UNCONFIRMED, State.OPEN})
 _DECIDED: Final = frozenset({Resolution.COMMIT, Resolution.ROLLBACK})
 
 RULES: Final = DecisionTable(
@@ -56,9 +57,9 @@ RULES: Final = DecisionTable(
         ((_KNOWN, False, ANY, ANY, ANY), EndAction.WRONG_GROUP),
         ((_KNOWN, True, False, ANY, ANY), EndAction.STRANGER),
         ((_KNOWN, True, True, Resolution.UNKNOWN, ANY), EndAction.NOTE_UNKNOWN),
-        ((State.OPEN, True, True, Resolution.COMMIT, True), EndAction.COMMIT),
-        ((State.OPEN, True, True, Resolution.COMMIT, False), EndAction.TOPIC_GONE),
-        ((State.OPEN, True, True, Resolution.ROLLBACK, ANY), EndAction.ROLL_BACK),
+        ((_UNDECIDED, True, True, Resolution.COMMIT, True), EndAction.COMMIT),
+        ((_UNDECIDED, True, True, Resolution.COMMIT, False), EndAction.TOPIC_GONE),
+        ((_UNDECIDED, True, True, Resolution.ROLLBACK, ANY), EndAction.ROLL_BACK),
         ((ENDING, True, True, _DECIDED, ANY), EndAction.AFTER_ENDING),
         ((State.COMMITTED, True, True, Resolution.COMMIT, ANY), EndAction.ALREADY),
         ((State.COMMITTED, True, True, Resolution.ROLLBACK, ANY), EndAction.CONFLICT),
