@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.consumption import PopConsumption, Popped, Wanted
 from gantrymq.broker.refusal import Refused
@@ -58,7 +59,7 @@ class PopLab:
 
     def __init__(self, root: Path, *, queues: int = 2, retry_max_times: int = 16, **config: object) -> None:
         self.root = root
-        self.config = BrokerConfig.of(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
+        self.config = LiveConfig(BrokerConfig.of(store_path_root_dir=str(root), **config))
         self.queues = queues
         self.retry_max_times = retry_max_times
         self.clock = LabClock()

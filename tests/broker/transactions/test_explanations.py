@@ -12,6 +12,7 @@ import pytest
 
 from gantrymq.broker.client import Operator
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions import explanations as transaction_stories
 from gantrymq.broker.transactions.explanations import WORKING_MAX, TransactionExplanations
@@ -25,7 +26,7 @@ from gantrymq.transactions.history.diagnosis import CHECKS_SPAN_MAX
 from tests.broker.transaction_lab import GROUP, HOST, Half, Lab, LabClient
 from tests.support.brokers import Cluster, story
 
-CONFIG = BrokerConfig.of(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2)
+CONFIG = LiveConfig(BrokerConfig.of(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2))
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     lab.crash()
 
 
-def explanations(lab: Lab, config: BrokerConfig = CONFIG) -> TransactionExplanations:
+def explanations(lab: Lab, config: LiveConfig = CONFIG) -> TransactionExplanations:
     producers: Any = lab.producers
     return TransactionExplanations(config, lab.store, lab.coordinator, producers, lab.clock, "127.0.0.1:30911")
 

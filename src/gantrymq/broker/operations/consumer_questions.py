@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from gantrymq.broker.pushes import AnswerDone, ConsumerAnswer, DirectConsumption, RunningInfoQuestion
 from gantrymq.broker.refusal import Refusal, Refused
@@ -16,7 +16,6 @@ from gantrymq.broker.registries.clients import ConsumerGroups, Member
 from gantrymq.message import system_topics
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.message_ids import parse_offset_message_id
-from gantrymq.store.message_store import MessageStore
 
 CONSUMER_SECONDS: Final = 10.0
 """How long a member may take to answer."""
@@ -27,6 +26,12 @@ Done = Callable[[ConsumerAnswer | Refused], None]
 """Called once: with what the member answered, or CONSUMER_SILENT."""
 PositionsOfAll = Mapping[str, Mapping[str, int]]
 """Client id to offset by queue (``protocol.bodies.progress.key_of``)."""
+
+
+class Log(Protocol):
+    """Where messages lie."""
+
+    def read(self, log_offset: int) -> StoredMessage | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class ConsumeNow:
 class ConsumerQuestions:
     """Finds the member that a question is for and asks it."""
 
-    def __init__(self, broker_name: str, consumers: ConsumerGroups, store: MessageStore) -> None:
+    def __init__(self, broker_name: str, consumers: ConsumerGroups, store: Log) -> None:
         self._broker_name = broker_name
         self._consumers = consumers
         self._store = store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import refusal
@@ -16,11 +16,16 @@ from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
-from gantrymq.store.message_store import MessageStore
 
 _KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}
 """Topics that can be neither altered nor removed."""
 _PERMS: Final = range(8)
+
+
+class Queues(Protocol):
+    """The queues of topics."""
+
+    def delete_topic(self, topic: str, done: Callable[[StoreError | None], None]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,11 @@ class TopicAdministration:
     """Makes, shows and removes topics."""
 
     def __init__(
-        self, topics: Topics, offsets: ConsumerOffsets, store: MessageStore, statistics: Statistics, announce: Announce
+        self, topics: Topics, offsets: ConsumerOffsets, queues: Queues, statistics: Statistics, announce: Announce
     ) -> None:
         self._topics = topics
         self._offsets = offsets
-        self._store = store
+        self._queues = queues
         self._statistics = statistics
         self._announce = announce
 
@@ -121,7 +126,7 @@ class TopicAdministration:
                 done(errors[0] if errors else None)
 
         for name in gone:
-            self._store.delete_topic(name, deleted)
+            self._queues.delete_topic(name, deleted)
 
     def get(self, name: str) -> TopicConfig:
         """The settings of a topic."""
