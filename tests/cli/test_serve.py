@@ -76,6 +76,7 @@ def server(store: Path, *more: str) -> tuple[str, ...]:
     return ("server", "--store", str(store), "--listen-port", "0", "--name-server-port", "0", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_server_starts_serves_stops_and_keeps_what_it_was_sent(tmp_path: Path, number: signal.Signals) -> None:
     with program(*server(tmp_path / "store")) as first:
@@ -94,6 +95,7 @@ def test_a_server_starts_serves_stops_and_keeps_what_it_was_sent(tmp_path: Path,
             assert [message.body for message in consumer.pull(queue, 0, 32).messages] == [b"kept"]
 
 
+@pytest.mark.slow
 def test_the_end_of_its_terminal_ends_a_server_in_order_however_often_it_is_told(tmp_path: Path) -> None:
     """A kernel and a shell each send SIGHUP when a terminal is closed; nobody reads what is written then."""
     with program(*server(tmp_path / "store")) as running:
@@ -128,6 +130,7 @@ def test_what_was_started_with_nohup_goes_on_at_sighup(tmp_path: Path, command: 
         running.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["nameserver", "broker"])
 def test_sighup_ends_each_server_in_order(tmp_path: Path, command: str) -> None:
     options = {"nameserver": (), "broker": ("--store", str(tmp_path), "--host", "127.0.0.1")}[command]
@@ -247,6 +250,7 @@ def test_settings_that_cannot_be(tmp_path: Path, line: str, named: str) -> None:
     assert named in sentence
 
 
+@pytest.mark.slow
 def test_files_and_name_servers_that_are_not_there(tmp_path: Path) -> None:
     assert "missing.conf" in fails("server", "-c", str(tmp_path / "missing.conf"))
     sentence = fails("broker", "--store", str(tmp_path), "--listen-port", "0", "-n", "no-such-host.invalid:9876")
@@ -266,6 +270,7 @@ def test_the_configuration_alone_starts_the_same_server_again(tmp_path: Path) ->
         assert address(running.ready(), "name server") == f"127.0.0.1:{port}"
 
 
+@pytest.mark.slow
 def test_two_brokers_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
     with program("nameserver", "--listen-port", "0", "--host", "127.0.0.1") as names:
         name_server = address(names.ready(), "name server")
@@ -331,6 +336,7 @@ def test_without_free_descriptors_no_topic_is_made_until_there_are_some(tmp_path
     assert status == 0 and "hit a defect" not in err and "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_topics_from_the_command_line(tmp_path: Path) -> None:
     with program(*server(tmp_path / "store")) as running:
         name_server = address(running.ready(), "name server")
@@ -346,6 +352,7 @@ def test_topics_from_the_command_line(tmp_path: Path) -> None:
         assert "Orders" not in topic("list")[1].splitlines()
 
 
+@pytest.mark.slow
 def test_help_and_version() -> None:
     for arguments in (("--help",), ("server", "--help"), ("--version",)):
         with program(*arguments) as running:

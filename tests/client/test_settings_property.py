@@ -155,6 +155,7 @@ def work(world: World, client: str, arguments: dict[str, Any]) -> None:
             raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "name"), SETTINGS)
 def test_a_possible_value_works(world: World, client: str, name: str) -> None:
     kind = KINDS[client][0]
@@ -349,6 +350,7 @@ def test_an_impossible_argument_for_a_topic_is_named(world: World, name: str, ar
         world.play(make, arguments)
 
 
+@pytest.mark.slow
 def test_the_most_threads_work(tmp_path: Path) -> None:
     """Real ones; in virtual time there are none."""
     got: list[bytes] = []

@@ -217,6 +217,7 @@ def explained(
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_explanation_is_plain_values() -> None:
     told = explained(event(Kind.CHECKED, 40_000, 0, 1))
     assert (told["id"], told["state"], told["checks"], told["next_check_in_ms"]) == ("ID1", "open", 1, 10_000)
@@ -228,6 +229,7 @@ def test_an_explanation_is_plain_values() -> None:
     assert told["notes"] == []
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_said() -> None:
     assert "2023-11-14T22:13:25.000+00:00" in str(explained(since=AT + 5_000)["notes"])
     assert "does not reach back" in str(explained(since=None)["notes"])
