@@ -241,7 +241,7 @@ def test_damage_of_a_noted_half_is_found_when_it_is_used(lab: Lab) -> None:
 
 @pytest.mark.slow
 def test_an_open_half_needs_less_than_a_kib(lab: Lab) -> None:
-    number = 20_000
+    number = 5_000
     fill(lab, number)
     lab.crash()
     tracemalloc.start()

@@ -47,7 +47,6 @@ def test_shrinking_a_topic(tool: Tool) -> None:
     stories.shrinking(tool)
 
 
-@pytest.mark.slow
 def test_messages(tool: Tool) -> None:
     stories.messages(tool)
 

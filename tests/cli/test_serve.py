@@ -76,7 +76,6 @@ def server(store: Path, *more: str) -> tuple[str, ...]:
     return ("server", "--store", str(store), "--listen-port", "0", "--name-server-port", "0", *more)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_server_starts_serves_stops_and_keeps_what_it_was_sent(tmp_path: Path, number: signal.Signals) -> None:
     with program(*server(tmp_path / "store")) as first:
@@ -95,7 +94,6 @@ def test_a_server_starts_serves_stops_and_keeps_what_it_was_sent(tmp_path: Path,
             assert [message.body for message in consumer.pull(queue, 0, 32).messages] == [b"kept"]
 
 
-@pytest.mark.slow
 def test_the_end_of_its_terminal_ends_a_server_in_order_however_often_it_is_told(tmp_path: Path) -> None:
     """A kernel and a shell each send SIGHUP when a terminal is closed; nobody reads what is written then."""
     with program(*server(tmp_path / "store")) as running:
@@ -130,7 +128,6 @@ def test_what_was_started_with_nohup_goes_on_at_sighup(tmp_path: Path, command: 
         running.kill()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["nameserver", "broker"])
 def test_sighup_ends_each_server_in_order(tmp_path: Path, command: str) -> None:
     options = {"nameserver": (), "broker": ("--store", str(tmp_path), "--host", "127.0.0.1")}[command]
@@ -250,7 +247,6 @@ def test_settings_that_cannot_be(tmp_path: Path, line: str, named: str) -> None:
     assert named in sentence
 
 
-@pytest.mark.slow
 def test_files_and_name_servers_that_are_not_there(tmp_path: Path) -> None:
     assert "missing.conf" in fails("server", "-c", str(tmp_path / "missing.conf"))
     sentence = fails("broker", "--store", str(tmp_path), "--listen-port", "0", "-n", "no-such-host.invalid:9876")

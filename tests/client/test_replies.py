@@ -13,7 +13,6 @@ from tests.client.peer import run, until
 from tests.client.real import server
 
 
-@pytest.mark.slow
 def test_each_request_gets_its_own_reply_and_late_ones_are_refused(tmp_path: Path) -> None:
     async def test() -> None:
         late: list[MessageView] = []

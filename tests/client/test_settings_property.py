@@ -350,7 +350,6 @@ def test_an_impossible_argument_for_a_topic_is_named(world: World, name: str, ar
         world.play(make, arguments)
 
 
-@pytest.mark.slow
 def test_the_most_threads_work(tmp_path: Path) -> None:
     """Real ones; in virtual time there are none."""
     got: list[bytes] = []

@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[COLLECTED] = []
-    config.stash[PARTIAL] = bool(config.getoption("lf"))  # which leaves files out before anything here sees them
+    config.stash[PARTIAL] = bool(config.getoption("lf", False))  # which leaves files out before anything here sees them
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -64,5 +64,5 @@ def group_of(item: pytest.Item) -> Group:
     if item.path.parent != HERE or item.path.name in BY_CLIENT:
         client = params["java_client"] if "java_client" in params else params["pair"][0]
         return OF_CLIENT[client]
-    named = [params.get("server"), params.get("apache"), *reversed(sorted(getattr(item, "fixturenames", ())))]
+    named = [params.get("server"), params.get("apache"), *sorted(getattr(item, "fixturenames", ()))]
     return next((OF_SERVER[name] for name in named if name in OF_SERVER), Group.GANTRY)

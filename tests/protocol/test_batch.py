@@ -32,7 +32,6 @@ def test_a_batch_splits_into_what_was_joined(messages: list[Message]) -> None:
     assert [properties.decode(item.properties_text) for item in items] == [message.properties for message in messages]
 
 
-@pytest.mark.slow
 @given(MESSAGES)
 def test_every_cut_of_a_batch_is_refused_or_is_a_shorter_batch(messages: list[Message]) -> None:
     whole = encode_batch(messages)

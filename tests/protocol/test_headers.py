@@ -36,7 +36,6 @@ def test_headers_survive_the_wire(header: Header, serialize: SerializeType) -> N
     assert all(isinstance(value, str) for value in ext_of(header).values())
 
 
-@pytest.mark.slow
 @given(ANY_HEADER, st.dictionaries(st.text(min_size=20, max_size=25), TEXT, max_size=3))
 def test_fields_that_nobody_knows_are_ignored(header: Header, extra: dict[str, str]) -> None:
     assert Command(code=1, ext=ext_of(header) | extra).header(type(header)) == header

@@ -86,7 +86,6 @@ def test_a_record_is_found_between_other_bytes(message: StoredMessage, before: b
     assert decode_record(bytearray(data), len(before)) == message
 
 
-@pytest.mark.slow
 @given(st.lists(stored(), max_size=4))
 def test_scan_yields_every_record(messages: list[StoredMessage]) -> None:
     assert list(scan(b"".join(map(encode_stored, messages)))) == messages

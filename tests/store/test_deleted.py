@@ -57,7 +57,6 @@ def test_a_topic_without_queues(tmp_path: Path) -> None:
     run(story())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("process_only", [False, True])
 def test_a_crash_does_not_bring_it_back(process_only: bool) -> None:
     for seed in range(30):

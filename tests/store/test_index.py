@@ -14,13 +14,11 @@ from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock
 
 
-@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["T", "Bestellung", "商品"]), st.text(min_size=1, max_size=40)), max_size=60))
 def test_hashing_many_keys_is_hashing_each(keys: list[tuple[str, str]]) -> None:
     assert hash_all([(topic, key, 0, 0) for topic, key in keys]) == [key_hash(topic, key) for topic, key in keys]
 
 
-@pytest.mark.slow
 @given(st.lists(st.text("0123456789ABCDEF", min_size=32, max_size=32), min_size=20, max_size=40))
 def test_hashing_unique_keys_together(keys: list[str]) -> None:
     assert hash_all([("Orders", key, 0, 0) for key in keys]) == [key_hash("Orders", key) for key in keys]

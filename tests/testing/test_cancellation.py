@@ -26,7 +26,6 @@ def named(*names: str) -> list[Call]:
     return [call for call in CALLS if call.name in names]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [call.name for call in CALLS])
 def test_a_call_can_be_cancelled_at_every_step(name: str) -> None:
     report = run([SEED], named(name))

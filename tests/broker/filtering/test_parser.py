@@ -40,7 +40,6 @@ def test_a_tree_survives_its_text(tree: Node) -> None:
     assert parse(to_text(tree)) == Selector(tree)
 
 
-@pytest.mark.slow
 @given(st.text(alphabet="ab '0159.eE-+=<>(),NOTANDBETWEENISULLC/*\n", max_size=30) | st.text(max_size=20))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
