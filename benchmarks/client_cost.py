@@ -23,7 +23,7 @@ from typing import Final
 
 from benchmarks.load import Commit
 from gantrymq.aio import Message, Producer, TransactionProducer
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message import properties
 from gantrymq.protocol.bodies.route import BrokerData, QueueData, TopicRoute
 from gantrymq.protocol.codes import RequestCode

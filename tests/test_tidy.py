@@ -237,3 +237,56 @@ def test_the_python_in_a_document_parses_and_imports_what_exists(name: str) -> N
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gantrymq"):
                 module = importlib.import_module(node.module)
                 assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
+
+
+# ---- what a comment, a docstring or a document cites is here
+
+CITED_PAGE = re.compile(r'(?<!/ ")(?<![\w/*{<.-])([\w./-]*\w\.md)(?:#([\w-]+))?\b')
+NUMBERS = re.compile(r"\b([GX]\d+)\b")
+TEST_NUMBERS = re.compile(r"\btest_(g\d+)_")
+HOLES = re.compile(r"\b[Hh]oles? ((?:X?\d+(?:, | and | to )?)+)|\btest_hole_(x?\d+)_")
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them."""
+    titles = re.findall(r"(?m)^#+ (.+)$", page.read_text())
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def sources() -> dict[Path, str]:
+    """What people write: code and documents, without this file and what is generated."""
+    kinds = {".py", ".md", ".toml", ".go", ".java", ".cfg", ".sh", ""}
+    return {path: text for path, text in texts().items() if path.suffix in kinds and path != Path(__file__)}
+
+
+def test_every_page_that_is_cited_is_in_the_repository() -> None:
+    missing = []
+    for path, text in sources().items():
+        for cited, anchor in CITED_PAGE.findall(text):
+            page = next((place / cited for place in (ROOT, path.parent) if (place / cited).is_file()), None)
+            if page is None or (anchor and anchor not in headings(page)):
+                missing.append(f"{path.relative_to(ROOT)}: {cited}#{anchor}" if anchor else f"{path.name}: {cited}")
+    assert not missing, f"cite a page of this repository by its path, or a class of RocketMQ: {missing}"
+
+
+def test_every_number_that_is_cited_has_a_key() -> None:
+    holes = set(re.findall(r"(?m)^\| (X?\d+) \|", (ROOT / "docs" / "holes.md").read_text()))
+    guarantees = set(re.findall(r"(?m)^\| (G\d+) \|", (ROOT / "docs" / "guarantees.md").read_text()))
+    assert len(holes) > 40 and len(guarantees) > 20
+    unknown = []
+    for path, text in sources().items():
+        cited = {*NUMBERS.findall(text), *(number.upper() for number in TEST_NUMBERS.findall(text))}
+        for words, number in HOLES.findall(text):
+            cited |= {*re.findall(r"X?\d+", words), *([number.upper().lstrip("0")] if number else [])}
+        unknown += [f"{path.relative_to(ROOT)}: {one}" for one in sorted(cited - holes - guarantees)]
+    assert not unknown, f"explain them in docs/holes.md or docs/guarantees.md: {unknown}"
+
+
+def test_no_text_cites_notes_outside_the_repository() -> None:
+    outside = re.compile(
+        r"\.\./shared|/shared/|(?:wire-protocol|transactions-and-store|grpc-v2|style-models)\.md|\bA16\b"
+    )
+    bad = [
+        f"{path.relative_to(ROOT)}:{n} {hit}" for path, text in sources().items() for n, hit in places(outside, text)
+    ]
+    assert not bad, bad

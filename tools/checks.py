@@ -1,8 +1,9 @@
 """Every check of the project, one after another: what ``python3 run.py test`` and CI run.
 
-``run.py test`` runs all stages; ``run.py test lint tests`` only those named; ``run.py test quick`` the stages of SHORT;
-what follows ``--`` goes to pytest. Each stage shows its own output. The end is a table of stages with their times and a
-plain closing line. No test is run a second time because it failed.
+``run.py test`` runs all stages but those of ONLY_WHEN_NAMED; ``run.py test lint tests`` only those named; ``run.py test
+quick`` those of SHORT; what follows ``--`` goes to pytest. All stages test pure Python, except ``compiled``.
+Each stage shows its own output. The end is a table of stages with their times and a plain closing line. No test is run
+a second time because it failed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-SOURCES = ["src", "tests", "tools", "run.py"]
+SOURCES = ["src", "tests", "tools", "run.py", "setup.py"]
 
 # A stage that hangs must not eat the time of CI: seconds after which it is ended and counts as failed.
 STAGE_LIMIT_SECONDS = 30 * 60
@@ -65,7 +66,7 @@ def lint(_: list[str]) -> bool:
 
 def types(_: list[str]) -> bool:
     checked = run(BIN / "mypy")
-    return run(BIN / "mypy", "run.py", "tools") and checked
+    return run(BIN / "mypy", "run.py", "setup.py", "tools") and checked
 
 
 def layers(_: list[str]) -> bool:
@@ -108,6 +109,32 @@ def demo(_: list[str]) -> bool:
     return run(BIN / "python", ROOT / "tools" / "demo_without_java.py")
 
 
+COMPILED_TESTS = [f"tests/{name}" for name in ("broker", "cli", "client", "golden", "kill", "message", "nameserver")]
+COMPILED_TESTS += [f"tests/{name}" for name in ("protocol", "remoting", "runtime", "store", "transactions")]
+"""What tests the compiled core. The simulation and the broken brokers of tests/holes replace parts of a module while it
+runs; they stay pure. The interop tests: ``run.py test compiled -- tests/interop -m interop``."""
+
+
+def compiled(arguments: list[str]) -> bool:
+    """Compile the core, unless that is done, and run on it what tests it; ``arguments`` replace the choice of tests."""
+    core = ROOT / "tools" / "mypyc_build" / "core.py"
+    home = Path(sys.prefix) / "compiled"
+    with tempfile.TemporaryDirectory() as directory:
+        printed = Path(directory, "core.log")
+        print("compiling the core; this takes minutes when its sources have changed", flush=True)
+        made = run(BIN / "python", core, home, output=printed)
+        text = printed.read_text()
+    if not made:
+        print(text, flush=True)
+        return False
+    os.environ["GANTRY_COMPILED"] = text.splitlines()[-1].removeprefix("compiled ")
+    marks = "not interop and not spark and not packaging"
+    try:
+        return run(*PYTEST, *(arguments or [*WORKERS, "-m", marks, *COMPILED_TESTS]))
+    finally:
+        del os.environ["GANTRY_COMPILED"]
+
+
 STAGES: dict[str, Callable[[list[str]], bool]] = {
     "lint": lint,
     "types": types,
@@ -116,10 +143,10 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "tests": tests,
     "interop": interop,
     "demo": demo,
+    "compiled": compiled,
 }
-
-WHOLE = [name for name in STAGES if name != "unit"]
-"""What runs when no stage is named: the stage tests has all the tests of the stage unit."""
+ONLY_WHEN_NAMED = {"unit", "compiled"}
+"""Stages that do not run when no stage is named. The stage tests has all the tests of the stage unit."""
 SHORT = ["lint", "types", "layers", "unit"]
 """What ``quick`` stands for."""
 
@@ -127,7 +154,7 @@ SHORT = ["lint", "types", "layers", "unit"]
 def stages_of(named: list[str]) -> list[str]:
     """The stages to run, each once, in the order in which they are named."""
     chosen = [stage for name in named for stage in (SHORT if name == "quick" else [name])]
-    return list(dict.fromkeys(chosen or WHOLE))
+    return list(dict.fromkeys(chosen or [name for name in STAGES if name not in ONLY_WHEN_NAMED]))
 
 
 def main() -> int:

@@ -3,11 +3,19 @@
 The blocking client is here; ``gantrymq.aio`` has the same names for asyncio. Nothing is imported before it is used.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+if "GANTRY_PURE" in os.environ or "GANTRY_COMPILED" in os.environ:
+    # Before any other module of the package: it decides whether their compiled or their Python form is imported.
+    from gantrymq.build_info import choose
+
+    choose()
+
 if TYPE_CHECKING:
-    from gantrymq.client.admin import QueueStats as QueueStats
+    from gantrymq.admin import QueueStats as QueueStats
+    from gantrymq.admin.blocking import Admin as Admin
     from gantrymq.client.listener import DecisiveListener as DecisiveListener
     from gantrymq.client.listener import TransactionListener as TransactionListener
     from gantrymq.client.results import ConsumeStatus as ConsumeStatus
@@ -18,7 +26,6 @@ if TYPE_CHECKING:
     from gantrymq.client.results import SendResult as SendResult
     from gantrymq.client.results import SendStatus as SendStatus
     from gantrymq.client.results import TransactionSendResult as TransactionSendResult
-    from gantrymq.client.sync import Admin as Admin
     from gantrymq.client.sync import LitePullConsumer as LitePullConsumer
     from gantrymq.client.sync import Producer as Producer
     from gantrymq.client.sync import PullConsumer as PullConsumer
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Admin": "client.sync",
+    "Admin": "admin.blocking",
     "ConsumeFromWhere": "protocol.bodies.heartbeat",
     "ConsumeStatus": "client.results",
     "GantryError": "errors",
@@ -48,7 +55,7 @@ _HOMES = {
     "PullResult": "client.results",
     "PullStatus": "client.results",
     "PushConsumer": "client.sync",
-    "QueueStats": "client.admin",
+    "QueueStats": "admin",
     "RawPull": "client.results",
     "ReconsumeLater": "client.results",
     "SendResult": "client.results",

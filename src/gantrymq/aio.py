@@ -1,6 +1,6 @@
 """The asyncio client: the same names as the blocking one in ``gantrymq``, with ``await``."""
 
-from gantrymq.client.admin import Admin, QueueStats
+from gantrymq.admin import Admin, QueueStats
 from gantrymq.client.config import LitePullConfig, ProducerConfig, PullConfig, PushConfig, TransactionProducerConfig
 from gantrymq.client.listener import DecisiveListener, TransactionListener
 from gantrymq.client.lite_pull_consumer import LitePullConsumer

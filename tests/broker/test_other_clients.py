@@ -1,6 +1,6 @@
 """Requests as clients in other languages write them: the protocol, not the Java client, is what we serve.
 
-Headers here are written by hand. Source: wire-protocol.md 1.2, 1.5, 2.4.4.
+Headers here are written by hand. Source: docs/protocol.md#headers, docs/protocol.md#what-clients-send-and-when.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from gantrymq.broker.timer import TimedDelivery
-from gantrymq.broker.timer_rules import TimerRules, park_for
+from gantrymq.broker.delivery.timer import TimedDelivery
+from gantrymq.broker.delivery.timer_rules import TimerRules, park_for
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.store.message_store import MessageStore

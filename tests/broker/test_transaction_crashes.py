@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.protocol.codes import ResponseCode
+from gantrymq.broker.refusal import Refusal
 from gantrymq.protocol.stored_message import scan
 from gantrymq.store.config import FlushDiskType
-from tests.broker.transaction_lab import Lab
+from tests.broker.transaction_lab import DONE, Lab
 
 STEP_BYTES = 37
 """Between two cuts inside of records; the borders of records are always among them."""
@@ -34,7 +34,7 @@ def places(root: Path, first: int, last: int) -> list[int]:
 
 @pytest.mark.parametrize("decision", ["commit", "roll_back"])
 def test_g37_a_cut_at_any_place_of_a_decision_leaves_one_outcome(tmp_path: Path, decision: str) -> None:
-    """Acceptance row 37: after the restart the decision is repeated, as a client without an answer does."""
+    """G37: after the restart the decision is repeated, as a client without an answer does."""
     lab = Lab(tmp_path / "store")
     session = lab.online()
     half, other = lab.half(), lab.half()
@@ -49,15 +49,15 @@ def test_g37_a_cut_at_any_place_of_a_decision_leaves_one_outcome(tmp_path: Path,
         cut_log(lab.root, root, cut)
         again = Lab(root)
         session = again.online()
-        left_open = len(again.desk.table) == 2
+        left_open = len(again.coordinator.table) == 2
         outcomes.add(left_open)
         assert len(again.delivered()) == (0 if left_open or decision == "roll_back" else 1)
-        assert getattr(again, decision)(session, half).code is ResponseCode.SUCCESS, cut
+        assert getattr(again, decision)(session, half).result is DONE, cut
         opposite = again.roll_back if decision == "commit" else again.commit
-        assert opposite(session, half).code is ResponseCode.ILLEGAL_OPERATION
+        assert opposite(session, half).result is Refusal.CONFLICT
         assert len(again.delivered()) == (1 if decision == "commit" else 0), cut
         assert len(again.ops()) == 1
-        assert [left.queue_offset for left in again.desk.table] == [other.place[0]]
+        assert [left.queue_offset for left in again.coordinator.table] == [other.place[0]]
         again.crash()
         shutil.rmtree(root)
     assert outcomes == {True, False}, "some cuts lose the decision, some keep it"
@@ -75,7 +75,7 @@ def test_a_cut_at_any_place_of_a_half_leaves_a_whole_half_or_none(tmp_path: Path
         root = tmp_path / f"cut{number}"
         cut_log(lab.root, root, cut)
         again = Lab(root)
-        kept = [left.queue_offset for left in again.desk.table]
+        kept = [left.queue_offset for left in again.coordinator.table]
         assert kept == ([0, 1] if cut == end else [0])
         assert again.half(key=second.key).place == (1, before)
         assert len(again.halves()) == 2
@@ -91,12 +91,12 @@ def test_hole12_a_decisions_file_that_is_newer_than_the_log_is_not_believed(tmp_
     lab.disk.hold()
     before = lab.store.max_log_offset
     lab.commit(session, half)
-    lab.desk.close()
+    lab.coordinator.close()
     lab.crash()
     root = tmp_path / "cut"
     cut_log(lab.root, root, before)
     again = Lab(root)
-    assert [left.queue_offset for left in again.desk.table] == [half.place[0]]
+    assert [left.queue_offset for left in again.coordinator.table] == [half.place[0]]
     session = again.online()
     again.clock.advance(6)
     assert len(session.checks()) == 1

@@ -129,7 +129,7 @@ async def delivered(running: Cluster, topic: str) -> dict[str, StoredMessage]:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_g49_recorded_producers_commit_roll_back_and_answer_checks(name: str, tmp_path: Path) -> None:
-    """Acceptance row 49: what they committed, at once or when asked, is delivered; nothing else is."""
+    """G49: what they committed, at once or when asked, is delivered; nothing else is."""
 
     async def work(running: Cluster) -> None:
         replay = Replay(name, running)
@@ -192,7 +192,7 @@ def commits(ends: list[Command] | None) -> bool:
 
 
 def same_as_sent(frame: Recorded, message: StoredMessage) -> None:
-    """Acceptance row 50: body, flag, times and every property of the sender."""
+    """G50: body, flag, times and every property of the sender."""
     fields = frame.command().ext_fields()
     compact = frame.asked == RequestCode.SEND_MESSAGE_V2
     assert message.body == frame.body

@@ -1,4 +1,4 @@
-"""A transaction desk over a real store, with time and the disk's answers in the test's hand."""
+"""A transaction coordinator over a real store, with time and the disk's answers in the test's hand."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gantrymq.broker.transaction_desk import TransactionDesk
-from gantrymq.errors import DiskFull, RequestRejected, StoreError
+from gantrymq.broker.client import Operator
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.transactions.check import Check
+from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.errors import DiskFull, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import Command, decode_command, encode_request
-from gantrymq.protocol.frame import FrameSplitter
-from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
 from gantrymq.protocol.stored_message import decode_record, pack_host
 from gantrymq.runtime.clock import Timer
 from gantrymq.runtime.disk import File, OsDisk, Syncable
@@ -25,11 +25,13 @@ from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 HOST = pack_host("127.0.0.1:30911")
 GROUP = "PG_lab"
 TOPIC = "Orders"
+DONE = "done"
+"""The result of an operation that was not refused."""
 
 
 class _Call:
@@ -113,7 +115,7 @@ class LabDisk(OsDisk):
         self.held = deque()
 
     def release(self, error: BaseException | None = None) -> None:
-        """Answer what was held, and go on as usual."""
+        """Answer what was held, and hold no more."""
         held, self.held = self.held or deque(), None
         for done in held:
             done(error)
@@ -145,48 +147,42 @@ class _LabFile:
         self._file.write(data, offset)
 
 
-class LabSession:
-    """A connection; ``got`` holds what was sent to it."""
+class LabClient:
+    """A producer's connection; ``asked`` holds the checks that were sent to it."""
 
     count = 0
 
-    def __init__(self) -> None:
-        LabSession.count += 1
-        self.id = LabSession.count
+    def __init__(self, address: str | None = None) -> None:
+        LabClient.count += 1
+        self.id = LabClient.count
         self.client_ids: set[str] = set()
-        self.peer = f"192.0.2.1:{40000 + self.id}"
+        self.address = address or f"192.0.2.1:{40000 + self.id}"
+        self.host = pack_host(self.address)
         self.alive = True
         self.writable = True
-        self.got: list[Command] = []
-        self._splitter = FrameSplitter()
-        self._opaque = 0
+        self.asked: list[Check] = []
 
-    def send(self, frame: bytes) -> None:
-        self.got.extend(decode_command(*parts) for parts in self._splitter.feed(frame))
+    def ask(self, check: Check) -> None:
+        self.asked.append(check)
 
-    def next_opaque(self) -> int:
-        self._opaque += 1
-        return self._opaque
-
-    def checks(self) -> list[tuple[CheckTransactionState, StoredMessage]]:
-        """The check-backs that came, as (header, message)."""
-        found = [command for command in self.got if command.code == RequestCode.CHECK_TRANSACTION_STATE]
-        return [(command.header(CheckTransactionState), decode_record(command.body)) for command in found]
+    def checks(self) -> list[tuple[Check, StoredMessage]]:
+        """The checks that came, with their messages."""
+        return [(check, decode_record(check.message)) for check in self.asked]
 
 
 class LabProducers:
     """Producer groups by session, round robin."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, list[LabSession]] = {}
+        self.groups: dict[str, list[LabClient]] = {}
         self._next = 0
 
-    def pick(self, group: str) -> LabSession | None:
+    def pick(self, group: str) -> LabClient | None:
         usable = [session for session in self.groups.get(group, ()) if session.writable]
         self._next += 1
         return usable[self._next % len(usable)] if usable else None
 
-    def members(self, group: str) -> list[LabSession]:
+    def members(self, group: str) -> list[LabClient]:
         return self.groups.get(group, [])
 
     def is_member(self, group: str, session: object) -> bool:
@@ -195,7 +191,7 @@ class LabProducers:
     def client_ids(self, session: object) -> set[str]:
         return session.client_ids
 
-    def connection_of(self, client_id: str) -> LabSession | None:
+    def connection_of(self, client_id: str) -> LabClient | None:
         everybody = [session for group in self.groups.values() for session in group]
         return next((session for session in everybody if session.alive and client_id in session.client_ids), None)
 
@@ -221,7 +217,7 @@ class LabTopics(dict[str, LabTopic]):
 
 
 class Lab:
-    """One broker's store and desk; ``restart`` and ``crash`` keep the directory."""
+    """One broker's store and coordinator; ``restart`` and ``crash`` keep the directory."""
 
     def __init__(self, root: Path, *, flush: FlushDiskType = FlushDiskType.SYNC_FLUSH, **config: object) -> None:
         self.root = root
@@ -242,11 +238,11 @@ class Lab:
         )  # fmt: skip
         self.store = MessageStore.open(config, self.disk, self.clock, HOST)
         self.clock.run()
-        self.desk = TransactionDesk(
+        self.coordinator = TransactionCoordinator(
             self.store, self.producers, self.topics, self.offsets, self.clock, self.disk, self.config, HOST
         )
-        self.desk.rebuild()
-        self.desk.start()
+        self.coordinator.rebuild()
+        self.coordinator.start()
         self.clock.run()
 
     def crash(self) -> None:
@@ -271,20 +267,20 @@ class Lab:
                 keep = max(end - base, 0)
                 log.write_bytes(data[:keep] + bytes(len(data) - keep))
 
-    def online(self, group: str = GROUP, client_id: str | None = None) -> LabSession:
+    def online(self, group: str = GROUP, client_id: str | None = None) -> LabClient:
         """A producer of the group connects and sends its heartbeat. ``client_id``: default: one of its own."""
-        session = LabSession()
+        session = LabClient()
         session.client_ids.add(client_id or f"client-{session.id}")
         for name in session.client_ids:
-            self.desk.client_came(name, session)
+            self.coordinator.client_came(name, session)
         self.producers.groups.setdefault(group, []).append(session)
-        self.desk.producer_joined(group)
+        self.coordinator.producer_joined(group)
         self.clock.run()
         return session
 
-    def offline(self, session: LabSession, group: str = GROUP) -> None:
+    def offline(self, session: LabClient, group: str = GROUP) -> None:
         session.alive = False
-        self.desk.session_closed(session)
+        self.coordinator.client_gone(session)
         self.producers.groups[group].remove(session)
         self.clock.run()
 
@@ -299,51 +295,42 @@ class Lab:
         return f"KEY{self._keys:04d}"
 
     def half(
-        self, session: LabSession | None = None, key: str | None = None, body: bytes = b"paid", **more: str
+        self, session: LabClient | None = None, key: str | None = None, body: bytes = b"paid", **more: str
     ) -> Half:
         """Send a half message; run the loop to see it answered."""
         result = Half(self, key or self.new_key())
         record = self.message(result.key, body, **more)
         if session is not None:
-            record.born_host = pack_host(session.peer)
-        self.desk.put_half(record, GROUP, result.key, TOPIC, 1, result.done)
+            record.born_host = session.host
+        self.coordinator.put_half(record, GROUP, result.key, TOPIC, 1, result.done)
         self.clock.run()
         return result
 
     def end(
-        self, session: LabSession, half: Half, resolution: int, *, check: bool = False, group: str = GROUP,
-        one_way: bool = False, place: tuple[int, int] | None = None, remark: str | None = None,
+        self, client: LabClient, half: Half, resolution: int, *, check: bool = False, group: str = GROUP,
+        one_way: bool = False, place: tuple[int, int] | None = None, operator: str | None = None,
         named: str | None = None,
     ) -> Ended:  # fmt: skip
-        """Send an END_TRANSACTION; run the loop to see it answered."""
-        queue_offset, log_offset = place or half.place
-        header = EndTransaction(
-            producer_group=group, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
-            commit_or_rollback=resolution, from_transaction_check=check,
-            msg_id=half.key if named is None else named,
+        """End a transaction; run the loop to see it answered. ``operator``: the note of one who decides."""
+        request = EndRequest(
+            group, *(place or half.place), half.key if named is None else named, None, Resolution(resolution), check,
+            None if operator is None else Operator(operator),
         )  # fmt: skip
-        frame = encode_request(
-            RequestCode.END_TRANSACTION, session.next_opaque(), header, one_way=one_way, remark=remark
-        )
-        command = decode_command(*FrameSplitter().feed(frame)[0])
-        ended = Ended(session, command)
+        ended = Ended()
         try:
-            answer = self.desk.end_transaction(session, command)
-        except RequestRejected as refusal:
-            ended.refused = (ResponseCode(refusal.code), refusal.remark or "")
-            answer = None
-        if answer is not None:
-            session.send(answer)
+            self.coordinator.ends.end(client, request, None if one_way else ended.done)
+        except Refused as refused:
+            ended.done(refused)
         self.clock.run()
         return ended
 
     def commit(
-        self, session: LabSession, half: Half, *, check: bool = False, one_way: bool = False, named: str | None = None
+        self, session: LabClient, half: Half, *, check: bool = False, one_way: bool = False, named: str | None = None
     ) -> Ended:  # fmt: skip
         """``named``: the id in the request, when it is not the half's."""
         return self.end(session, half, Resolution.COMMIT, check=check, one_way=one_way, named=named)
 
-    def roll_back(self, session: LabSession, half: Half) -> Ended:
+    def roll_back(self, session: LabClient, half: Half) -> Ended:
         return self.end(session, half, Resolution.ROLLBACK)
 
     def delivered(self, topic: str = TOPIC, queue_id: int = 1) -> list[StoredMessage]:
@@ -387,26 +374,18 @@ class Half:
 
 
 class Ended:
-    """An END_TRANSACTION as its sender sees it."""
+    """The end of a transaction as its client sees it."""
 
-    def __init__(self, session: LabSession, command: Command) -> None:
-        self._session = session
-        self._command = command
-        self.refused: tuple[ResponseCode, str] | None = None
+    def __init__(self) -> None:
+        self.result: object = None
+        """None while it was not answered, then DONE or the Refusal."""
+        self.remark = ""
 
-    @property
-    def code(self) -> ResponseCode | None:
-        """How it was answered; None while it was not."""
-        if self.refused is not None:
-            return self.refused[0]
-        answers = [got for got in self._session.got if got.is_response and got.opaque == self._command.opaque]
-        assert len(answers) <= 1, "a request is answered once"
-        return ResponseCode(answers[0].code) if answers else None
+    def done(self, refused: Refused | None) -> None:
+        assert self.result is None, "a request is answered once"
+        self.result = DONE if refused is None else refused.reason
+        self.remark = "" if refused is None else refused.remark
 
     @property
-    def remark(self) -> str:
-        if self.refused is not None:
-            return self.refused[1]
-        return next(
-            got.remark or "" for got in self._session.got if got.is_response and got.opaque == self._command.opaque
-        )
+    def refused(self) -> bool:
+        return isinstance(self.result, Refusal)

@@ -10,7 +10,7 @@ from rich.console import Console
 from gantrymq.cli.demo import TerminalShow, result_table
 from gantrymq.demo.order_database import Counts
 from gantrymq.demo.result import Rows
-from gantrymq.demo.story import Snapshot
+from gantrymq.demo.script import Snapshot
 from tests.demo.test_result import a_result
 
 SNAPSHOT = Snapshot(Counts(5, 1, 2, 0), 5, Rows(shipping=4, points=3, cart=5))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gantrymq import aio
 from gantrymq.aio import ConsumeFromWhere, LocalTransactionState, Message, MessageView
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.validation import MAX_BODY_BYTES
 from gantrymq.testing.cluster import NAME_SERVERS, Cluster

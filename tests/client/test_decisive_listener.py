@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gantrymq.aio import DecisiveListener, Message, TransactionProducer
-from gantrymq.client import heartbeat
+from gantrymq.client.connection import heartbeat
 from gantrymq.errors import ConfigError
 from gantrymq.message import properties
 from tests.client.peer import cluster, run, until

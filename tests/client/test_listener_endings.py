@@ -14,6 +14,7 @@ from gantrymq.aio import LocalTransactionState, Message, MessageView, Producer, 
 from gantrymq.protocol.bodies.progress import ConsumedDirectly
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.tools import ConsumeDirectly
+from tests.client.consuming.test_broker_questions import Asker
 from tests.client.listener_endings import (
     CANCELS,
     ENDINGS,
@@ -30,7 +31,6 @@ from tests.client.listener_endings import (
     settled,
 )
 from tests.client.peer import ScriptedCluster, cluster, run, until
-from tests.client.test_broker_questions import Asker
 from tests.client.test_sync import peers_in_a_thread
 
 COMMIT, UNKNOWN = LocalTransactionState.COMMIT, LocalTransactionState.UNKNOWN

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.client.delivery import send_result
-from gantrymq.client.pulling import ANSWERS, pull_answer, views
+from gantrymq.client.connection.routes import publish_queues, subscribe_queues
+from gantrymq.client.consuming.pulling import ANSWERS, pull_answer, views
 from gantrymq.client.results import PullStatus, SendStatus
-from gantrymq.client.routes import publish_queues, subscribe_queues
+from gantrymq.client.sending.delivery import send_result
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.codes import STORED, RequestCode
@@ -36,7 +36,7 @@ def test_answers_to_sends() -> None:
             fields = recorded.header["extFields"]
             assert result.status is SendStatus.SEND_OK and result.region == "DefaultRegion"
             assert result.queue.queue_id == int(fields["queueId"]) and result.queue_offset == int(fields["queueOffset"])
-            # 4.9.7 never says the transaction id (golden README 9).
+            # 4.9.7 never says the transaction id in the answer to a send.
             assert result.transaction_id == fields.get("transactionId")
             for one in result.offset_message_id.split(","):
                 parse_offset_message_id(one)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from gantrymq import aio
 from gantrymq.client import config, settings_rules
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.settings_rules import Addresses, Flag, Rule, Topic, Topics, Whole
 from gantrymq.errors import ConfigError, GantryError, MessageIllegal, RequestRejected
 from gantrymq.message.given import shown

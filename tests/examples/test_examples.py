@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +45,32 @@ def test_order_payment_reaches_every_service_once() -> None:
         assert story.count(f"logistics: ship {order}") == story.count(f"cart: cleared after {order}") == 1
 
 
-@pytest.mark.parametrize("name", ["bank_transfer.py", "order_payment.py", "own_server.py"])
+def test_the_first_program_of_the_readme_commits_a_message_and_sees_it(tmp_path: Path) -> None:
+    code = (EXAMPLES / "first_message.py").read_text()
+    assert f"```python\n{code}```" in (EXAMPLES.parent / "README.md").read_text(), "README.md shows this program"
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent / "src"), *sys.path])}
+    command = [sys.executable, "-m", "gantrymq.cli.main", "server", "--store", str(tmp_path / "store")]
+    ports = ["--listen-port", "0", "--name-server-port", "0"]
+    with subprocess.Popen([*command, *ports], stdout=subprocess.PIPE, text=True, env=paths) as server:
+        try:
+            assert server.stdout is not None
+            where = re.search(r"name server (\S+:\d+)", server.stdout.readline())
+            assert where is not None
+            code = code.replace("127.0.0.1:9876", where[1])
+            with subprocess.Popen(
+                [sys.executable, "-u", "-c", code],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=paths, cwd=tmp_path,
+            ) as program:  # fmt: skip
+                assert program.stdin is not None and program.stdout is not None
+                said = [program.stdout.readline().strip() for _ in range(3)]
+                program.stdin.write("\n")
+        finally:
+            server.terminate()
+    assert sorted(said) == ["COMMIT", "Press Enter to stop.", "ship the order o-1"]
+    assert program.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["bank_transfer.py", "first_message.py", "order_payment.py", "own_server.py"])
 def test_an_example_is_short(name: str) -> None:
     assert len((EXAMPLES / name).read_text().splitlines()) < 100
 

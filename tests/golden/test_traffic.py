@@ -99,7 +99,7 @@ every_scenario = pytest.mark.parametrize("name", SCENARIOS)
 
 
 def is_compressed(recorded: Recorded) -> bool:
-    # 5.5.0 says compressed=false about a compressed registration (a defect, golden README 32); so look at the body.
+    # 5.5.0 says compressed=false about a compressed registration (a defect); so look at the body.
     return recorded.asked == RequestCode.REGISTER_BROKER and not recorded.is_response and recorded.body[:1] != b"{"
 
 

@@ -1,4 +1,4 @@
-"""Byte strings that Apache's own classes (4.9.7 and 5.5.0) produced. Source: wire-protocol.md 12."""
+"""Byte strings that Apache's own classes (4.9.7 and 5.5.0) produced."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import AUTO_CREATE

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from tests.holes.case import Case, On, Seen
 from tests.holes.stage import BODY_LENGTH_AT, CHECK_MAX, INTERVAL_S, WRONG_LENGTH, Stage
 from tests.interop.apache import ApacheCluster

@@ -9,22 +9,24 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker import transaction_endings
-from gantrymq.broker.decision_file import DecisionFile
-from gantrymq.broker.transaction_checks import TransactionChecks
-from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.broker.client import Connection
+from gantrymq.broker.transactions import endings as transaction_endings
+from gantrymq.broker.transactions.checks import TransactionChecks
+from gantrymq.broker.transactions.decision_file import DecisionFile
+from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.errors import StoreError
 from gantrymq.message.system_topics import OP
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.values import NewRecord, Placement
-from gantrymq.transactions import rebuild, resolve
-from gantrymq.transactions.decisions import Cause, Decision
-from gantrymq.transactions.due_times import DueTimes
-from gantrymq.transactions.half import new_record_of
-from gantrymq.transactions.ports import HalfStore, ProducerSession
-from gantrymq.transactions.resolve import Standing, Verdict
-from gantrymq.transactions.states import State
-from gantrymq.transactions.table import OpenHalf, TransactionTable
+from gantrymq.transactions.ports import HalfStore
+from gantrymq.transactions.records.half import new_record_of
+from gantrymq.transactions.rules import resolve
+from gantrymq.transactions.rules.resolve import EndAction
+from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.table import rebuild
+from gantrymq.transactions.table.decisions import Cause, Decision
+from gantrymq.transactions.table.due_times import DueTimes
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 from tests.holes.case import Mutant
 
 Patch = pytest.MonkeyPatch
@@ -44,12 +46,12 @@ NO_MEMORY = Mutant("the memory of decisions", _forget_decisions)
 """A half that ended stays open, as if nobody had decided: what END_TRANSACTION is on Apache's brokers."""
 
 
-def other_verdict(standing: Standing, resolution: Resolution, verdict: Verdict, name: str) -> Mutant:
-    """The decision table with another verdict for members of the right group."""
+def other_action(state: State, resolution: Resolution, action: EndAction, name: str) -> Mutant:
+    """The decision table with another action for members of the right group."""
 
     def change(patch: Patch) -> None:
         for topic_exists in (False, True):
-            patch.setitem(resolve.RULES.verdicts, (standing, True, True, resolution, topic_exists), verdict)
+            patch.setitem(resolve.RULES.results, (state, True, True, resolution, topic_exists), action)
 
     return Mutant(name, change)
 
@@ -160,9 +162,9 @@ def _put_back(patch: Patch) -> None:
             # The copy is on its way to the disk; the check goes out behind it, a moment later.
             checks._store.when_durable(place.end, lambda error: _ask_later(checks, copy, session))
 
-    def _ask_later(checks: TransactionChecks, copy: OpenHalf, session: ProducerSession) -> None:
+    def _ask_later(checks: TransactionChecks, copy: OpenHalf, producer: Connection) -> None:
         due = copy.due
-        ask(checks, copy, session, checks._clock.monotonic())
+        ask(checks, copy, producer, checks._clock.monotonic())
         copy.answer_deadline = 0.0
         copy.has_turn = False
         copy.due = due

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message import properties
 from gantrymq.message.system_topics import AUTO_CREATE
 from gantrymq.protocol.codes import RequestCode, ResponseCode

@@ -78,7 +78,13 @@ def page(text: str) -> str:
         else line
         for line in text.partition(NOT_REPEATED)[0].rstrip().splitlines()
     ]
-    lines += ["", NOT_REPEATED, "", "What the tests do not repeat on Apache's brokers, and what is known of it:", ""]
+    lines += [
+        "",
+        NOT_REPEATED,
+        "",
+        "These scenarios are not repeated by the tests on Apache's brokers. This is what is known about them:",
+        "",
+    ]
     reasons = {
         (number, case.apache.why): None
         for number in by_number

@@ -12,9 +12,10 @@ from functools import partial
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.transactions.resolve import Standing, Verdict
+from gantrymq.transactions.rules.resolve import EndAction
+from gantrymq.transactions.rules.states import State
 from tests.holes.case import Apache, Case, Seen, both
-from tests.holes.mutants import NO_MEMORY, other_verdict
+from tests.holes.mutants import NO_MEMORY, other_action
 from tests.holes.stage import Stage, require
 
 TRIES = 5
@@ -57,8 +58,8 @@ CASES = [
         ),
         (
             NO_MEMORY,
-            other_verdict(
-                Standing.COMMITTED, Resolution.ROLLBACK, Verdict.ALREADY, "the refusal of the opposite decision"
+            other_action(
+                State.COMMITTED, Resolution.ROLLBACK, EndAction.ALREADY, "the refusal of the opposite decision"
             ),
         ),
         both(Apache.ALWAYS),

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Check
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.mutants import PUT_BACK, Patch

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.broker.transaction_checks import TransactionChecks
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.broker.transactions.checks import TransactionChecks
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.mutants import PUT_BACK, Patch
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.broker import transaction_checks
-from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.broker.transactions import checks as transaction_checks
+from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
 from tests.holes.case import Case, Mutant, NotRepeated, Seen

@@ -11,10 +11,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from gantrymq.broker import transaction_desk
+from gantrymq.broker.transactions import coordinator as transaction_coordinator
 from gantrymq.message.system_topics import HALF, TRANSACTION_GROUP
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.rebuild import Rebuilt, rebuild
+from gantrymq.transactions.table.rebuild import Rebuilt, rebuild
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
 from tests.holes.mutants import PUT_BACK, Patch
@@ -69,10 +69,10 @@ async def newer_offsets(stage: OurStage) -> Seen:
 
 
 def _believe_the_offsets(patch: Patch) -> None:
-    made = transaction_desk.TransactionDesk.rebuild
+    made = transaction_coordinator.TransactionCoordinator.rebuild
 
-    def rebuild_from_offset(desk: transaction_desk.TransactionDesk) -> None:
-        start = desk._offsets.get(TRANSACTION_GROUP, HALF, 0) or 0  # type: ignore[attr-defined]
+    def rebuild_from_offset(coordinator: transaction_coordinator.TransactionCoordinator) -> None:
+        start = coordinator._offsets.get(TRANSACTION_GROUP, HALF, 0) or 0  # type: ignore[attr-defined]
 
         def skipping(*facts: Any) -> Rebuilt:
             found = rebuild(*facts)
@@ -82,10 +82,10 @@ def _believe_the_offsets(patch: Patch) -> None:
             return found
 
         with patch.context() as inner:
-            inner.setattr(transaction_desk, "rebuild", skipping)
-            made(desk)
+            inner.setattr(transaction_coordinator, "rebuild", skipping)
+            made(coordinator)
 
-    patch.setattr(transaction_desk.TransactionDesk, "rebuild", rebuild_from_offset)
+    patch.setattr(transaction_coordinator.TransactionCoordinator, "rebuild", rebuild_from_offset)
 
 
 CASES = [

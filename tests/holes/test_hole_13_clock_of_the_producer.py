@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.protocol.stored_message import decode_record
-from gantrymq.transactions.table import OpenHalf, TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 from tests.holes.case import Apache, Case, Mutant, On, Seen, both
 from tests.holes.mutants import QUEUE_OF_CHECKS, Patch
 from tests.holes.stage import INTERVAL_S, Stage, key_of

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from gantrymq.client.delivery import Delivery
-from gantrymq.client.half_memory import HalfMemory, Verdict
-from gantrymq.client.publish import PublishQueues
+from gantrymq.client.sending.delivery import Delivery
+from gantrymq.client.sending.half_memory import HalfMemory
+from gantrymq.client.sending.publish import PublishQueues
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import Unreachable
 from gantrymq.message.message import Message
@@ -26,7 +26,7 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState, Resolution
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.testing.cluster import NAME_SERVERS, BrokerHost, Cluster
-from gantrymq.transactions.table import TransactionTable
+from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.stage import INTERVAL_S, Stage, require, run_to_the_end
@@ -101,7 +101,9 @@ async def _second_send_on_another_broker(cluster: Cluster) -> int:
     for host in cluster.brokers:
         host.disk.hold_syncs = True
     sending = node.start(producer.send_in_transaction(Message("T", b"paid")))
-    while not (got := [host for host in cluster.brokers if host.broker is not None and len(host.broker.desk.table)]):
+    while not (
+        got := [host for host in cluster.brokers if host.broker is not None and len(host.broker.coordinator.table)]
+    ):
         await asyncio.sleep(0.01)
     for host in cluster.brokers:
         if host is not got[0]:
@@ -116,7 +118,7 @@ async def _second_send_on_another_broker(cluster: Cluster) -> int:
         assert result.state is LocalTransactionState.COMMIT and result.queue.broker_name != got[0].name
     _go_on(got[0])
     await asyncio.sleep(30)
-    assert not any(len(host.broker.desk.table) for host in cluster.brokers if host.broker is not None)
+    assert not any(len(host.broker.coordinator.table) for host in cluster.brokers if host.broker is not None)
     return sum(host.broker.store.queue_range("T", 0)[1] for host in cluster.brokers if host.broker is not None)
 
 
@@ -135,7 +137,7 @@ def test_hole_15_no_second_send_on_another_broker() -> None:
 def test_hole_15_a_second_send_on_another_broker_is_delivered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that goes on to the next broker, as Apache's do; a sibling that remembers no half is asked."""
     monkeypatch.setattr(Delivery, "_choose", _any_broker)
-    monkeypatch.setattr(HalfMemory, "verdict", lambda *facts: Verdict.ASK_LISTENER)
+    monkeypatch.setattr(HalfMemory, "answer", lambda *facts: None)
     cluster = Cluster.build(7)
     assert run_to_the_end(cluster.loop, _second_send_on_another_broker(cluster)) == 2
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gantrymq.broker.half_notes_file import HalfNotesFile
-from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.broker.transactions.checks import TransactionChecks
+from gantrymq.broker.transactions.half_notes_file import HalfNotesFile
 from gantrymq.errors import CorruptRecord
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions import rebuild
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.table import rebuild
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, On, Seen, both
 from tests.holes.mutants import Patch

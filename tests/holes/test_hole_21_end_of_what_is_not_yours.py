@@ -13,22 +13,21 @@ from dataclasses import replace
 
 import pytest
 
-from gantrymq.broker.processors import end_transaction
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.client import Client
 from gantrymq.broker.registries.clients import ProducerGroups
+from gantrymq.broker.transactions import end
+from gantrymq.broker.transactions.end import Done, EndOperation
+from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.command import Command
-from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import decode_record, encode_record, encode_stored
-from gantrymq.transactions.ports import ProducerSession
-from gantrymq.transactions.resolve import Verdict
-from gantrymq.transactions.states import State
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.rules.resolve import EndAction
+from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Half, Producer
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.senders import BODY_AT, Plain, send, silent
@@ -163,25 +162,23 @@ def _the_address_is_enough(patch: pytest.MonkeyPatch) -> None:
     def is_sender(peer: bytes, born_host: bytes, *_: object) -> bool:
         return peer[:-4] == born_host[:-4]
 
-    patch.setattr(end_transaction, "is_sender", is_sender)
-    patch.setattr(end_transaction, "_may_mean", lambda *_: True)
+    patch.setattr(end, "is_sender", is_sender)
+    patch.setattr(end, "_may_mean", lambda *_: True)
 
 
 def _only_members(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(end_transaction, "is_sender", lambda *_: False)
+    patch.setattr(end, "is_sender", lambda *_: False)
 
 
 def _by_the_bytes(patch: pytest.MonkeyPatch) -> None:
     """What lies at the offset is believed, as Apache's brokers do."""
-    usual = EndTransactionProcessor._decide
+    end_one = EndOperation.end
 
-    def decide(
-        self: EndTransactionProcessor, session: ProducerSession, command: Command, header: EndTransaction,
-        resolution: Resolution,
-    ) -> bytes | None:  # fmt: skip
-        found = _decoded(self, header.commit_log_offset)
-        if found is None or self._table.at(header.tran_state_table_offset, header.commit_log_offset) is not None:
-            return usual(self, session, command, header, resolution)
+    def believe(self: EndOperation, client: Client, request: EndRequest, done: Done | None) -> None:
+        found = _decoded(self, request.log_offset)
+        if found is None or self._table.at(request.queue_offset, request.log_offset) is not None:
+            end_one(self, client, request, done)
+            return
         said = properties.decode(found.properties_text)
         half = OpenHalf(
             found.queue_offset, found.log_offset, said["PGROUP"], said["UNIQ_KEY"], said.get("REAL_TOPIC", found.topic),
@@ -190,17 +187,14 @@ def _by_the_bytes(patch: pytest.MonkeyPatch) -> None:
         half.record = encode_stored(found)
         if half.queue_offset not in self._table:
             self._table.add(half)
-        self._end(
-            session, command, header, half,
-            Verdict.COMMIT if resolution is Resolution.COMMIT else Verdict.ROLL_BACK, 1,
-        )  # fmt: skip
-        return None
+        action = EndAction.COMMIT if request.resolution is Resolution.COMMIT else EndAction.ROLL_BACK
+        self._decide(client, request, half, action, 1, done)
 
-    patch.setattr(EndTransactionProcessor, "_decide", decide)
+    patch.setattr(EndOperation, "end", believe)
 
 
-def _decoded(processor: EndTransactionProcessor, offset: int) -> StoredMessage | None:
-    data = processor._store._log.read(offset, 4096)  # type: ignore[attr-defined]
+def _decoded(operation: EndOperation, offset: int) -> StoredMessage | None:
+    data = operation._store._log.read(offset, 4096)  # type: ignore[attr-defined]
     try:
         found = decode_record(data[: int.from_bytes(data[:4], "big")])
     except RemoteProtocolError:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker import transaction_checks
+from gantrymq.broker.remoting import check_back
 from gantrymq.message.system_topics import HALF
 from gantrymq.protocol.headers.transaction import CheckTransactionState
 from tests.holes.case import Apache, Case, Mutant, Seen
@@ -32,7 +32,7 @@ def _half_topic(patch: pytest.MonkeyPatch) -> None:
     def header(**fields: Any) -> CheckTransactionState:
         return CheckTransactionState(**fields | {"topic": HALF})
 
-    patch.setattr(transaction_checks, "CheckTransactionState", header)
+    patch.setattr(check_back, "CheckTransactionState", header)
 
 
 CASES = [

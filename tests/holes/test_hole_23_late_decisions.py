@@ -12,19 +12,17 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView, TransactionProducer
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.client import Client
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.transactions.end import Done, EndOperation
+from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.client import transaction_producer
-from gantrymq.client.half_memory import HalfMemory
-from gantrymq.client.listener import Outcome
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.transaction_producer import OpenHalf
-from gantrymq.errors import RequestRejected, TransactionConflict
+from gantrymq.errors import TransactionConflict
 from gantrymq.message import properties
-from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.codes import ResponseCode
-from gantrymq.protocol.command import Command
-from gantrymq.protocol.headers.transaction import EndTransaction
-from gantrymq.transactions.ports import ProducerSession
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import Stage
@@ -86,18 +84,15 @@ async def _holds(stage: Stage, topic: str, key: str) -> bool:
 
 def _refuse_late(patch: pytest.MonkeyPatch) -> None:
     """The rule of 5.1.1 and later."""
-    usual = EndTransactionProcessor._decide
+    end = EndOperation.end
 
-    def decide(
-        self: EndTransactionProcessor, session: ProducerSession, command: Command, header: EndTransaction,
-        resolution: Resolution,
-    ) -> bytes | None:  # fmt: skip
-        half = self._table.at(header.tran_state_table_offset, header.commit_log_offset)
-        if half is not None and not header.from_transaction_check and half.immunity_ms == IMMUNITY_S * 1000:
-            raise RequestRejected(ResponseCode.ILLEGAL_OPERATION, "the decision comes too late")
-        return usual(self, session, command, header, resolution)
+    def end_in_time(self: EndOperation, client: Client, request: EndRequest, done: Done | None) -> None:
+        half = self._table.at(request.queue_offset, request.log_offset)
+        if half is not None and not request.answers_check and half.immunity_ms == IMMUNITY_S * 1000:
+            raise Refused(Refusal.CONFLICT, "the decision comes too late")
+        end(self, client, request, done)
 
-    patch.setattr(EndTransactionProcessor, "_decide", decide)
+    patch.setattr(EndOperation, "end", end_in_time)
 
 
 def _refuse_and_send_one_way(patch: pytest.MonkeyPatch) -> None:
@@ -105,7 +100,7 @@ def _refuse_and_send_one_way(patch: pytest.MonkeyPatch) -> None:
     _refuse_late(patch)
     patch.setattr(HalfMemory, "ended", lambda *_: None)
 
-    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         self._tell_unknown(half, outcome)
         return transaction_producer._result(half, outcome, decided=True)
 

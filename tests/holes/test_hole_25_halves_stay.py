@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.transaction_desk import TransactionDesk
+from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
@@ -35,7 +35,7 @@ async def _broker_away(stage: Stage) -> Seen:
 
 
 def _forget(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TransactionDesk, "rebuild", lambda _desk: None)
+    patch.setattr(TransactionCoordinator, "rebuild", lambda _coordinator: None)
 
 
 CASES = [

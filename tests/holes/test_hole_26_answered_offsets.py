@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
-from gantrymq.broker.processors.send_answers import SendAnswers
+from gantrymq.broker.operations.submission import Stored
+from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
 from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.stage import OurStage, Stage, key_of, require
 
@@ -34,15 +37,12 @@ async def _answered(stage: Stage) -> Seen:
 
 
 def _logic_offset(patch: pytest.MonkeyPatch) -> None:
-    class Shifted:
-        def __init__(self, place: object) -> None:
-            self.queue_offset = place.queue_offset + LOGIC_OFFSET  # type: ignore[attr-defined]
-            self.log_offset = place.log_offset  # type: ignore[attr-defined]
+    stored = SendAnswers.stored
 
-    usual = SendAnswers.stored
-    patch.setattr(
-        SendAnswers, "stored", lambda self, command, place, *more: usual(self, command, Shifted(place), *more)
-    )
+    def shifted(self: SendAnswers, command: Command, place: Stored) -> bytes:
+        return stored(self, command, structs.replace(place, queue_offset=place.queue_offset + LOGIC_OFFSET))
+
+    patch.setattr(SendAnswers, "stored", shifted)
 
 
 CASES = [

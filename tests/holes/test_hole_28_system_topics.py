@@ -1,7 +1,7 @@
 """Hole 28: the topics of transactions can be deleted, and the number of open ones drifts.
 
 Apache 5.5.0 counts up for each half and down for each end, so that two ends of one half count twice. Deleting the
-topics is refused by Apache's brokers, too (A16 said otherwise). Ours refuses for all three topics, and what it says is
+topics is refused by Apache's brokers, too. Ours refuses for all three topics, and what it says is
 open is the length of the table of open transactions.
 """
 
@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.processors import topic_admin
-from gantrymq.broker.transaction_counts import TransactionCounts
+from gantrymq.broker.operations import topics
+from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.message.system_topics import HALF, OP, PARKED
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.topics import TopicOnly
-from gantrymq.transactions.table import TransactionTable
+from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.apache_stage import ApacheStage
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.stage import OurStage, Stage, require
@@ -43,7 +43,7 @@ async def _counted(stage: Stage) -> Seen:
         require((await producer.commit(half)).code == ResponseCode.SUCCESS, "a commit was refused")
         await producer.commit(half)
     if isinstance(stage, OurStage):
-        says = TransactionTable.__len__(stage.broker.desk.table)  # len() would refuse a negative one
+        says = TransactionTable.__len__(stage.broker.coordinator.table)  # len() would refuse a negative one
     else:
         await stage.comes_true(lambda: _gauge(stage, topic) != 0, GAUGE_WRITTEN_S)
         says = _gauge(stage, topic)
@@ -66,7 +66,7 @@ def _gauge(stage: Stage, topic: str) -> int:
 
 
 def _nothing_is_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(topic_admin, "_KEPT", frozenset())
+    patch.setattr(topics, "_KEPT", frozenset())
 
 
 def _counted_by_events(patch: pytest.MonkeyPatch) -> None:

@@ -13,16 +13,19 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView, TransactionProducer
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.client import Client
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.transactions.end import Done, EndOperation
+from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.client import transaction_producer
-from gantrymq.client.half_memory import HalfMemory
-from gantrymq.client.listener import Outcome
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.transaction_producer import OpenHalf
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.protocol.command import Command, encode_response
-from gantrymq.transactions.ports import ProducerSession
+from gantrymq.protocol.command import Command
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import OurStage, Stage
@@ -63,16 +66,16 @@ async def _our_client_repeats(stage: Stage) -> Seen:
     assert isinstance(stage, OurStage)
     topic = await stage.topic()
     dropped: set[str] = set()
-    usual = stage.broker.desk.end_transaction
+    handle = stage.broker.handlers[37]
 
-    def drop_first(session: ProducerSession, command: Command) -> bytes | None:
+    def drop_first(session: ClientSession, command: Command) -> bytes | None:
         key = command.ext_fields()["msgId"]
         if key not in dropped:
             dropped.add(key)
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy")
-        return usual(session, command)
+        return handle(session, command)
 
-    stage.broker._handlers[37] = drop_first  # type: ignore[assignment]
+    stage.broker.handlers[37] = drop_first  # type: ignore[assignment]
     async with our_client(stage, Listener()) as producer:
         results = [await producer.send_in_transaction(Message(topic, b"paid")) for _ in range(3)]
     delivered = len(await stage.keys(topic))
@@ -83,20 +86,19 @@ async def _our_client_repeats(stage: Stage) -> Seen:
 
 
 def _drop_after_3_s(patch: pytest.MonkeyPatch) -> None:
-    usual = EndTransactionProcessor.handle
+    end = EndOperation.end
 
-    def handle(self: EndTransactionProcessor, session: ProducerSession, command: Command) -> bytes | None:
-        def drop() -> None:
-            session.send(encode_response(command, ResponseCode.SYSTEM_BUSY, remark="[TIMEOUT_CLEAN_QUEUE]broker busy"))
+    def end_in_time(self: EndOperation, client: Client, request: EndRequest, done: Done | None) -> None:
+        assert done is not None
+        busy = Refused(Refusal.BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy")
+        self._endings._clock.call_later(APACHE_WAITS_S, lambda: done(busy))
+        end(self, client, request, done)
 
-        self._endings._clock.call_later(APACHE_WAITS_S, drop)  # type: ignore[attr-defined]
-        return usual(self, session, command)
-
-    patch.setattr(EndTransactionProcessor, "handle", handle)
+    patch.setattr(EndOperation, "end", end_in_time)
 
 
 def _once_one_way(patch: pytest.MonkeyPatch) -> None:
-    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         self._tell_unknown(half, outcome)
         return transaction_producer._result(half, outcome, decided=True)
 

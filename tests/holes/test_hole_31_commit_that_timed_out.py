@@ -11,15 +11,14 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
+from gantrymq.broker.client import Client
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.transactions.end import Done, EndOperation
+from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.errors import StoreError
-from gantrymq.protocol.codes import ResponseCode
-from gantrymq.protocol.command import Command, encode_response
-from gantrymq.protocol.headers.transaction import EndTransaction
-from gantrymq.transactions.ports import ProducerSession
-from gantrymq.transactions.resolve import Verdict
-from gantrymq.transactions.states import State
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.rules.resolve import EndAction
+from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.stage import OurStage, Stage
 
@@ -46,20 +45,21 @@ async def _again_while_the_disk_hangs(stage: Stage) -> Seen:
 
 
 def _time_out(patch: pytest.MonkeyPatch) -> None:
-    usual = EndTransactionProcessor._end
+    decide = EndOperation._decide
 
-    def end(
-        self: EndTransactionProcessor, session: ProducerSession, command: Command, header: EndTransaction,
-        half: OpenHalf, verdict: Verdict, queues: int,
+    def decide_in_time(
+        self: EndOperation, client: Client, request: EndRequest, half: OpenHalf, action: EndAction, queues: int,
+        done: Done | None,
     ) -> None:  # fmt: skip
-        usual(self, session, command, header, half, verdict, queues)
+        decide(self, client, request, half, action, queues, done)
 
         def give_up() -> None:
             if half.state is State.COMMITTING:
                 half.state = State.OPEN
-                session.send(encode_response(command, ResponseCode.SYSTEM_ERROR, remark="timed out"))
+                assert done is not None
+                done(Refused(Refusal.FAILED, "timed out"))
 
-        self._endings._clock.call_later(APACHE_WAITS_S, give_up)  # type: ignore[attr-defined]
+        self._endings._clock.call_later(APACHE_WAITS_S, give_up)
 
     def ended(endings: object, half: OpenHalf, decision: object, error: StoreError | None) -> None:
         if half.queue_offset in endings._table:  # type: ignore[attr-defined]
@@ -67,8 +67,8 @@ def _time_out(patch: pytest.MonkeyPatch) -> None:
         for tell in half.waiting or ():
             tell(half, error)
 
-    patch.setattr(EndTransactionProcessor, "_end", end)
-    patch.setattr("gantrymq.broker.transaction_endings.TransactionEndings._ended", ended)
+    patch.setattr(EndOperation, "_decide", decide_in_time)
+    patch.setattr("gantrymq.broker.transactions.endings.TransactionEndings._ended", ended)
 
 
 CASES = [

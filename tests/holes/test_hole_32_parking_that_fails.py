@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.transaction_checks import MAX_BACKOFF_S, TransactionChecks
+from gantrymq.broker.transactions.checks import MAX_BACKOFF_S, TransactionChecks
 from gantrymq.errors import StoreError
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import always
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView
-from gantrymq.client.check_back import CheckBack, Question
-from gantrymq.client.listener import Outcome
+from gantrymq.client.listener import ListenerAnswer
+from gantrymq.client.sending.check_back import CheckBack, Question
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage
@@ -71,16 +71,16 @@ async def _is_swamped(stage: Stage) -> Seen:
     async with our_client(stage, Stuck(), check_threads=1, check_queue_size=3) as producer:
         for _ in range(3 + TRIES):
             await producer.send_in_transaction(Message(topic, b"paid"))
-        unknown = stage.broker.desk.counts.unknowns
+        unknown = stage.broker.coordinator.counts.unknowns
         await stage.sleep(stage.timeout_s + INTERVAL_S / 2)
-        answered = stage.broker.desk.counts.unknowns - unknown
+        answered = stage.broker.coordinator.counts.unknowns - unknown
     return Seen(max(0, TRIES - answered), TRIES, f"{answered} answered UNKNOWN")
 
 
 def _say_nothing(patch: pytest.MonkeyPatch) -> None:
     usual = CheckBack._answer
 
-    def answer(self: CheckBack, question: Question, outcome: Outcome) -> None:
+    def answer(self: CheckBack, question: Question, outcome: ListenerAnswer) -> None:
         if outcome.state is not LocalTransactionState.UNKNOWN:
             usual(self, question, outcome)
 

@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from gantrymq.broker.processors.end_transaction import EndTransactionProcessor
-from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
+from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.errors import GantryError
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.transaction import EndTransaction
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Half, Producer
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
 from tests.holes.stage import INTERVAL_S, OurStage, Stage, require
@@ -57,7 +59,7 @@ async def _is_asked_in_time(stage: Stage) -> Seen:
         halves.append(await producer.half(topic))
         await _tells_unknown(producer, halves[-1])
         await stage.sleep(INTERVAL_S / 3)
-    require(stage.broker.desk.counts.unknowns == TRIES, "every UNKNOWN is noted")
+    require(stage.broker.coordinator.counts.unknowns == TRIES, "every UNKNOWN is noted")
     await stage.until(lambda: all(producer.checks_of(half) for half in halves), "every half is checked")
     after = [producer.checks_of(half)[0].at - half.sent_at - stage.timeout_s for half in halves]
     wrong = sum(not -LATE_S < seconds < LATE_S for seconds in after)
@@ -65,7 +67,13 @@ async def _is_asked_in_time(stage: Stage) -> Seen:
 
 
 def _no_answer(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(EndTransactionProcessor, "_note_unknown", lambda *_: None)
+    handle = EndTransactionHandler.handle
+
+    def silent(self: EndTransactionHandler, session: ClientSession, command: Command) -> None:
+        if command.header(EndTransaction).commit_or_rollback != Resolution.UNKNOWN:
+            handle(self, session, command)
+
+    patch.setattr(EndTransactionHandler, "handle", silent)
 
 
 def _at_the_next_tick(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.processors import send
+from gantrymq.broker.operations import send
 from gantrymq.message import properties
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
@@ -48,22 +48,22 @@ async def _is_passed_on(stage: Stage) -> Seen:
 
 def _leave_them(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(properties, "BROKER_ONLY", frozenset())
-    patch.setattr(send, "_NOT_THE_SENDERS", frozenset())
+    patch.setattr(send, "NOT_THE_SENDERS", frozenset())
 
 
 def _believe_the_count(patch: pytest.MonkeyPatch) -> None:
     """And the count that a half brings is the count that counts, as on Apache's brokers."""
-    from gantrymq.broker.transaction_desk import TransactionDesk
+    from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 
     _leave_them(patch)
-    usual = TransactionDesk._add
+    usual = TransactionCoordinator._add
 
-    def add(self: TransactionDesk, stored: object, *more: object) -> None:
+    def add(self: TransactionCoordinator, stored: object, *more: object) -> None:
         usual(self, stored, *more)  # type: ignore[arg-type]
         half = list(self.table)[-1]
         half.unknown_answers = int(properties.find(stored.properties, properties.CHECK_TIMES) or 0)  # type: ignore[attr-defined]
 
-    patch.setattr(TransactionDesk, "_add", add)
+    patch.setattr(TransactionCoordinator, "_add", add)
 
 
 CASES = [

@@ -11,15 +11,16 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.transaction_endings import TransactionEndings
+from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.message.system_topics import AUTO_CREATE
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
-from gantrymq.transactions.resolve import Standing, Verdict
+from gantrymq.transactions.rules.resolve import EndAction
+from gantrymq.transactions.rules.states import State
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, Seen, both
-from tests.holes.mutants import other_verdict
+from tests.holes.mutants import other_action
 from tests.holes.stage import INTERVAL_S, Stage, require
 
 TRIES = 3
@@ -82,12 +83,12 @@ def _its_own_queue(patch: pytest.MonkeyPatch) -> None:
 
 
 def _deliver_anyway(patch: pytest.MonkeyPatch) -> None:
-    other_verdict(Standing.OPEN, Resolution.COMMIT, Verdict.COMMIT, "").patch(patch)
+    other_action(State.OPEN, Resolution.COMMIT, EndAction.COMMIT, "").patch(patch)
     _its_own_queue(patch)
 
 
 ANYWAY = Mutant("the refusal while the topic is gone", _deliver_anyway)
-ROLLED_BACK = other_verdict(Standing.OPEN, Resolution.COMMIT, Verdict.ROLL_BACK, "the half that stays open")
+ROLLED_BACK = other_action(State.OPEN, Resolution.COMMIT, EndAction.ROLL_BACK, "the half that stays open")
 CASES = [
     Case("a commit to a deleted topic", _deleted, (ANYWAY,), both(Apache.ALWAYS)),
     Case("the topic is made again", _made_again, (ROLLED_BACK,), both(Apache.NEVER)),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message import system_topics
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker import transaction_checks
-from gantrymq.broker.transaction_checks import TransactionChecks
+from gantrymq.broker.client import Connection
+from gantrymq.broker.transactions import checks as transaction_checks
+from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.ports import ProducerSession
-from gantrymq.transactions.table import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Check
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage
@@ -70,10 +70,10 @@ def _all_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sent_is_counted(patch: pytest.MonkeyPatch) -> None:
-    usual = TransactionChecks._ask
+    ask_one = TransactionChecks._ask
 
-    def ask(self: TransactionChecks, half: OpenHalf, session: ProducerSession, now: float) -> None:
-        usual(self, half, session, now)
+    def ask(self: TransactionChecks, half: OpenHalf, producer: Connection, now: float) -> None:
+        ask_one(self, half, producer, now)
         half.unknown_answers += 1
 
     patch.setattr(TransactionChecks, "_ask", ask)

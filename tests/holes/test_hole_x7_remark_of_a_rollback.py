@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.processors import end_transaction
+from gantrymq.broker.remoting import end_transaction
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import encode_response
 from tests.holes.case import Apache, Case, Mutant, Seen, both

@@ -32,7 +32,7 @@ def _apart(rows: tuple[str, ...], columns: tuple[str, ...], why: str) -> dict[tu
 
 CLIENTS = Section(
     "Clients",
-    "The official Java and Go clients on our server; our client on Apache's servers and on ours.",
+    "The official Java and Go clients with our servers, and our client with Apache's servers and with ours.",
     (JAVA_4, JAVA_5, GO, OURS, APACHE_4, APACHE_5),
     (
         "send: sync, async, one-way",
@@ -90,7 +90,8 @@ CLIENTS = Section(
 
 COMMANDS = Section(
     "mqadmin",
-    "Each command of both versions on our broker, its output compared with Apache's broker in the same state.",
+    "Each command of both versions runs on our broker; the output is compared with that of Apache's broker in the same "
+    "state.",
     ("mqadmin 4.9.7", "mqadmin 5.5.0"),
     (
         "topicList", "updateTopic", "deleteTopic", "topicRoute", "topicStatus", "topicClusterList", "clusterList",
@@ -103,7 +104,7 @@ COMMANDS = Section(
 
 SWAP = Section(
     "Store directories",
-    "One broker writes, the other opens the same directory and goes on.",
+    "One broker writes a store directory; the other one opens the same directory and continues.",
     ("ours to Apache 5.5.0", "ours to Apache 4.9.7", "Apache 5.5.0 to ours", "Apache 4.9.7 to ours"),
     (
         "messages and queries",
@@ -120,21 +121,21 @@ SWAP = Section(
 
 MIXED = Section(
     "Mixed clusters",
-    "An Apache broker and ours behind one name server.",
+    "An Apache broker and our broker are registered at one name server.",
     ("name server Apache 5.5.0", "name server Apache 4.9.7", "name server GantryMQ"),
     ("Java client over both", "our client over both", "transactions over both", "Spark source over both"),
 )
 
 SPARK = Section(
     "Spark",
-    "The data source and the pipelines on Apache's servers.",
+    "The Spark data source and the pipelines read from Apache's servers.",
     ("Apache 4.9.7", "Apache 5.5.0"),
     ("batch source", "streaming source", "pipeline order-paid", "pipeline reconcile"),
 )
 
 CLI = Section(
     "gantry commands",
-    "Our command line on Apache's servers and on ours.",
+    "Our command line works with Apache's servers and with ours.",
     ("on GantryMQ", "on Apache 4.9.7", "on Apache 5.5.0"),
     ("topic", "group", "message", "consumer", "cluster", "transactions"),
 )

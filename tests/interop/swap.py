@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from gantrymq import Admin, LocalTransactionState, Message, MessageQueue, Producer, PullConsumer, TransactionProducer
+from gantrymq.admin import Admin as AsyncAdmin
 from gantrymq.broker.registries.json_file import read_json
-from gantrymq.client.admin import Admin as AsyncAdmin
 from gantrymq.client.results import PullStatus, SendResult
 from gantrymq.message.message import MessageView
 from gantrymq.message.transaction import Resolution
@@ -134,9 +134,9 @@ class SwapStory:
             self.committed += 2
             consumer.commit(self.placed[-1].queue, self.committed)
             poll(lambda: consumer.committed(self.placed[-1].queue) == self.committed, "committed offset")
-        desk = Desk()
-        with _payers(name_servers, desk) as payers:
-            self._write_transactions(chapter, name_servers, payers, desk)
+        coordinator = Desk()
+        with _payers(name_servers, coordinator) as payers:
+            self._write_transactions(chapter, name_servers, payers, coordinator)
         self.ends = {}
         with PullConsumer(name_servers=name_servers) as consumer:
             now = {f"{chapter} level 1"} | ({f"{chapter} timer now"} if self.timers else set())
@@ -208,11 +208,13 @@ class SwapStory:
             Written(message, result.queue, result.queue_offset, result.message_id, result.offset_message_id)
         )
 
-    def _write_transactions(self, chapter: str, name_servers: str, payers: TransactionProducer, desk: Desk) -> None:
+    def _write_transactions(
+        self, chapter: str, name_servers: str, payers: TransactionProducer, coordinator: Desk
+    ) -> None:
         for kind in ("commit", "rollback", "checked-commit", "checked-rollback"):
             _pay(payers, f"{chapter} {kind}")
         poll(
-            lambda: {f"{chapter} checked-commit", f"{chapter} checked-rollback"} <= desk.checked.keys(),
+            lambda: {f"{chapter} checked-commit", f"{chapter} checked-rollback"} <= coordinator.checked.keys(),
             "checks of the open transactions",
         )
         for kind in ("open-commit", "open-rollback", "commit 2", "rollback 2"):
@@ -295,13 +297,13 @@ class SwapStory:
                     poll(lambda key=key, written=written: _finds(address, key, written), f"message of key {key}", 20)
 
     def _check_transactions(self, name_servers: str) -> None:
-        desk = Desk(answers=True)
-        with _payers(name_servers, desk), PullConsumer(name_servers=name_servers) as consumer:
-            poll(lambda: set(self.left_open) <= desk.checked.keys(), f"checks of {self.left_open}")
+        coordinator = Desk(answers=True)
+        with _payers(name_servers, coordinator), PullConsumer(name_servers=name_servers) as consumer:
+            poll(lambda: set(self.left_open) <= coordinator.checked.keys(), f"checks of {self.left_open}")
             poll(lambda: set(self.visible) <= set(self._bodies(consumer, PAID)), "committed messages")
             found = sorted(self._bodies(consumer, PAID))
             assert found == sorted(self.visible), f"{found} and not {sorted(self.visible)}"
-            ended = [body for body in desk.checked if body not in self.left_open + self.lost_ends]
+            ended = [body for body in coordinator.checked if body not in self.left_open + self.lost_ends]
             assert not ended, f"{ended} were over and have been checked"
 
     def _messages(self, consumer: PullConsumer, topic: str) -> Iterator[MessageView]:
@@ -319,9 +321,9 @@ class SwapStory:
 
 
 @contextmanager
-def _payers(name_servers: str, desk: Desk) -> Iterator[TransactionProducer]:
+def _payers(name_servers: str, coordinator: Desk) -> Iterator[TransactionProducer]:
     producer = TransactionProducer(
-        PAYERS, name_servers=name_servers, listener=desk, topics=(PAID,), heartbeat_interval_ms=1000, **PATIENT
+        PAYERS, name_servers=name_servers, listener=coordinator, topics=(PAID,), heartbeat_interval_ms=1000, **PATIENT
     )
     with producer:
         yield producer
@@ -331,7 +333,7 @@ async def _decide(name_servers: str, transaction: str, resolution: Resolution) -
     """As ``gantry transactions commit`` and ``rollback`` do."""
     async with AsyncAdmin(name_servers) as admin:
         (place,) = await admin.transactions.find(transaction)
-        await admin.transactions.end(place, resolution, "ann@desk: ticket 7")
+        await admin.transactions.end(place, resolution, "ann@coordinator: ticket 7")
 
 
 def _pay(payers: TransactionProducer, body: str) -> str:

@@ -14,7 +14,7 @@ from gantrymq.errors import GantryError
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.pop import AckMessage
 from gantrymq.remoting.client import RemotingClient
-from tests.broker.processors.test_pop import Got, pop_header, read, real_topic
+from tests.broker.remoting.test_pop import Got, pop_header, read, real_topic
 from tests.kill.server import Server
 from tests.support.brokers import new_client, send_header
 

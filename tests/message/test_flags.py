@@ -25,6 +25,6 @@ def test_the_transaction_kind_is_replaced_and_nothing_else(sys_flag: int, kind: 
         (flags.STORE_HOST_V6, 0x20),
     ],
 )
-def test_bits_are_those_of_the_reference(value: int, bits: int) -> None:
-    """Source: wire-protocol.md 4.3."""
+def test_bits_are_those_of_rocketmq(value: int, bits: int) -> None:
+    """Source: docs/protocol.md#system-flag."""
     assert value == bits

@@ -20,7 +20,7 @@ def slow_java_hash(text: str) -> int:
     ("text", "expected"), [("TagA", 2598919), ("TagB", 2598920), ("", 0), ("a", 97), ("中文", 646394), ("*", 42)]
 )
 def test_vectors(text: str, expected: int) -> None:
-    """Source: wire-protocol.md 4.7."""
+    """Source: docs/protocol.md#tags."""
     assert java_hash(text) == expected
     assert tags_code(text) == expected
 

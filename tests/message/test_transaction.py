@@ -16,6 +16,6 @@ from gantrymq.message.transaction import LocalTransactionState, Resolution
 def test_what_a_listener_says_and_what_is_sent(
     state: LocalTransactionState, resolution: Resolution, number: int
 ) -> None:
-    """Source: wire-protocol.md 8.1."""
+    """Source: docs/protocol.md#transactions."""
     assert state.resolution is resolution
     assert resolution == number

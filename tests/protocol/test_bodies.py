@@ -112,8 +112,8 @@ def test_a_heartbeat_of_the_go_client() -> None:
     assert heartbeat.heartbeat_fingerprint is None
 
 
-def test_the_heartbeat_of_the_reference() -> None:
-    """Source: wire-protocol.md 3.3."""
+def test_the_heartbeat_of_rocketmq() -> None:
+    """Source: HeartbeatData."""
     subscription = SubscriptionData.of_tags("T", "TagB || TagA", 1700000000000)
     heartbeat = HeartbeatData(
         client_id="10.0.0.9@1234#56789",

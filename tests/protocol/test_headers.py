@@ -101,8 +101,8 @@ def mandatory_fields(kind: type[Header]) -> list[str]:
         (RequestCode.GET_ROUTEINFO_BY_TOPIC, "topic"),
     ],
 )
-def test_mandatory_fields_are_those_of_the_reference(code: RequestCode, fields: str) -> None:
-    """Source: the fields marked with ``!`` in wire-protocol.md 2.3."""
+def test_mandatory_fields_are_those_of_rocketmq(code: RequestCode, fields: str) -> None:
+    """Source: the fields marked with @CFNotNull in RocketMQ's header classes."""
     assert mandatory_fields(REQUEST_HEADERS[code]) == fields.split()
 
 

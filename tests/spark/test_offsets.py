@@ -45,7 +45,7 @@ def test_a_checkpoint_of_another_kind_is_refused() -> None:
 
 
 def test_the_first_batch_begins_at_the_base_of_its_end() -> None:
-    """Spark forgets the first offset; a restart in batch 0 must not find another one (reference: spark.md 1.4)."""
+    """Spark forgets the first offset; a restart in batch 0 must not find another one (docs/design.md#spark)."""
     queue, new = MessageQueue("a", "x", 0), MessageQueue("a", "x", 1)
     end = StreamOffset({queue: 50, new: 3}, {queue: 40, new: 0})
     assert StreamOffset({}, {}).begin_of(queue, end) == 40

@@ -13,7 +13,7 @@ def test_properties_are_only_read_when_asked_for() -> None:
 
 
 def test_the_arrow_types_are_those_spark_insists_on() -> None:
-    """Strings of 32-bit offsets, timestamps in microseconds of UTC, every column nullable (spark.md 1.5)."""
+    """Strings of 32-bit offsets, timestamps in microseconds of UTC, every column nullable (docs/design.md#spark)."""
     schema = arrow_schema(tuple(SPARK_TYPES))
     assert str(schema.field("topic").type) == "string"
     assert str(schema.field("born_timestamp").type) == "timestamp[us, tz=UTC]"

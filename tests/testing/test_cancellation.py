@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gantrymq.client.delivery import Delivery
-from gantrymq.client.endpoint import Endpoint
-from gantrymq.client.half_memory import HalfMemory
-from gantrymq.client.queue_locks import QueueLocks
-from gantrymq.client.replies import Replies
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.consuming.queue_locks import QueueLocks
+from gantrymq.client.sending.delivery import Delivery
+from gantrymq.client.sending.half_memory import HalfMemory
+from gantrymq.client.sending.replies import Replies
 from gantrymq.errors import TimedOut
 from gantrymq.testing import cancellation
 from gantrymq.testing.cancellation import Stepper, When, run

@@ -15,7 +15,8 @@ import pytest
 LAST = re.compile(r"interrupts: (\d+) points, (\d+) broken")
 BROKEN = """
 import sys
-from gantrymq.client import lite_pull_consumer, portal, transaction_producer
+from gantrymq.client import (lite_pull_consumer, transaction_producer)
+from gantrymq.client.connection import portal
 {change}
 from gantrymq.testing.interrupts import __main__ as harness, scenario
 scenario.WAIT_S = 0.7

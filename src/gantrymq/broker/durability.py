@@ -1,15 +1,14 @@
-"""The meaning of "stored": when the answer to a send may be given. Source: transactions-and-store.md B3, B8."""
+"""The meaning of "stored": when the answer to a send may be given. Source: docs/store.md#when-a-send-is-answered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.shared_wait import SharedWait
-from gantrymq.errors import MessageIllegal, RequestRejected, StoreError, StoreUnavailable
-from gantrymq.protocol.codes import ResponseCode
-from gantrymq.protocol.command import Command, encode_response
+from gantrymq.errors import MessageIllegal, StoreError, StoreUnavailable
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord, Placement
 
@@ -24,16 +23,16 @@ Done = Callable[[StoreError | None], None]
 class Durability:
     """Puts records of clients into the store and tells when they are as safe as was asked for."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore) -> None:
+    def __init__(self, config: LiveConfig, store: MessageStore) -> None:
         self._store = store
-        self.limited: Final = config.flush_disk_type == "SYNC_FLUSH"
+        self.limited: Final = config.store.flush_disk_type == "SYNC_FLUSH"
         """Whether ``check_waiting`` has to be asked before an append: only then answers wait for the disk."""
         self.append_plain: Final = store.append_plain
         """``append`` for one ordinary message, see ``Appender.append_plain``. Check and errors of the store are left to
         the caller: each call in between shows in the rate of sends."""
 
     def append(self, records: Sequence[NewRecord]) -> list[Placement]:
-        """Raises RequestRejected with what the client is to hear when the store does not take them."""
+        """Raises Refused with what the client is to hear when the store does not take them."""
         if self.limited:
             self.check_waiting()
         try:
@@ -42,11 +41,11 @@ class Durability:
             raise refusal(error) from error
 
     def check_waiting(self) -> None:
-        """Raise RequestRejected when too much waits for the disk."""
+        """Raise Refused when too much waits for the disk."""
         waiting = self._store.appended - self._store.flushed
         if waiting > MAX_WAITING_BYTES:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_BUSY,
+            raise Refused(
+                Refusal.BUSY,
                 f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",
             )
 
@@ -64,15 +63,8 @@ class Durability:
         return SharedWait(self._store, ended)
 
 
-def refusal(error: StoreError | MessageIllegal) -> RequestRejected:
+def refusal(error: StoreError | MessageIllegal) -> Refused:
     """What a client hears when the store did not take its message."""
     if isinstance(error, MessageIllegal):
-        return RequestRejected(ResponseCode.MESSAGE_ILLEGAL, str(error))
-    code = ResponseCode.SERVICE_NOT_AVAILABLE if isinstance(error, StoreUnavailable) else ResponseCode.SYSTEM_ERROR
-    return RequestRejected(code, str(error))
-
-
-def refused(command: Command, error: StoreError | MessageIllegal) -> bytes:
-    """The same as an answer."""
-    rejected = refusal(error)
-    return encode_response(command, rejected.code, remark=rejected.remark)
+        return Refused(Refusal.MESSAGE_ILLEGAL, str(error))
+    return Refused(Refusal.UNAVAILABLE if isinstance(error, StoreUnavailable) else Refusal.FAILED, str(error))

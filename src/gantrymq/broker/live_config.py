@@ -1,144 +1,41 @@
-"""Settings that an operator changes while the broker runs.
-
-All parts of a broker hold one BrokerConfig and read it when they need it, so a change of it reaches them at once. Only
-what is listed here may change; everything else was used for something that cannot be made again. Source: Configuration;
-wire-protocol.md 2.3.4.
-"""
+"""The configuration of a running broker, which an operator may change."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-from gantrymq.broker.config import FIELDS, BrokerConfig, convert, key_of
-from gantrymq.errors import ConfigError, RequestRejected
-from gantrymq.protocol.bodies.topics import DataVersion
-from gantrymq.protocol.codes import ResponseCode
-from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.disk import Disk, read_whole, write_durably
-
-log = logging.getLogger("gantrymq.broker")
-
-CHANGEABLE: Final = frozenset(
-    {
-        "auto_create_subscription_group",
-        "auto_create_topic_enable",
-        "broker_permission",
-        "channel_expired_timeout",
-        "clean_file_forcibly_enable",
-        "decisive_check_grace",
-        "delete_when",
-        "disk_max_used_space_ratio",
-        "disk_space_clean_forcibly_ratio",
-        "file_reserved_time",
-        "long_polling_enable",
-        "max_message_size",
-        "max_transfer_bytes_on_message_in_memory",
-        "max_transfer_count_on_message_in_memory",
-        "notify_consumer_ids_changed_enable",
-        "register_broker_timeout_mills",
-        "register_name_server_period",
-        "reject_transaction_message",
-        "short_polling_time_mills",
-        "transaction_check_interval",
-        "transaction_check_max",
-        "transaction_time_out",
-        "use_server_side_reset_offset",
-    }
-)
-"""Fields that may change."""
+from gantrymq.broker.config import BrokerConfig
 
 
 class LiveConfig:
-    """The configuration of a running broker.
+    """The configuration as it is now.
 
-    ``config`` must belong to this broker alone: it is written to, though it is frozen for everybody else. ``file``: the
-    broker.conf it was read from, which keeps the changes; empty: they end with the process. ``changed`` is called after
-    every change.
+    A part of the broker that is to notice changes keeps this, and reads the section when it needs a value; it never
+    keeps a section. Who has made something of a value puts itself on ``changed``.
     """
 
-    def __init__(self, config: BrokerConfig, file: str, disk: Disk, clock: Clock, changed: Callable[[], None]) -> None:
-        self._config = config
-        self._file = file
-        self._disk = disk
-        self._clock = clock
-        self._changed = changed
-        self.version = DataVersion(state_version=0, timestamp=clock.wall_ms())
+    def __init__(self, config: BrokerConfig) -> None:
+        self.changed: Final[list[Callable[[], None]]] = []
+        """Called after every change, in this order."""
+        self._take(config)
 
-    def text(self) -> str:
-        """All settings in the form of a broker.conf, sorted."""
-        return to_properties(self._config)
+    def _take(self, config: BrokerConfig) -> None:
+        self.current = config
+        """Everything."""
+        self.identity = config.identity
+        self.network = config.network
+        self.topics = config.topics
+        self.groups = config.groups
+        self.pull = config.pull
+        self.delay = config.delay
+        self.pop = config.pop
+        self.transactions = config.transactions
+        self.store = config.store
+        self.retention = config.retention
 
-    def update(self, wanted: Mapping[str, str]) -> None:
-        """Change settings, by their keys: all, or none when one of them cannot be changed.
-
-        Raises RequestRejected saying why: INVALID_PARAMETER for keys and values that cannot be, NO_PERMISSION for
-        what needs a restart; StoreError when the file cannot be written.
-        """
-        new = self._checked(wanted)
-        if not new:
-            return
-        if self._file:
-            text = read_whole(self._disk, self._file).decode() if self._disk.exists(self._file) else ""
-            changes = {key_of(name): _word(value) for name, value in new.items()}
-            write_durably(self._disk, self._file, with_properties(text, changes).encode())
-        for name, value in new.items():
-            log.info("%s is %s now (it was %s)", key_of(name), value, getattr(self._config, name))
-            object.__setattr__(self._config, name, value)
-        self.version = self.version.next(self._clock.wall_ms())
-        self._changed()
-
-    def _checked(self, wanted: Mapping[str, str]) -> dict[str, Any]:
-        """The fields that become different. A key that keeps its value is not complained about, since tools send back
-        what they were shown."""
-        new: dict[str, Any] = {}
-        for key, text in wanted.items():
-            field = FIELDS.get(key)
-            if field is None:
-                raise RequestRejected(
-                    ResponseCode.INVALID_PARAMETER, f"{key} is no setting of this broker; see docs/settings.md"
-                )
-            try:
-                value = convert(key, text, str(field.type))
-                self._try({**new, field.name: value})
-            except ConfigError as error:
-                raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
-            if value == getattr(self._config, field.name):
-                continue
-            if field.name not in CHANGEABLE:
-                raise RequestRejected(
-                    ResponseCode.NO_PERMISSION,
-                    f"{key} cannot be changed while the broker runs; change it in broker.conf and restart",
-                )
-            new[field.name] = value
-        return new
-
-    def _try(self, new: Mapping[str, Any]) -> None:
-        """Raises ConfigError when the values do not go together."""
-        values = {field.name: getattr(self._config, field.name) for field in fields(BrokerConfig)}
-        BrokerConfig(**{**values, **new})
-
-
-def to_properties(config: BrokerConfig) -> str:
-    """``key=value`` on every line, sorted by key."""
-    return "".join(f"{key}={_word(getattr(config, field.name))}\n" for key, field in sorted(FIELDS.items()))
-
-
-def with_properties(text: str, changes: Mapping[str, str]) -> str:
-    """A broker.conf with other values: lines of these keys are replaced, missing ones added, all else stays."""
-    left = dict(changes)
-    lines: list[str] = []
-    for line in text.splitlines():
-        key = line.split("=", 1)[0].split(":", 1)[0].strip()
-        if key not in changes or line.lstrip().startswith(("#", "!")):
-            lines.append(line)
-        elif key in left:
-            lines.append(f"{key}={left.pop(key)}")
-    lines += [f"{key}={value}" for key, value in left.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    def replace(self, config: BrokerConfig) -> None:
+        """``config`` counts from now on."""
+        self._take(config)
+        for tell in self.changed:
+            tell()

@@ -6,9 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
+from gantrymq.admin import Admin
 from gantrymq.cli import show
-from gantrymq.cli.talk import LOCAL, USAGE, BrokerOption, DryRun, Json, NameServers, Yes, agreed, fail, pairs, talk
-from gantrymq.client.admin import Admin
+from gantrymq.cli.cluster_options import (
+    LOCAL,
+    USAGE,
+    BrokerOption,
+    DryRun,
+    Json,
+    NameServers,
+    Yes,
+    agreed,
+    fail,
+    pairs,
+    talk,
+)
 from gantrymq.errors import GantryError
 
 app = typer.Typer(help="The brokers of a cluster, how they are, and their settings.", no_args_is_help=True)

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from gantrymq.admin import Admin
+from gantrymq.admin.consumers import Target
 from gantrymq.cli import show
+from gantrymq.cli.cluster_options import LOCAL, USAGE, DryRun, Json, NameServers, Yes, agreed, fail, note, talk
 from gantrymq.cli.group import of_system
-from gantrymq.cli.talk import LOCAL, USAGE, DryRun, Json, NameServers, Yes, agreed, fail, note, talk
-from gantrymq.client.admin import Admin
-from gantrymq.client.admin.consumers import Target
 from gantrymq.errors import GantryError
 from gantrymq.protocol.bodies.progress import queue_of
 

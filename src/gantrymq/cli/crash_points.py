@@ -15,13 +15,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from gantrymq.cli.held_back import ctrl_c_held_back
+from gantrymq.cli.interrupts import ctrl_c_held_back
 from gantrymq.cli.progress import shown
 from gantrymq.cli.simulate import CALLED_AS, FIXED, HASH_SEED
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing.crash.outcomes import Effort
 from gantrymq.testing.crash.points import Failure, Figures, Plan, Point, enumeration, pieces, silence, try_cuts
-from gantrymq.testing.crash.story import SHORT, WHOLE
+from gantrymq.testing.crash.scenario import SHORT, WHOLE
 
 FLUSHES = {"sync": ("SYNC_FLUSH",), "async": ("ASYNC_FLUSH",), "both": ("SYNC_FLUSH", "ASYNC_FLUSH")}
 SHOWN = 10

@@ -17,7 +17,7 @@ from rich.table import Table
 from gantrymq.demo.layout import TRANSACTION_CHECK_INTERVAL_MS, TRANSACTION_TIME_OUT_MS, choose_directory
 from gantrymq.demo.plan import make_plan
 from gantrymq.demo.result import Result, next_commands, write_result
-from gantrymq.demo.story import Settings, Snapshot, Story
+from gantrymq.demo.script import Settings, Snapshot, Story
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import SystemClock
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from gantrymq.admin import Admin
 from gantrymq.cli import show
-from gantrymq.cli.talk import LOCAL, ClusterOption, DryRun, Json, NameServers, Yes, agreed, note, talk
-from gantrymq.client.admin import Admin
+from gantrymq.cli.cluster_options import LOCAL, ClusterOption, DryRun, Json, NameServers, Yes, agreed, note, talk
 from gantrymq.errors import GantryError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import Group

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from gantrymq.admin import Admin
+from gantrymq.admin.messages import FOREVER_MS
 from gantrymq.cli import show
-from gantrymq.cli.talk import LOCAL, USAGE, Json, NameServers, fail, guarded, note, pairs, talk
-from gantrymq.client.admin import Admin
-from gantrymq.client.admin.messages import FOREVER_MS
+from gantrymq.cli.cluster_options import LOCAL, USAGE, Json, NameServers, fail, guarded, note, pairs, talk
 from gantrymq.errors import RequestRejected
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue

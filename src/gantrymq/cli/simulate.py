@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from gantrymq.cli.held_back import ctrl_c_held_back
+from gantrymq.cli.interrupts import ctrl_c_held_back
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing import groups, simulation

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from gantrymq.admin import MESSAGE_TYPES, Admin
+from gantrymq.admin.topic_changes import TopicChange, Wanted, why_refused
+from gantrymq.admin.topic_state import MESSAGE_TYPE
 from gantrymq.cli import show
-from gantrymq.cli.talk import LOCAL, ClusterOption, DryRun, Json, NameServers, Yes, agreed, fail, talk
-from gantrymq.client.admin import MESSAGE_TYPES, Admin
-from gantrymq.client.admin.topic_changes import TopicChange, Wanted, why_refused
-from gantrymq.client.admin.topic_state import MESSAGE_TYPE
+from gantrymq.cli.cluster_options import LOCAL, ClusterOption, DryRun, Json, NameServers, Yes, agreed, fail, talk
 from gantrymq.errors import GantryError, RouteNotFound
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue

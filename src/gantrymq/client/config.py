@@ -73,7 +73,7 @@ class ClientConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """Source of the defaults: DefaultMQProducer; wire-protocol.md 7.2."""
+    """Source of the defaults: DefaultMQProducer; docs/protocol.md#slow-brokers."""
 
     send_timeout_ms: Timeout = 3_000
     """For one send with all its retries."""
@@ -143,7 +143,7 @@ class PullConfig(ClientConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushConfig(ClientConfig):
-    """Source of the defaults: DefaultMQPushConsumer; wire-protocol.md 5.1, 6, 6.7."""
+    """Source of the defaults: DefaultMQPushConsumer; docs/protocol.md#pulling, docs/protocol.md#groups."""
 
     consume_threads: Threads = 20
     """Threads (or concurrent tasks, for an async listener) that run the listener."""
@@ -196,7 +196,7 @@ class PushConfig(ClientConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitePullConfig(ClientConfig):
-    """Source of the defaults: DefaultLitePullConsumer; wire-protocol.md 2.4.3."""
+    """Source of the defaults: DefaultLitePullConsumer; docs/protocol.md#what-clients-send-and-when."""
 
     poll_timeout_ms: Wait = 5_000
     """How long ``poll`` waits for a message (pollTimeoutMillis)."""

@@ -1,6 +1,6 @@
 """A consumer that is polled: the library reads ahead and shares queues out, the program says when it wants messages.
 
-Source: DefaultLitePullConsumer; wire-protocol.md 2.4.3.
+Source: DefaultLitePullConsumer; docs/protocol.md#what-clients-send-and-when.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Self, Unpack
 
 from gantrymq.client.config import LitePullConfig, LitePullSettings, settings_of
-from gantrymq.client.endpoint import Doors, Endpoint
-from gantrymq.client.filters import Filter, filter_of
-from gantrymq.client.lifetime import Lifetime
-from gantrymq.client.lite_queues import LiteQueues
-from gantrymq.client.namespaces import with_namespace
-from gantrymq.client.routes import subscribe_queues
+from gantrymq.client.connection.endpoint import Doors, Endpoint
+from gantrymq.client.connection.lifetime import Lifetime
+from gantrymq.client.connection.namespaces import with_namespace
+from gantrymq.client.connection.routes import subscribe_queues
+from gantrymq.client.consuming.filters import Filter, filter_of
+from gantrymq.client.consuming.lite_queues import LiteQueues
+from gantrymq.client.consuming.start_offset import max_offset, min_offset, offset_by_time
 from gantrymq.client.settings_rules import WAIT, check_timeout
-from gantrymq.client.start_offset import max_offset, min_offset, offset_by_time
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.message.message import MessageView

@@ -1,4 +1,4 @@
-"""Sends messages. Source: DefaultMQProducerImpl; wire-protocol.md 7."""
+"""Sends messages. Source: DefaultMQProducerImpl; docs/protocol.md#sending."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from functools import partial
 from typing import Final, Unpack
 
 from gantrymq.client.config import ProducerConfig, ProducerSettings, settings_of
-from gantrymq.client.delivery import Delivery, Tried
-from gantrymq.client.endpoint import Doors, Endpoint, decline, every
-from gantrymq.client.heartbeat import Heartbeats
-from gantrymq.client.lifetime import Lifetime
-from gantrymq.client.namespaces import with_namespace
-from gantrymq.client.ordering import QueueSelector, by_hash
-from gantrymq.client.replies import Replies, reply_to
+from gantrymq.client.connection.endpoint import Doors, Endpoint, decline, every
+from gantrymq.client.connection.heartbeat import Heartbeats
+from gantrymq.client.connection.lifetime import Lifetime
+from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.results import SendResult
-from gantrymq.client.send_frame import SendFrames
+from gantrymq.client.sending.delivery import Delivery, Tried
+from gantrymq.client.sending.ordering import QueueSelector, by_hash
+from gantrymq.client.sending.replies import Replies, reply_to
+from gantrymq.client.sending.send_frame import SendFrames
+from gantrymq.client.sending.stamps import Stamps, properties_text
+from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, Tracer
 from gantrymq.client.settings_rules import check_timeout
-from gantrymq.client.stamps import Stamps, properties_text
-from gantrymq.client.trace import FLUSH_INTERVAL_MS, Tracer
 from gantrymq.errors import GantryError, MessageIllegal, TimedOut, Unreachable
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView

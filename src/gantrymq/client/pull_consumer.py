@@ -1,4 +1,7 @@
-"""Reads chosen queues from chosen offsets. Source: DefaultMQPullConsumer; wire-protocol.md 2.4.3, 5."""
+"""Reads chosen queues from chosen offsets.
+
+Source: DefaultMQPullConsumer; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#pulling.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from typing import Final, Unpack
 
 from gantrymq.client import settings_rules as rules
 from gantrymq.client.config import PullConfig, PullSettings, settings_of
-from gantrymq.client.endpoint import Doors, Endpoint
-from gantrymq.client.filters import filter_of
-from gantrymq.client.lifetime import Lifetime
-from gantrymq.client.namespaces import with_namespace, without_namespace
-from gantrymq.client.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.connection.endpoint import Doors, Endpoint
+from gantrymq.client.connection.lifetime import Lifetime
+from gantrymq.client.connection.namespaces import with_namespace, without_namespace
+from gantrymq.client.connection.routes import subscribe_queues
+from gantrymq.client.consuming.filters import filter_of
+from gantrymq.client.consuming.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
 from gantrymq.client.results import PullResult, RawPull
-from gantrymq.client.routes import subscribe_queues
 from gantrymq.client.settings_rules import read_setting
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics

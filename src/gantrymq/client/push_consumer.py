@@ -1,6 +1,6 @@
 """Has messages delivered to a listener, sharing the queues with the other members of its group.
 
-Source: DefaultMQPushConsumerImpl; wire-protocol.md 2.4.2, 6.
+Source: DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#groups.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, Unpack
 
-from gantrymq.client.assigned_queues import AssignedQueues
-from gantrymq.client.broker_questions import BrokerQuestions
 from gantrymq.client.config import PushConfig, PushSettings, settings_of
-from gantrymq.client.consume_pool import MessageListener
-from gantrymq.client.endpoint import Doors, Endpoint, every
-from gantrymq.client.filters import EVERYTHING, Filter, filter_of
-from gantrymq.client.lifetime import Lifetime
-from gantrymq.client.namespaces import with_namespace
-from gantrymq.client.trace import FLUSH_INTERVAL_MS, Tracer
+from gantrymq.client.connection.endpoint import Doors, Endpoint, every
+from gantrymq.client.connection.lifetime import Lifetime
+from gantrymq.client.connection.namespaces import with_namespace
+from gantrymq.client.consuming.assigned_queues import AssignedQueues
+from gantrymq.client.consuming.broker_questions import BrokerQuestions
+from gantrymq.client.consuming.consume_pool import MessageListener
+from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
+from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, Tracer
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue

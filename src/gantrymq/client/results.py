@@ -13,7 +13,7 @@ from gantrymq.message.transaction import LocalTransactionState
 
 
 class SendStatus(enum.Enum):
-    """How safely a message was stored. In every case it *is* stored. Source: SendStatus; wire-protocol.md 7.6."""
+    """How safely a message was stored. In every case it *is* stored. Source: SendStatus; docs/protocol.md#sending."""
 
     SEND_OK = 0
     FLUSH_DISK_TIMEOUT = 10

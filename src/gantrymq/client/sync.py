@@ -9,165 +9,31 @@ interrupted goes on without its caller. In a forked child all calls raise UsedAf
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
-from gantrymq.client import (
-    admin,
-    lite_pull_consumer,
-    portal,
-    producer,
-    pull_consumer,
-    push_consumer,
-    transaction_producer,
-)
-from gantrymq.client.admin import DEFAULT_QUEUES, READ_WRITE, QueueStats
-from gantrymq.client.blocking_call import Work
+from gantrymq.client import lite_pull_consumer, producer, pull_consumer, push_consumer, transaction_producer
 from gantrymq.client.config import (
-    ClientSettings,
     LitePullSettings,
     ProducerSettings,
     PullSettings,
     PushSettings,
     TransactionProducerSettings,
 )
-from gantrymq.client.consume_pool import MessageListener
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.blocking import Blocking
+from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.consuming.consume_pool import MessageListener
+from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES
 from gantrymq.client.listener import TransactionListener, is_async
-from gantrymq.client.ordering import QueueSelector, by_hash
-from gantrymq.client.pulling import DEFAULT_MAX_BYTES
 from gantrymq.client.results import PullResult, RawPull, SendResult, TransactionSendResult
-from gantrymq.errors import Closed, UsedAfterFork
+from gantrymq.client.sending.ordering import QueueSelector, by_hash
+from gantrymq.errors import Closed
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
-from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 
 T = TypeVar("T")
-FOREVER_MS: Final = 2**63 - 1
-
-
-class _Client(Protocol):
-    async def start(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def drop(self) -> None: ...
-
-    @property
-    def client_id(self) -> str: ...
-
-
-C = TypeVar("C", bound=_Client)
-
-
-class Blocking(Generic[C]):
-    """What all blocking clients share: the portal they call through, their life, and the process they belong to."""
-
-    def __init__(self, client: C) -> None:
-        self._client = client
-        self._portal: portal.Portal | None = None
-        self._started = False
-        self._closed = False
-        self._pid = os.getpid()
-
-    def start(self) -> None:
-        """Begin; the same as entering a ``with`` block. May be called again. One that fails closes the client."""
-        self._check_process()
-        if self._closed:
-            raise Closed(f"this {type(self).__name__} is closed; create a new one")
-        if self._started:
-            return
-        portal.check_thread()
-        try:
-            if self._portal is None:
-                self._portal = portal.acquire(self._client, self._client.drop)
-            self._portal.call(self._client.start)
-            self._started = True
-        except Exception:
-            self.close()
-            raise
-        except BaseException:
-            self._close_soon()
-            raise
-
-    def close(self) -> None:
-        """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
-
-        May be called again; does nothing in a forked child, whose parent still uses the connections. One that is
-        interrupted goes on without its caller; called again, it waits for that. Raises RuntimeError in a callback on
-        the client's own thread, and leaves the client open.
-        """
-        if os.getpid() != self._pid:
-            return
-        door = self._portal
-        if door is None:
-            self._closed = True
-            return
-        portal.check_thread()
-        try:
-            self._closed = True
-            with contextlib.suppress(Closed):  # somebody else has closed it, and the loop has ended
-                door.call(door.shut, self._client.close, self._client)
-        except BaseException:
-            self._close_soon()
-            raise
-        self._portal = None
-        door.join()
-
-    def _close_soon(self) -> None:
-        """Have it closed, and wait for nothing."""
-        if os.getpid() != self._pid:
-            return
-        self._closed = True
-        door = self._portal
-        if door is None:
-            portal.release(self._client)
-        else:
-            door.post(door.begin_to_shut, self._client.close, self._client)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self._close_soon()  # also when the interrupt comes behind the start
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise UsedAfterFork(
-                f"this {type(self).__name__} belongs to the parent process; create a new one after the fork"
-            )
-
-    def _door(self) -> portal.Portal:
-        self._check_process()
-        door = self._portal
-        if door is None or self._closed:
-            name = type(self).__name__
-            raise Closed(
-                f"this {name} is closed; create a new one"
-                if self._closed
-                else f"this {name} is not started; call start() or use it in a `with` block"
-            )
-        return door
-
-    @property
-    def client_id(self) -> str:
-        """How brokers name this client; empty before the first connection."""
-        return self._client.client_id
-
-    def _call(self, work: Work[T], *arguments: Any) -> T:
-        return self._door().call(work, *arguments)
 
 
 class Producer(Blocking["producer.Producer"]):
@@ -492,97 +358,3 @@ class PushConsumer(Blocking["push_consumer.PushConsumer"]):
     def assigned(self) -> list[MessageQueue]:
         """The queues this member reads now, retry topic included."""
         return self._client.assigned
-
-
-class Admin(Blocking["admin.Admin"]):
-    """Questions and commands about the topics of a cluster; see ``gantrymq.aio.Admin``. Starts with its first call."""
-
-    def __init__(
-        self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Unpack[ClientSettings]
-    ) -> None:
-        """``settings``: fields of ClientConfig."""
-        super().__init__(admin.Admin(name_servers, doors=doors, **settings))
-
-    def create_topic(
-        self,
-        topic: str,
-        queues: int = DEFAULT_QUEUES,
-        message_type: str | None = None,
-        cluster: str | None = None,
-        perm: int = READ_WRITE,
-        order: bool = False,
-        *,
-        hide_messages: bool = False,
-    ) -> None:
-        """Make or change a topic; returns when the name servers know it; see ``gantrymq.aio.Admin.create_topic``."""
-
-        async def work() -> None:
-            await self._client.create_topic(
-                topic, queues, message_type, cluster, perm, order, hide_messages=hide_messages
-            )
-
-        self._call(work)
-
-    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Remove a topic with its messages."""
-        self._call(self._client.delete_topic, topic, cluster)
-
-    def topics(self) -> list[str]:
-        """The names of all topics the name servers know, system topics included, sorted."""
-        return self._call(self._client.topics)
-
-    def route(self, topic: str) -> TopicRoute:
-        """Which brokers hold a topic, in how many queues, and where they are."""
-        return self._call(self._client.route, topic)
-
-    def cluster_info(self) -> ClusterInfo:
-        """Clusters, their brokers, and where those are."""
-        return self._call(self._client.cluster_info)
-
-    def queue_stats(self, topic: str) -> list[QueueStats]:
-        """What every queue of a topic holds, in order."""
-        return self._call(self._client.queue_stats, topic)
-
-    @property
-    def messages(self) -> Messages:
-        """Finds single messages."""
-        return Messages(self._client, self._door().call)
-
-    def _door(self) -> portal.Portal:
-        if self._portal is None and not self._closed:
-            self.start()
-        return super()._door()
-
-
-class Messages:
-    """Finds single messages; see ``gantrymq.client.admin.messages.Messages``."""
-
-    def __init__(self, client: admin.Admin, call: Callable[..., Any]) -> None:
-        self._client = client
-        self._call = call
-
-    def by_place_id(self, message_id: str) -> MessageView | None:
-        """The message an offset message id names; None when it is gone."""
-        found: MessageView | None = self._call(self._client.messages.by_place_id, message_id)
-        return found
-
-    def by_unique_key(self, topic: str, unique_key: str) -> list[MessageView]:
-        """Messages with this UNIQ_KEY; more than one when a send was repeated."""
-        found: list[MessageView] = self._call(self._client.messages.by_unique_key, topic, unique_key)
-        return found
-
-    def by_key(
-        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = FOREVER_MS, count: int = 64
-    ) -> list[MessageView]:
-        """Messages with this word among their KEYS."""
-
-        async def work() -> list[MessageView]:
-            return await self._client.messages.by_key(topic, key, begin_ms=begin_ms, end_ms=end_ms, count=count)
-
-        found: list[MessageView] = self._call(work)
-        return found
-
-    def at(self, queue: MessageQueue, offset: int) -> MessageView | None:
-        """The message at a place; None when nothing lies there."""
-        found: MessageView | None = self._call(self._client.messages.at, queue, offset)
-        return found

@@ -1,4 +1,4 @@
-"""Bits of a message's system flag. Source: MessageSysFlag; wire-protocol.md 4.3."""
+"""Bits of a message's system flag. Source: MessageSysFlag; docs/protocol.md#system-flag."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Message:
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
-    """A message as the log holds it. Source: MessageExt; transactions-and-store.md B1."""
+    """A message as the log holds it. Source: MessageExt; docs/store.md#records."""
 
     topic: str
     queue_id: int

@@ -1,7 +1,7 @@
 """Property names and their text codec: the one home of both.
 
 Text form: ``name 0x01 value 0x02 name 0x01 value 0x02 ...``; the last 0x02 may be missing (clients 4.9.1 to 5.1).
-Source: MessageConst, MessageDecoder; wire-protocol.md 4.4 and 4.5.
+Source: MessageConst, MessageDecoder; docs/protocol.md#properties.
 """
 
 from __future__ import annotations

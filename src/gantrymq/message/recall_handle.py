@@ -2,7 +2,7 @@
 
 The time is one more than the slot the message waits in (TIMER_OUT_MS).
 
-Source: RecallMessageHandle; wire-protocol.md 4.9.
+Source: RecallMessageHandle; docs/protocol.md#timer-messages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tags: their hash, and subscriptions by them.
 
-Source: MessageExtBrokerInner.tagsString2tagsCode; wire-protocol.md 4.7.
+Source: MessageExtBrokerInner.tagsString2tagsCode; docs/protocol.md#tags.
 """
 
 from __future__ import annotations

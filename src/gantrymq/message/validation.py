@@ -1,4 +1,4 @@
-"""The rules a message must keep before it may be sent. Source: Validators.checkMessage; wire-protocol.md 4.10."""
+"""The rules a message must keep before it may be sent. Source: Validators.checkMessage; docs/protocol.md#names."""
 
 from __future__ import annotations
 

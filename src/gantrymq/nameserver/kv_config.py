@@ -1,4 +1,4 @@
-"""Texts by namespace and key, kept in a file. Source: KVConfigManager; transactions-and-store.md D4."""
+"""Texts by namespace and key, kept in a file. Source: KVConfigManager; docs/protocol.md#name-server."""
 
 from __future__ import annotations
 

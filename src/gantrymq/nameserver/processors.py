@@ -1,4 +1,4 @@
-"""What a name server answers. Source: DefaultRequestProcessor, ClientRequestProcessor; wire-protocol.md 2.3.5, 9."""
+"""What a name server answers. Source: DefaultRequestProcessor, ClientRequestProcessor; docs/protocol.md#name-server."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Items lie back to back, integers big-endian:
 
     total size 4 | magic 4 (0) | crc 4 (0) | flag 4 | body length 4, body | properties length 2, properties
 
-Source: MessageDecoder.encodeMessage, decodeMessages; wire-protocol.md 4.6.
+Source: MessageDecoder.encodeMessage, decodeMessages; docs/protocol.md#batches.
 """
 
 from __future__ import annotations

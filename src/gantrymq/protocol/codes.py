@@ -1,6 +1,7 @@
 """The numbers of the protocol: what is asked, how it is answered, who speaks.
 
-Source: RequestCode, ResponseCode, RemotingSysResponseCode, LanguageCode, MQVersion; wire-protocol.md 1.5 to 2.2.
+Source: RequestCode, ResponseCode, RemotingSysResponseCode, LanguageCode, MQVersion; docs/protocol.md#headers,
+docs/protocol.md#requests-and-answers.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ STORED: Final = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT,
     }
 )
-"""Answers to a send that mean: the message is stored (wire-protocol.md 7.5)."""
+"""Answers to a send that mean: the message is stored (docs/protocol.md#requests-and-answers)."""
 
 
 class LanguageCode(enum.IntEnum):

@@ -4,7 +4,7 @@ JSON form: an object with code, language, version, opaque, flag, remark, extFiel
 ROCKETMQ form: code i16, language u8, version i16, opaque i32, flag i32, remark (i32 length), extension map (i32 length;
 per entry: i16 key length, key, i32 value length, value).
 
-Source: RemotingCommand, RocketMQSerializable; wire-protocol.md 1.2, 1.3, 1.7.
+Source: RemotingCommand, RocketMQSerializable; docs/protocol.md#headers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compressed bodies: zlib, and LZ4 and ZSTD where their libraries are installed.
 
 Readers learn the kind from the system flag; LZ4 is the frame format (not the block format).
-Source: MessageSysFlag, CompressorFactory; wire-protocol.md 4.3.
+Source: MessageSysFlag, CompressorFactory; docs/protocol.md#system-flag.
 """
 
 from __future__ import annotations

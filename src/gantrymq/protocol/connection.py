@@ -1,7 +1,7 @@
 """One connection without its socket: bytes in, commands out, answers paired with what was asked.
 
 Both sides may ask and answer at any time, and answers may come in any order; the flag tells an answer from a request
-and the opaque says which request it belongs to. Source: NettyRemotingAbstract; wire-protocol.md 1.8.
+and the opaque says which request it belongs to. Source: NettyRemotingAbstract; docs/protocol.md#requests-and-answers.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
 from gantrymq.errors import LocalProtocolError
+from gantrymq.protocol.binary_end import END_TRANSACTION, BinaryEnds
+from gantrymq.protocol.binary_send import SEND_V2, BinarySends
 from gantrymq.protocol.command import Command, decode_command
 from gantrymq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
-from gantrymq.protocol.quick_end import END_TRANSACTION, QuickEnds
-from gantrymq.protocol.quick_send import SEND_V2, QuickSends
 
 MAX_PENDING: Final = 65536
 """Requests of one connection that may wait for their answers; more means the peer has stopped answering."""
@@ -28,7 +28,7 @@ class Connection(Generic[Waiter]):
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._splitter = FrameSplitter(max_frame_bytes)
-        self._quick = {SEND_V2: QuickSends().decode, END_TRANSACTION: QuickEnds().decode}
+        self._quick = {SEND_V2: BinarySends().decode, END_TRANSACTION: BinaryEnds().decode}
         """Of binary headers, by how they begin."""
         self._next_opaque = 0
         self._pending: dict[int, tuple[float, Waiter]] = {}

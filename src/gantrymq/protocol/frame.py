@@ -7,7 +7,7 @@
 | n | header |
 | rest | body |
 
-Source: NettyEncoder, NettyDecoder; wire-protocol.md 1.1.
+Source: NettyEncoder, NettyDecoder; docs/protocol.md#frames.
 """
 
 from __future__ import annotations

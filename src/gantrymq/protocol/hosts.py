@@ -1,6 +1,6 @@
 """Addresses as records and offset message ids hold them: 4 or 16 address bytes, then the port in 4 bytes.
 
-Source: MessageExt.socketAddress2ByteBuffer; wire-protocol.md 4.1.
+Source: MessageExt.socketAddress2ByteBuffer; docs/store.md#records.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 object key its compact JSON with sorted keys, a reference the value it names. Writers never need the dialect: Java
 takes quoted integers and object keys given as texts.
 
-Source: JSONSerializer, MapSerializer of fastjson 1.2; wire-protocol.md 3.1.
+Source: JSONSerializer, MapSerializer of fastjson 1.2; docs/protocol.md#json-bodies.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Both are upper-case hexadecimal digits of fixed-width binary fields:
     UNIQ_KEY            4 or 16 address bytes, 2-byte process id, 4 bytes that tell instances
                         apart, 4-byte ms since the start of the month, 2-byte counter             32 or 56 digits
 
-Source: MessageDecoder.createMessageId, MessageClientIDSetter; wire-protocol.md 4.2.
+Source: MessageDecoder.createMessageId, MessageClientIDSetter; docs/protocol.md#message-ids.
 """
 
 from __future__ import annotations

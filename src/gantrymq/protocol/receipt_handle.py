@@ -2,7 +2,7 @@
 
 Fields, separated by blanks: start offset of the batch, pop time (ms), invisible time (ms), revive queue, kind of topic
 (0 normal, 1 retry, 2 retry in the newer naming), broker name, queue id, queue offset of the message. A client puts it
-together from the answer to a pop, whose texts are made here, too. Source: ExtraInfoUtil; grpc-v2.md 10.1.
+together from the answer to a pop, whose texts are made here, too. Source: ExtraInfoUtil; docs/protocol.md#pop.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ All integers are big-endian and signed. With IPv4 hosts:
              1+n  topic length, topic (V2: 2+n; only for topics over 127 bytes)
              2+n  properties length, properties
 
-Source: MessageDecoder, MessageExtEncoder; wire-protocol.md 4.1.
+Source: MessageDecoder, MessageExtEncoder; docs/store.md#records.
 """
 
 from __future__ import annotations

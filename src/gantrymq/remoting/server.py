@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
@@ -24,9 +24,12 @@ _SWEEP_SECONDS: Final = 10.0
 LARGE_ANSWER_BYTES: Final = 64 * 1024
 """An answer above this is written at once; joining it with others would only copy it."""
 
-Handler = Callable[["Session", Command], bytes | None]
-"""Executes one request and returns its answer as a frame; None when the answer comes later by ``Session.send``, or
-never (one-way). May raise RequestRejected(code, remark) as a short form of that answer."""
+Handler = Callable[[Any, Command], bytes | None]
+"""Executes one request of a session and returns its answer as a frame; None when the answer comes later by
+``Session.send``, or never (one-way). May raise RequestRejected(code, remark) as a short form of that answer."""
+
+Rejection = Callable[[GantryError], tuple[int, str | None] | None]
+"""Response code and remark for an error that a handler raises on purpose; None for any other."""
 
 
 class Session:
@@ -133,11 +136,16 @@ class Session:
             self._link.resume_reading()
 
 
+NewSession = Callable[["RemotingServer", int], Session]
+
+
 class RemotingServer:
     """A listening address with its sessions.
 
     ``handlers``: request code to handler. ``closed``: told once about every session that ended. ``responses``: gets
     answers to requests that this side sent. ``refusals``: why codes without a handler are not answered otherwise.
+    ``rejection``: says other errors of handlers than RequestRejected. ``new_session``: makes the session of a
+    connection, which handlers and ``closed`` are given, from the server and a number.
     """
 
     def __init__(
@@ -146,9 +154,11 @@ class RemotingServer:
         clock: Clock,
         handlers: Mapping[int, Handler],
         *,
-        closed: Callable[[Session], None] | None = None,
-        responses: Callable[[Session, Command], None] | None = None,
+        closed: Callable[[Any], None] | None = None,
+        responses: Callable[[Any, Command], None] | None = None,
         refusals: Mapping[int, str] | None = None,
+        rejection: Rejection | None = None,
+        new_session: NewSession = Session,
     ) -> None:
         self._network = network
         self.clock = clock
@@ -156,6 +166,8 @@ class RemotingServer:
         self._closed = closed
         self._responses = responses
         self._refusals = refusals or {}
+        self._rejection = rejection
+        self._new_session = new_session
         self._sessions: dict[int, Session] = {}
         self._listeners: list[Listener] = []
         self._accepted = 0
@@ -185,7 +197,7 @@ class RemotingServer:
 
     def _accept(self) -> Session:
         self._accepted += 1
-        session = Session(self, self._accepted)
+        session = self._new_session(self, self._accepted)
         self._sessions[session.id] = session
         return session
 
@@ -212,8 +224,11 @@ class RemotingServer:
         except RequestRejected as refusal:
             answer = encode_response(command, refusal.code, remark=refusal.remark)
         except GantryError as error:
-            log.warning("request %d of %s failed: %s", command.code, session.peer, error)
-            answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
+            rejection = None if self._rejection is None else self._rejection(error)
+            if rejection is None:
+                log.warning("request %d of %s failed: %s", command.code, session.peer, error)
+                rejection = ResponseCode.SYSTEM_ERROR, str(error)
+            answer = encode_response(command, rejection[0], remark=rejection[1])
         # A defect in one handler must neither take down the connection nor leave its client without an answer.
         except Exception as error:
             log.exception("request %d of %s hit a defect", command.code, session.peer)

@@ -90,7 +90,7 @@ class ProcessConnections:
     def lister(self, name_servers: str) -> TopicLister:
         self._after_fork()
         if name_servers not in self._listers:
-            from gantrymq.client.sync import Admin
+            from gantrymq.admin.blocking import Admin
 
             admin = Admin(name_servers)
             admin.start()

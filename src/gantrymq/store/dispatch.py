@@ -10,7 +10,7 @@ from gantrymq.errors import InvariantViolated
 from gantrymq.message import properties
 from gantrymq.message.system_topics import SCHEDULE
 from gantrymq.message.tags import tags_code
-from gantrymq.store.consume_queue import ConsumeQueue
+from gantrymq.store.queues.consume_queue import ConsumeQueue
 
 Arrival: TypeAlias = Callable[[str, int, int, int, str], None]
 """Called with (topic, queue id, queue offset, tags code, properties text)."""

@@ -15,14 +15,14 @@ from zlib import crc32
 from gantrymq.errors import StoreError, TooManyOpenFiles
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk, Syncable
-from gantrymq.store.checkpoint import HEAD_BYTES, Checkpoint, CheckpointFile, Mark, MarkFile
-from gantrymq.store.commit_log import CommitLog
-from gantrymq.store.consume_queue import ConsumeQueue
 from gantrymq.store.dispatch import Dispatch
-from gantrymq.store.index import Index
+from gantrymq.store.index.index import Index
 from gantrymq.store.layout import Layout
-from gantrymq.store.queue_table import QueueTable
-from gantrymq.store.recovery import Case, Recovered
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.queues.consume_queue import ConsumeQueue
+from gantrymq.store.queues.queue_table import QueueTable
+from gantrymq.store.recovery.checkpoint import HEAD_BYTES, Checkpoint, CheckpointFile, Mark, MarkFile
+from gantrymq.store.recovery.recovery import Case, Recovered
 
 log = logging.getLogger("gantrymq.store")
 

@@ -8,13 +8,13 @@ from typing import Final
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.stored_message import decode_record
-from gantrymq.store.commit_log import CommitLog
-from gantrymq.store.consume_queue import Entry
 from gantrymq.store.dispatch import Dispatch
-from gantrymq.store.index import FOREVER_MS, QUERY_LIMIT, Index, has_key
-from gantrymq.store.quarantine import Quarantine
-from gantrymq.store.queue_table import QueueTable
-from gantrymq.store.records import LogWalk, has_queue_entry
+from gantrymq.store.index.index import FOREVER_MS, QUERY_LIMIT, Index, has_key
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.log.records import LogWalk, has_queue_entry
+from gantrymq.store.queues.consume_queue import Entry
+from gantrymq.store.queues.queue_table import QueueTable
+from gantrymq.store.recovery.quarantine import Quarantine
 
 HEAD_READ_BYTES: Final = 4096
 """First guess at the size of a record that is read alone."""

@@ -15,23 +15,23 @@ from gantrymq.errors import StoreError, StoreUnavailable
 from gantrymq.message.queues import LogOffset, QueueOffset
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, Lock
-from gantrymq.store.appender import Appender
-from gantrymq.store.checkpoint import Checkpoint, MarkFile, read_checkpoint
-from gantrymq.store.commit_log import CommitLog
 from gantrymq.store.config import StoreConfig
-from gantrymq.store.deleted import DeletedTopics
 from gantrymq.store.dispatch import Arrival, Dispatch
-from gantrymq.store.flush import Done
 from gantrymq.store.housekeeping import Housekeeping
-from gantrymq.store.index import Index
+from gantrymq.store.index.index import Index
 from gantrymq.store.layout import Found, Layout, inspect
+from gantrymq.store.log.appender import Appender
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.log.flush import Done
+from gantrymq.store.log.segment import OpenFiles
 from gantrymq.store.lookup import Lookup
-from gantrymq.store.quarantine import Quarantine
-from gantrymq.store.queue_table import QueueTable
+from gantrymq.store.queues.deleted import DeletedTopics
+from gantrymq.store.queues.queue_table import QueueTable
 from gantrymq.store.reading import QueueReader, Wants
-from gantrymq.store.recovery import NO_LIMIT, Recovered, Recovery
+from gantrymq.store.recovery.checkpoint import Checkpoint, MarkFile, read_checkpoint
+from gantrymq.store.recovery.quarantine import Quarantine
+from gantrymq.store.recovery.recovery import NO_LIMIT, Recovered, Recovery
 from gantrymq.store.retention import deletable_end, delete_before
-from gantrymq.store.segment import OpenFiles
 from gantrymq.store.space import Space
 from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
 

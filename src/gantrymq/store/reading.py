@@ -1,6 +1,6 @@
 """Reading a queue: entries in one go, neighbouring records with one read of the log.
 
-Source: DefaultMessageStore.getMessage; transactions-and-store.md B12.
+Source: DefaultMessageStore.getMessage; docs/store.md#reading.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from gantrymq.errors import CorruptRecord
 from gantrymq.protocol.stored_message import properties_text
-from gantrymq.store.commit_log import CommitLog
-from gantrymq.store.consume_queue import BLANK_SIZE, ENTRY, ENTRY_BYTES, ConsumeQueue
-from gantrymq.store.quarantine import Quarantine
-from gantrymq.store.records import LARGEST_RECORD_BYTES, PLACE_BYTES, is_good, place_of
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.log.records import LARGEST_RECORD_BYTES, PLACE_BYTES, is_good, place_of
+from gantrymq.store.queues.consume_queue import BLANK_SIZE, ENTRY, ENTRY_BYTES, ConsumeQueue
+from gantrymq.store.recovery.quarantine import Quarantine
 from gantrymq.store.values import Boundary, GetResult, GetStatus
 
 LEAST_SCAN_ENTRIES = 800

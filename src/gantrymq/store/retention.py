@@ -1,13 +1,13 @@
-"""Deleting what is old: log files first, then what only points to them. Source: CleanCommitLogService; B14."""
+"""Deleting what is old: log files first, then what only points to them. Source: CleanCommitLogService."""
 
 from __future__ import annotations
 
 import logging
 
 from gantrymq.runtime.disk import Disk
-from gantrymq.store.commit_log import CommitLog
-from gantrymq.store.index import Index
-from gantrymq.store.queue_table import QueueTable
+from gantrymq.store.index.index import Index
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.queues.queue_table import QueueTable
 
 log = logging.getLogger("gantrymq.store")
 

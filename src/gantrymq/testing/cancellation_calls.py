@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from gantrymq.client.admin import Admin
-from gantrymq.client.endpoint import Doors
+from gantrymq.admin import Admin
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer

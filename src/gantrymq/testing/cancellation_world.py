@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gantrymq.client.admin import Admin
-from gantrymq.client.admin.transactions import Place
-from gantrymq.client.endpoint import Doors
+from gantrymq.admin import Admin
+from gantrymq.admin.transactions import Place
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer

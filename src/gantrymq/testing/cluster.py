@@ -11,7 +11,7 @@ from typing import Any
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.errors import DiskFull, GantryError
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -109,7 +109,7 @@ class Cluster:
         """Start it (again); raises what the broker raises when it cannot."""
         node, host.clock, doors = self.process(host.name, host.address)
         host.clock.skew_ms = host.skew_ms
-        config = BrokerConfig(
+        config = BrokerConfig.of(
             broker_name=host.name, broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
             namesrv_addr=NAME_SERVERS, store_path_root_dir="/store", transaction_time_out=IMMUNITY_MS,
             transaction_check_interval=2000, transaction_check_max=1000,
@@ -175,8 +175,8 @@ class Cluster:
         """End its process, if one runs; the disk stays as it is."""
         if host.node is not None:
             self.kill(host.node)
-        desk = getattr(host.broker, "desk", None)
-        for half in () if desk is None else desk.table:
+        coordinator = getattr(host.broker, "coordinator", None)
+        for half in () if coordinator is None else coordinator.table:
             half.waiting = None  # nobody will be told; and the collector does not look into halves for cycles
         host.node = host.broker = None
 

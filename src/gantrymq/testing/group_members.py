@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater

@@ -14,28 +14,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gantrymq.broker import transaction_desk
-from gantrymq.broker.decision_file import DecisionFile
-from gantrymq.broker.processors import end_transaction
-from gantrymq.broker.transaction_checks import TransactionChecks
-from gantrymq.broker.transaction_endings import TransactionEndings
-from gantrymq.client.concurrent_consumption import ConcurrentConsumption
-from gantrymq.client.delivery import Delivery
-from gantrymq.client.lite_queue import LiteQueue
-from gantrymq.client.lite_queues import LiteQueues
-from gantrymq.client.orderly_consumption import OrderlyConsumption
+from gantrymq.broker.transactions import coordinator as transaction_coordinator
+from gantrymq.broker.transactions import end
+from gantrymq.broker.transactions.checks import TransactionChecks
+from gantrymq.broker.transactions.decision_file import DecisionFile
+from gantrymq.broker.transactions.endings import TransactionEndings
+from gantrymq.client.consuming.concurrent_consumption import ConcurrentConsumption
+from gantrymq.client.consuming.lite_queue import LiteQueue
+from gantrymq.client.consuming.lite_queues import LiteQueues
+from gantrymq.client.consuming.orderly_consumption import OrderlyConsumption
 from gantrymq.client.push_consumer import PushConsumer
-from gantrymq.store import records
-from gantrymq.store.appender import Appender
+from gantrymq.client.sending.delivery import Delivery
 from gantrymq.store.dispatch import Dispatch
-from gantrymq.store.flush import Flusher
-from gantrymq.store.recovery import Recovery
+from gantrymq.store.log import records
+from gantrymq.store.log.appender import Appender
+from gantrymq.store.log.flush import Flusher
+from gantrymq.store.recovery.recovery import Recovery
 from gantrymq.testing import groups
 from gantrymq.testing.simulation import Result, run
-from gantrymq.transactions import rebuild
-from gantrymq.transactions.half import parse_op
-from gantrymq.transactions.resolve import Verdict
-from gantrymq.transactions.table import TransactionTable
+from gantrymq.transactions.records.half import parse_op
+from gantrymq.transactions.rules.resolve import EndAction
+from gantrymq.transactions.table import rebuild
+from gantrymq.transactions.table.open_halves import TransactionTable
 
 Patch = Callable[[Any, str, Any], None]
 """Sets an attribute of a module or class, until the mutation is over."""
@@ -103,11 +103,10 @@ def _forget_decisions(patch: Patch) -> None:
 
 
 def _take_any_decision(patch: Patch) -> None:
-    verdicts = {
-        facts: Verdict.ALREADY if verdict is Verdict.CONFLICT else verdict
-        for facts, verdict in end_transaction._VERDICTS.items()
+    actions = {
+        facts: EndAction.ALREADY if action is EndAction.CONFLICT else action for facts, action in end._ACTIONS.items()
     }
-    patch(end_transaction, "_VERDICTS", verdicts)
+    patch(end, "_ACTIONS", actions)
 
 
 def _no_immunity(patch: Patch) -> None:
@@ -124,17 +123,17 @@ def _no_immunity(patch: Patch) -> None:
 
 
 def _show_halves(patch: Patch) -> None:
-    put_half = transaction_desk.TransactionDesk.put_half
+    put_half = transaction_coordinator.TransactionCoordinator.put_half
 
     def put(self: Any, record: Any, *more: Any, **named: Any) -> None:
         self._store.append([record])
         put_half(self, record, *more, **named)
 
-    patch(transaction_desk.TransactionDesk, "put_half", put)
+    patch(transaction_coordinator.TransactionCoordinator, "put_half", put)
 
 
 def _watch_nothing_old(patch: Patch) -> None:
-    begin = transaction_desk.TransactionDesk.rebuild
+    begin = transaction_coordinator.TransactionCoordinator.rebuild
 
     def deaf(self: Any) -> None:
         watch = TransactionChecks.watch
@@ -144,7 +143,7 @@ def _watch_nothing_old(patch: Patch) -> None:
         finally:
             TransactionChecks.watch = watch  # type: ignore[method-assign]
 
-    patch(transaction_desk.TransactionDesk, "rebuild", deaf)
+    patch(transaction_coordinator.TransactionCoordinator, "rebuild", deaf)
 
 
 def _any_broker(self: Delivery, publish: Any, same: str | None, avoid: str | None, now: float) -> Any:

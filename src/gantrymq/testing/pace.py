@@ -6,7 +6,7 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-from gantrymq.broker import long_polling
+from gantrymq.broker.delivery import long_polling
 from gantrymq.broker.pop import waiting
 from gantrymq.remoting import channel
 

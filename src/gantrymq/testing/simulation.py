@@ -179,7 +179,7 @@ async def mend(cluster: Cluster) -> None:
 
 def _settled(cluster: Cluster) -> bool:
     brokers = [host.broker for host in cluster.brokers if host.broker is not None]
-    if any(len(broker.desk.table) for broker in brokers):
+    if any(len(broker.coordinator.table) for broker in brokers):
         return False
     seen = {
         (event["broker"], event["topic"], event["queue"], event["offset"])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gantrymq.client.endpoint import Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.producer import Producer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.results import TransactionSendResult

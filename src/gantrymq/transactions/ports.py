@@ -1,8 +1,8 @@
-"""What transactions need of their neighbours, in the least words: the store below, registries and sessions beside."""
+"""What transactions need of the store, in the least words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from gantrymq.errors import StoreError
@@ -63,64 +63,3 @@ class HalfStore(Protocol):
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]: ...
 
     def path(self, name: str) -> str: ...
-
-
-class ProducerSession(Protocol):
-    """A connection of a producer."""
-
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def peer(self) -> str: ...
-
-    @property
-    def alive(self) -> bool: ...
-
-    @property
-    def writable(self) -> bool: ...
-
-    def send(self, frame: bytes) -> None: ...
-
-    def next_opaque(self) -> int: ...
-
-
-class ProducerGroups(Protocol):
-    """Who is connected for which producer group, by heartbeat."""
-
-    def pick(self, group: str) -> ProducerSession | None:
-        """A live session of the group that reads what it is sent, round robin; None when there is none."""
-
-    def members(self, group: str) -> Sequence[object]:
-        """Everybody who is online for the group."""
-
-    def is_member(self, group: str, session: ProducerSession) -> bool: ...
-
-    def client_ids(self, session: ProducerSession) -> Collection[str]:
-        """What the heartbeats of a connection said who it is; also while it is being closed."""
-
-    def connection_of(self, client_id: str) -> ProducerSession | None:
-        """An open connection of that client; None when there is none."""
-
-
-class TopicQueues(Protocol):
-    """How many queues a topic has."""
-
-    @property
-    def read_queue_nums(self) -> int: ...
-
-
-class TopicLookup(Protocol):
-    """The topics of this broker."""
-
-    def get(self, topic: str) -> TopicQueues | None:
-        """Its configuration; None when there is no such topic."""
-
-    def ensure(self, topic: str, queues: int) -> object:
-        """The topic; made when absent. Raises StoreError when that cannot be kept."""
-
-
-class OffsetBook(Protocol):
-    """Durable consumer offsets; ours are those of CID_RMQ_SYS_TRANS."""
-
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None: ...

@@ -25,7 +25,7 @@ from gantrymq.broker.filtering.expressions import (
     to_text,
 )
 from gantrymq.broker.filtering.parser import MAX_CHAINED, MAX_NESTING, Selector, parse
-from gantrymq.broker.filtering.selection import SelectorInvalid
+from gantrymq.broker.filtering.predicate import SelectorInvalid
 from tests.broker.filtering.trees import trees
 
 A, B, C = Property("a"), Property("b"), Property("c")

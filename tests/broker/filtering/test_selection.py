@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.filtering.selection import EVERYTHING, SelectorInvalid, by_expression, by_tags
+from gantrymq.broker.filtering.predicate import SelectorInvalid
+from gantrymq.broker.filtering.selection import EVERYTHING, by_expression, by_tags
 from gantrymq.message.tags import java_hash
 
 

@@ -1,4 +1,4 @@
-"""A pop desk over a real store, with time and the disk's answers in the test's hand."""
+"""A pop consumption over a real store, with time and the disk's answers in the test's hand."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.pop.check_point import Ack
-from gantrymq.broker.pop.desk import PopDesk, Popped, Wanted
+from gantrymq.broker.pop.consumption import PopConsumption, Popped, Wanted
+from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import RequestRejected, StoreError
+from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.receipt_handle import ReceiptHandle
 from gantrymq.protocol.stored_message import pack_host, scan
@@ -53,11 +54,11 @@ class Call:
 
 
 class PopLab:
-    """One broker's store and pop desk; ``restart`` and ``crash`` keep the directory."""
+    """One broker's store and pop consumption; ``restart`` and ``crash`` keep the directory."""
 
     def __init__(self, root: Path, *, queues: int = 2, retry_max_times: int = 16, **config: object) -> None:
         self.root = root
-        self.config = BrokerConfig(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
+        self.config = BrokerConfig.of(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
         self.queues = queues
         self.retry_max_times = retry_max_times
         self.clock = LabClock()
@@ -81,16 +82,16 @@ class PopLab:
         self.offsets = ConsumerOffsets(
             self.disk, self.store.path("config/consumerOffset.json"), self.clock.wall_ms()
         )  # fmt: skip
-        self.desk = PopDesk(
+        self.consumption = PopConsumption(
             self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST
         )
-        self.desk.rebuild()
-        self.desk.start()
+        self.consumption.rebuild()
+        self.consumption.start()
         self.clock.run()
 
     def save(self) -> None:
         """What housekeeping does every few seconds."""
-        self.desk.save_later()
+        self.consumption.save_later()
         self.offsets.save_later()
         self.clock.run()
 
@@ -114,7 +115,7 @@ class PopLab:
     def stop(self) -> None:
         """An orderly stop, as far as POP has a part in it."""
         self.clock.run()
-        self.desk.close()
+        self.consumption.close()
         self.offsets.save()
         self.crash()
 
@@ -136,16 +137,16 @@ class PopLab:
 
         def given(popped: Popped, error: StoreError | None) -> None:
             if error is None:
-                call.messages = _messages(popped, invisible_ms, self.config.broker_name)
+                call.messages = _messages(popped, invisible_ms, self.config.identity.broker_name)
             call.pop_time = popped.pop_time
             _answer(call, error)
 
         try:
-            popped = self.desk.pop(
+            popped = self.consumption.pop(
                 Wanted(GROUP, TOPIC, -1, count, invisible_ms, **wanted),  # type: ignore[arg-type]
                 given,
             )
-        except RequestRejected:
+        except Refused:
             return Call(True, StoreError("refused"))
         if not popped.batches:
             call.answered = True
@@ -159,8 +160,8 @@ class PopLab:
             for item in messages
         ]
         try:
-            self.desk.ack(receipts, lambda error: _answer(call, error))
-        except RequestRejected:
+            self.consumption.ack(receipts, lambda error: _answer(call, error))
+        except Refused:
             return Call(True, StoreError("refused"))
         self.clock.run()
         return call
@@ -175,10 +176,10 @@ class PopLab:
 
         handle = item.handle
         try:
-            going_on = self.desk.change(
+            going_on = self.consumption.change(
                 item.topic, GROUP, handle.queue_id, handle.offset, handle, invisible_ms, suspend=False, done=done
             )
-        except RequestRejected:
+        except Refused:
             return True, Call(True, StoreError("refused"))
         self.clock.run()
         return going_on, call

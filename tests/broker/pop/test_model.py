@@ -165,7 +165,7 @@ class Pops(RuleBasedStateMachine):
         lost = self.sent - got - self.acked - dead - self.tried
         assert not lost, f"{lost} of {TOPIC} are nowhere"
         assert not dead & self.acked - self.doubtful, "a dead letter was acknowledged"
-        assert len(lab.desk.revive_log.ledger) == 0
+        assert len(lab.consumption.revive_log.ledger) == 0
         lab.save()
         lab.crash()
         shutil.rmtree(self.root)

@@ -31,7 +31,7 @@ def test_a_full_disk_makes_them_late_and_not_double(tmp_path: Path) -> None:
     lab.disk.full = False
     lab.clock.advance(20.0)
     assert lab.bodies(RETRY) == ["a"]
-    assert len(lab.desk.revive_log.ledger) == 0
+    assert len(lab.consumption.revive_log.ledger) == 0
 
 
 def test_what_retention_removed_cannot_come_back_and_is_not_waited_for(tmp_path: Path) -> None:
@@ -40,13 +40,13 @@ def test_what_retention_removed_cannot_come_back_and_is_not_waited_for(tmp_path:
     lab.pop(1, 1_000)
     lab.store.delete_topic(TOPIC, lambda error: None)
     lab.clock.advance(2.0)
-    assert (lab.bodies(RETRY), len(lab.desk.revive_log.ledger)) == ([], 0)
+    assert (lab.bodies(RETRY), len(lab.consumption.revive_log.ledger)) == ([], 0)
 
 
 def test_a_closed_desk_brings_nothing_back(tmp_path: Path) -> None:
     lab = PopLab(tmp_path / "store")
     lab.send("a")
     lab.pop(1, 1_000)
-    lab.desk.close()
+    lab.consumption.close()
     lab.clock.advance(2.0)
     assert lab.bodies(RETRY) == []

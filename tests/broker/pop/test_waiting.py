@@ -5,7 +5,7 @@ from __future__ import annotations
 from gantrymq.broker.filtering.selection import EVERYTHING, by_tags
 from gantrymq.broker.pop.waiting import Waiter, Waiting
 from gantrymq.message.tags import java_hash
-from tests.broker.transaction_lab import LabClock, LabSession
+from tests.broker.transaction_lab import LabClient, LabClock
 
 
 class Room:
@@ -25,7 +25,7 @@ class Room:
             return expired or not self.empty
 
         waiter = Waiter(
-            LabSession(), "T", group, queue_id, by_tags(tags) if tags != "*" else EVERYTHING,  # type: ignore[arg-type]
+            LabClient(), "T", group, queue_id, by_tags(tags) if tags != "*" else EVERYTHING,  # type: ignore[arg-type]
             self.clock.monotonic() + seconds, resume, wake,
         )  # fmt: skip
         self.waiting.hold(waiter)

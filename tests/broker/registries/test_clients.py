@@ -9,17 +9,11 @@ from gantrymq.broker.registries.queue_locks import LOCK_SECONDS, QueueLocks
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.tags import java_hash
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
-from gantrymq.remoting.server import RemotingServer, Session
-from gantrymq.runtime.network import TcpNetwork
-from tests.support.sim_clock import SimClock
-
-SERVER = RemotingServer(TcpNetwork(), SimClock(), {})
+from tests.support.connections import KeptConnection
 
 
 def member(number: int, heard_at: float = 0.0) -> Member:
-    session = Session(SERVER, number)
-    session.alive = True
-    return Member(session, f"client-{number}", "JAVA", 513, heard_at)
+    return Member(KeptConnection(number), f"client-{number}", "JAVA", 513, heard_at)
 
 
 def consumer(*topics: str, expression: str = "*", version: int = 1) -> ConsumerData:
@@ -34,11 +28,11 @@ def test_producers_are_picked_in_turn_and_only_those_that_can_be_reached() -> No
     members = [member(number) for number in range(3)]
     for each in members:
         groups.register("G", each)
-    assert [groups.pick("G") for _ in range(4)] == [members[i].session for i in (0, 1, 2, 0)]
-    members[0].session.alive = False
-    members[1].session.writable = False
-    assert {groups.pick("G") for _ in range(4)} == {members[2].session}
-    members[2].session.alive = False
+    assert [groups.pick("G") for _ in range(4)] == [members[i].connection for i in (0, 1, 2, 0)]
+    members[0].connection.alive = False
+    members[1].connection.writable = False
+    assert {groups.pick("G") for _ in range(4)} == {members[2].connection}
+    members[2].connection.alive = False
     assert groups.pick("G") is None
     assert groups.pick("H") is None
     assert len(groups.members("G")) == 3
@@ -50,9 +44,9 @@ def test_the_tool_of_an_operator_is_of_the_group_and_is_asked_nothing() -> None:
     groups.joined.append(came.append)
     tool = replace(member(1), client_id="host@1#operator")
     groups.register("G", tool)
-    assert groups.is_member("G", tool.session) and groups.pick("G") is None and not came
+    assert groups.is_member("G", tool.connection) and groups.pick("G") is None and not came
     groups.register("G", member(2))
-    assert groups.pick("G") is not tool.session and came == ["G"]
+    assert groups.pick("G") is not tool.connection and came == ["G"]
 
 
 def test_producers_leave_in_order_by_hanging_up_and_by_silence() -> None:
@@ -61,8 +55,8 @@ def test_producers_leave_in_order_by_hanging_up_and_by_silence() -> None:
     for each in (one, two, three):
         groups.register("G", each)
     groups.register("H", one)
-    groups.unregister("G", one.session)
-    assert groups.session_closed(two.session) == ["G"]
+    groups.unregister("G", one.connection)
+    assert groups.connection_closed(two.connection) == ["G"]
     groups.expire(before=50)
     assert [each.client_id for each in groups.members("G")] == ["client-3"]
     assert groups.groups() == ["G"]
@@ -101,7 +95,7 @@ def test_one_client_on_two_connections_is_one_client() -> None:
     groups.register(consumer("T"), first)
     groups.register(consumer("T"), second)
     assert groups.client_ids("G") == ["client-1"]
-    groups.session_closed(first.session)
+    groups.connection_closed(first.connection)
     assert groups.client_ids("G") == ["client-1"]
 
 
@@ -112,7 +106,7 @@ def test_silent_consumers_are_taken_out() -> None:
     assert groups.expire(before=50) == ["G"]
     assert groups.client_ids("G") == ["client-2"]
     assert groups.expire(before=50) == []
-    assert not groups.unregister("nobody", member(9).session)
+    assert not groups.unregister("nobody", member(9).connection)
 
 
 def test_locks_end_with_their_time() -> None:

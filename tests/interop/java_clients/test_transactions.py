@@ -14,7 +14,7 @@ DELIVERED = {"commit", "commit-big", "check-commit", "second-commit", "throws", 
 
 def _forgets(server: Server) -> bool:
     """5.5.0 keeps decisions in memory for 3 s; what it checks before that (transactionTimeOut is 2 s here) is decided
-    again by the check, and delivered twice (transactions-and-store.md A16, 3 and 4).
+    again by the check, and delivered twice (holes 3 and 4).
     """
     return server.version == "5.5.0"
 

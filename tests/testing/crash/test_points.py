@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker import transaction_desk, transaction_endings
+from gantrymq.broker.transactions import coordinator as transaction_coordinator
+from gantrymq.broker.transactions import endings as transaction_endings
 from gantrymq.message.system_topics import OP
-from gantrymq.store import records, recovery
 from gantrymq.store.housekeeping import Housekeeping
+from gantrymq.store.log import records
+from gantrymq.store.log.segment import Segment
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.segment import Segment
+from gantrymq.store.recovery import recovery
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.testing.crash.ledger import COMMIT, PARK, ROLLBACK, expected_at
 from gantrymq.testing.crash.outcomes import IN_ORDER, ONE_MISSING, TORN, Effort
 from gantrymq.testing.crash.points import Enumeration, Figures, Plan, Point, silence
-from gantrymq.testing.crash.story import play
-from gantrymq.transactions import rebuild
+from gantrymq.testing.crash.scenario import play
+from gantrymq.transactions.table import rebuild
 
 PLAIN = Effort(all_up_to=4, kinds=(IN_ORDER, TORN), sampled=0)
 MISSING = Effort(all_up_to=4, kinds=(ONE_MISSING,), sampled=0)
@@ -113,7 +115,7 @@ def no_op_for_a_torn_pair(patch: pytest.MonkeyPatch) -> None:
         found.missing_ops.clear()
         return found
 
-    patch.setattr(transaction_desk, "rebuild", without_ops)
+    patch.setattr(transaction_coordinator, "rebuild", without_ops)
 
 
 class _LikeAny(int):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gantrymq.testing.crash.ledger import COMMIT, Expected, Fact, Transaction, expected_at
 from gantrymq.testing.crash.rules import judge
-from gantrymq.testing.crash.story import Seen
+from gantrymq.testing.crash.scenario import Seen
 from gantrymq.testing.crash.view import HalfSeen, View
 
 

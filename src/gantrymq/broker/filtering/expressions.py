@@ -1,6 +1,6 @@
 """The tree of a selector. Frozen; the parser makes only trees whose operands are allowed where they stand.
 
-Source: org.apache.rocketmq.filter.expression; wire-protocol.md 4.13.
+Source: org.apache.rocketmq.filter.expression; docs/selectors.md.
 """
 
 from __future__ import annotations

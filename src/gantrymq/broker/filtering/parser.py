@@ -33,7 +33,7 @@ from gantrymq.broker.filtering.expressions import (
     Whole,
     to_text,
 )
-from gantrymq.broker.filtering.selection import SelectorInvalid
+from gantrymq.broker.filtering.predicate import SelectorInvalid
 from gantrymq.broker.filtering.tokens import Kind, Token, tokens
 
 MAX_NESTING: Final = 50

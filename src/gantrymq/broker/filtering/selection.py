@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
+from gantrymq.broker.filtering.predicate import Predicate, SelectorInvalid
 from gantrymq.message.tags import java_hash, parse_tag_expression
 
 if TYPE_CHECKING:
@@ -13,13 +14,8 @@ if TYPE_CHECKING:
 
 SQL92: Final = "SQL92"
 _TAG_TYPES: Final = (None, "", "TAG")
-
-Predicate: TypeAlias = Callable[[str], bool]
-"""Properties text to "this message is wanted"."""
-
-
-class SelectorInvalid(ValueError):
-    """A selector that cannot be used; the text says why and where, and what would help."""
+KEPT: Final = 512
+"""Tag expressions whose selections are kept, over all groups: consumers send them with every pull."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +42,7 @@ def is_tag_type(expression_type: str | None) -> bool:
     return expression_type in _TAG_TYPES
 
 
+@lru_cache(maxsize=KEPT)
 def by_tags(expression: str) -> Selection:
     """Of ``"A || B"`` or ``"*"``."""
     tags = parse_tag_expression(expression)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.broker.filtering.selection import SelectorInvalid
+from gantrymq.broker.filtering.predicate import SelectorInvalid
 
 
 class Kind(enum.Enum):

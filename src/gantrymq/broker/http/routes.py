@@ -7,10 +7,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gantrymq import __version__
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer
-from gantrymq.broker.transaction_desk import TransactionDesk
-from gantrymq.broker.transaction_stories import TransactionStories
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.store.message_store import MessageStore
 
 LIMIT_DEFAULT: Final = 100
@@ -29,17 +29,17 @@ class Routes:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         address: str,
         store: MessageStore,
-        desk: TransactionDesk,
-        stories: TransactionStories,
+        coordinator: TransactionCoordinator,
+        explanations: TransactionExplanations,
     ) -> None:
         self._config = config
         self._address = address
         self._store = store
-        self._desk = desk
-        self._stories = stories
+        self._coordinator = coordinator
+        self._explanations = explanations
         self._plain: Mapping[tuple[str, ...], Callable[[Request], Awaitable[Answer]]] = {
             (): self._contents,
             ("health",): self._health,
@@ -58,7 +58,7 @@ class Routes:
 
     async def _contents(self, request: Request) -> Answer:
         _only(request)
-        return answer({"broker": self._config.broker_name, "version": __version__, "routes": ROUTES})
+        return answer({"broker": self._config.identity.broker_name, "version": __version__, "routes": ROUTES})
 
     async def _health(self, request: Request) -> Answer:
         _only(request)
@@ -66,10 +66,10 @@ class Routes:
         value: dict[str, Any] = {
             "status": "ok" if refusal is None else "refuses writes",
             "reason": None if refusal is None else str(refusal),
-            "broker": self._config.broker_name,
+            "broker": self._config.identity.broker_name,
             "address": self._address,
             "version": __version__,
-            "open_transactions": len(self._desk.table),
+            "open_transactions": len(self._coordinator.table),
         }
         return answer(value, HTTPStatus.OK if refusal is None else HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -81,12 +81,12 @@ class Routes:
         if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= LIMIT_MAX:
             raise Refused(HTTPStatus.BAD_REQUEST, f"limit is {text!r}; write a number from 1 to {LIMIT_MAX}")
         limit = int(text)
-        rows = await self._stories.undecided(state=state, group=request.query.get("group"), limit=limit + 1)
+        rows = await self._explanations.undecided(state=state, group=request.query.get("group"), limit=limit + 1)
         return answer({"transactions": rows[:limit], "more": len(rows) > limit})
 
     async def _transaction(self, request: Request) -> Answer:
         _only(request)
-        told = await self._stories.explain(request.path[1])
+        told = await self._explanations.explain(request.path[1])
         if not told:
             raise Refused(
                 HTTPStatus.NOT_FOUND,

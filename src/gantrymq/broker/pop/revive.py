@@ -4,7 +4,7 @@ Apache's broker brings it back for ever and leaves giving up to the client, whos
 came too often: such a message is nowhere any more. Ours makes a dead letter of it after ``retryMaxTimes`` of the group,
 at the moment in which it would have come back once more than that.
 
-Source: PopReviveService.reviveRetry; wire-protocol.md 6.4 for dead letters.
+Source: PopReviveService.reviveRetry; docs/protocol.md#retries-and-dead-letters for dead letters.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from gantrymq.broker.client import Client
 from gantrymq.broker.filtering.selection import Selection
 from gantrymq.broker.pop.names import pop_retry_topic
-from gantrymq.remoting.server import Session
 from gantrymq.runtime.clock import Clock, Timer
 
 SWEEP_SECONDS: Final = 0.1
@@ -26,7 +26,7 @@ Reader: TypeAlias = tuple[str, str]
 class Waiter:
     """A request without its answer. ``resume(expired)`` tries again and says whether it was answered."""
 
-    session: Session
+    session: Client
     topic: str
     group: str
     queue_id: int
@@ -141,7 +141,7 @@ class Waiting:
         if self._count and self._sweeper is None:
             self._sweeper = self._clock.call_later(SWEEP_SECONDS, self._sweep)
 
-    def session_closed(self, session: Session) -> None:
+    def session_closed(self, session: Client) -> None:
         """A connection ended: nobody waits there any more."""
         for waiters in list(self._waiters.values()):
             for waiter in [waiter for waiter in waiters if waiter.session is session]:

@@ -1,6 +1,6 @@
 """Live producers and consumers, by what their heartbeats say. Nothing of it outlives the broker.
 
-Source: ProducerManager, ConsumerManager, ConsumerGroupInfo; wire-protocol.md 6.1.
+Source: ProducerManager, ConsumerManager, ConsumerGroupInfo; docs/protocol.md#groups.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from gantrymq.broker.client import Client, Connection
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection, is_tag_type
 from gantrymq.message.transaction import OPERATOR_CLIENT
 from gantrymq.protocol.bodies.heartbeat import (
@@ -18,15 +19,13 @@ from gantrymq.protocol.bodies.heartbeat import (
     MessageModel,
     SubscriptionData,
 )
-from gantrymq.remoting.server import Session
-from gantrymq.transactions.ports import ProducerSession
 
 
 @dataclass(slots=True)
 class Member:
     """One client in one group, on one connection."""
 
-    session: Session
+    connection: Connection
     client_id: str
     language: str
     version: int
@@ -40,11 +39,11 @@ class ProducerGroups:
     def __init__(self) -> None:
         self._groups: dict[str, dict[int, Member]] = {}
         self._turns: dict[str, int] = {}
-        self._clients: dict[str, Session] = {}
-        """Client id to the connection that last said it."""
+        self._clients: dict[str, Connection] = {}
+        """Connection id to the connection that last said it."""
         self._client_ids: dict[int, set[str]] = {}
-        """Session id to what it said."""
-        self.came: list[Callable[[str, ProducerSession], None]] = []
+        """Connection id to what it said."""
+        self.came: list[Callable[[str, Client], None]] = []
         """Called with client id and connection when a connection says for the first time that it is of a group, ahead
         of ``joined``."""
         self.joined: list[Callable[[str], None]] = []
@@ -53,46 +52,46 @@ class ProducerGroups:
     def register(self, group: str, member: Member) -> None:
         """A heartbeat of a member; the latest one of a connection counts."""
         members = self._groups.setdefault(group, {})
-        new = member.session.id not in members
-        members[member.session.id] = member
-        self._clients[member.client_id] = member.session
-        self._client_ids.setdefault(member.session.id, set()).add(member.client_id)
+        new = member.connection.id not in members
+        members[member.connection.id] = member
+        self._clients[member.client_id] = member.connection
+        self._client_ids.setdefault(member.connection.id, set()).add(member.client_id)
         if new and not member.client_id.endswith(OPERATOR_CLIENT):
             for hear in self.came:
-                hear(member.client_id, member.session)
+                hear(member.client_id, member.connection)
             for listener in self.joined:
                 listener(group)
 
-    def is_member(self, group: str, session: ProducerSession) -> bool:
-        return session.id in self._groups.get(group, ())
+    def is_member(self, group: str, client: Client) -> bool:
+        return client.id in self._groups.get(group, ())
 
-    def unregister(self, group: str, session: Session) -> None:
+    def unregister(self, group: str, connection: Connection) -> None:
         """A member leaves in order."""
         members = self._groups.get(group)
-        if members is not None and members.pop(session.id, None) is not None and not members:
+        if members is not None and members.pop(connection.id, None) is not None and not members:
             self._forget(group)
 
-    def session_closed(self, session: Session) -> list[str]:
+    def connection_closed(self, connection: Connection) -> list[str]:
         """A connection ended; returns the groups it was in."""
-        left = [group for group, members in self._groups.items() if session.id in members]
+        left = [group for group, members in self._groups.items() if connection.id in members]
         for group in left:
-            self.unregister(group, session)
-        for client_id in self._client_ids.pop(session.id, ()):
-            if self._clients.get(client_id) is session:
+            self.unregister(group, connection)
+        for client_id in self._client_ids.pop(connection.id, ()):
+            if self._clients.get(client_id) is connection:
                 del self._clients[client_id]
         return left
 
-    def client_ids(self, session: ProducerSession) -> Collection[str]:
-        return self._client_ids.get(session.id, ())
+    def client_ids(self, client: Client) -> Collection[str]:
+        return self._client_ids.get(client.id, ())
 
-    def connection_of(self, client_id: str) -> Session | None:
+    def connection_of(self, client_id: str) -> Connection | None:
         for members in self._groups.values():
             for member in members.values():
-                if member.client_id == client_id and member.session.alive:
-                    return member.session
+                if member.client_id == client_id and member.connection.alive:
+                    return member.connection
         return None
 
-    def session_of(self, client_id: str) -> Session | None:
+    def session_of(self, client_id: str) -> Connection | None:
         """The connection of a producer by its client id; None when it is not here."""
         return self._clients.get(client_id)
 
@@ -108,8 +107,8 @@ class ProducerGroups:
         del self._groups[group]
         self._turns.pop(group, None)
 
-    def pick(self, group: str) -> Session | None:
-        """The session of a live member, a different one each time; None when nobody is there.
+    def pick(self, group: str) -> Connection | None:
+        """The connection of a live member, a different one each time; None when nobody is there.
 
         Members that do not read what was sent to them are passed over, and tools of operators, which know nothing.
         """
@@ -117,9 +116,9 @@ class ProducerGroups:
         if not members:
             return None
         usable = [
-            member.session
+            member.connection
             for member in members.values()
-            if member.session.alive and member.session.writable and not member.client_id.endswith(OPERATOR_CLIENT)
+            if member.connection.alive and member.connection.writable and not member.client_id.endswith(OPERATOR_CLIENT)
         ]
         if not usable:
             return None
@@ -182,8 +181,8 @@ class ConsumerGroups:
             group = self._groups[data.group_name] = ConsumerGroup(
                 data.consume_type, data.message_model, data.consume_from_where
             )
-        changed = member.session.id not in group.members
-        group.members[member.session.id] = member
+        changed = member.connection.id not in group.members
+        group.members[member.connection.id] = member
         if keep_subscriptions:
             return changed
         group.consume_type = data.consume_type
@@ -203,26 +202,26 @@ class ConsumerGroups:
         group.subscriptions = after
         return changed
 
-    def unregister(self, group_name: str, session: Session) -> bool:
+    def unregister(self, group_name: str, connection: Connection) -> bool:
         """A member leaves; True when it was one."""
         group = self._groups.get(group_name)
-        if group is None or group.members.pop(session.id, None) is None:
+        if group is None or group.members.pop(connection.id, None) is None:
             return False
         if not group.members:
             del self._groups[group_name]
         return True
 
-    def session_closed(self, session: Session) -> list[str]:
+    def connection_closed(self, connection: Connection) -> list[str]:
         """A connection ended; returns the groups it was in."""
-        return [name for name in list(self._groups) if self.unregister(name, session)]
+        return [name for name in list(self._groups) if self.unregister(name, connection)]
 
     def expire(self, before: float) -> list[str]:
         """Drop members not heard of since ``before``; returns the groups that lost one."""
         shrunk: list[str] = []
         for name, group in list(self._groups.items()):
-            late = [member.session for member in group.members.values() if member.heard_at < before]
-            for session in late:
-                self.unregister(name, session)
+            late = [member.connection for member in group.members.values() if member.heard_at < before]
+            for connection in late:
+                self.unregister(name, connection)
             if late:
                 shrunk.append(name)
         return shrunk

@@ -1,7 +1,7 @@
 """The selectors of consumer groups, in ``config/consumerFilter.json``.
 
 A selector outlives its group by a day, as in Apache's broker. Source: ConsumerFilterManager;
-transactions-and-store.md B9.
+docs/store.md#configuration-files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from gantrymq.broker.filtering import bloom
-from gantrymq.broker.filtering.selection import Selection, SelectorInvalid, by_expression, is_tag_type
+from gantrymq.broker.filtering.predicate import SelectorInvalid
+from gantrymq.broker.filtering.selection import Selection, by_expression, is_tag_type
 from gantrymq.broker.registries.json_file import LazyFile, read_json
 from gantrymq.errors import ConfigError
 from gantrymq.protocol.bodies.heartbeat import SubscriptionData

@@ -1,6 +1,6 @@
 """JSON files in Apache's places and form: tab-indented, integer keys without quotes, ``.bak`` beside them.
 
-Source: ConfigManager, fastjson's pretty form; transactions-and-store.md B9.
+Source: ConfigManager, fastjson's pretty form; docs/store.md#configuration-files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How far each consumer group has read, in ``config/consumerOffset.json``.
 
 Offsets are kept in memory and written every few seconds, as in Apache's broker: after a crash a group may get the
-messages of that time again. Source: ConsumerOffsetManager; transactions-and-store.md B9.
+messages of that time again. Source: ConsumerOffsetManager; docs/store.md#configuration-files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which member of a group reads a queue in order. Source: RebalanceLockManager; wire-protocol.md 6.5."""
+"""Which member of a group reads a queue in order. Source: RebalanceLockManager; docs/protocol.md#locks-of-queues."""
 
 from __future__ import annotations
 

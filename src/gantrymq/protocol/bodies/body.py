@@ -3,7 +3,7 @@
 Written: compact, keys in alphabetical order, fields that are None left out, integer keys quoted. Read: Java's dialect
 (:mod:`gantrymq.protocol.lenient_json`); unknown fields are ignored, and null stands for an absent field.
 
-Source: RemotingSerializable; wire-protocol.md 3.1.
+Source: RemotingSerializable; docs/protocol.md#json-bodies.
 """
 
 from __future__ import annotations

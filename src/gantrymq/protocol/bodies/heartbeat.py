@@ -1,4 +1,4 @@
-"""Who a client is and what it wants. Source: HeartbeatData, SubscriptionData; wire-protocol.md 3.3."""
+"""Who a client is and what it wants. Source: HeartbeatData, SubscriptionData."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks of queues for orderly consumption. Source: LockBatchRequestBody; wire-protocol.md 3.4, 6.5."""
+"""Locks of queues for orderly consumption. Source: LockBatchRequestBody; docs/protocol.md#locks-of-queues."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """How far queues and groups are, and who is connected: answers to tools.
 
-A table by queue has the queue as JSON for its keys (wire-protocol.md 3.1); :func:`queue_of` and :func:`key_of` turn
+A table by queue has the queue as JSON for its keys (docs/protocol.md#json-bodies); :func:`queue_of` and :func:`key_of`
+turn
 one into the other.
 
 Source: TopicStatsTable, ConsumeStats, ConsumerConnection, ProducerConnection, ProducerTableInfo, ConsumerRunningInfo,
-ResetOffsetBody, QueryConsumeQueueResponseBody; wire-protocol.md 3.3 to 3.5.
+ResetOffsetBody, QueryConsumeQueueResponseBody.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(:?)')
 
 class ByQueue(Body, frozen=True, kw_only=True):
     """A body with a table by queue. Its keys are written as Apache's brokers write them, as objects: not every reader
-    takes a text there (wire-protocol.md 3.1).
+    takes a text there (docs/protocol.md#json-bodies).
     """
 
     def encode(self) -> bytes:

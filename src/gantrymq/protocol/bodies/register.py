@@ -7,7 +7,7 @@ Plain form: JSON. Compressed form, zlib of (integers of 4 bytes, big-endian):
 
 Text form of a topic: ``name readQueues writeQueues perm filterType [attributes as JSON]``.
 
-Source: RegisterBrokerBody, TopicConfig.encode, decode; wire-protocol.md 9.
+Source: RegisterBrokerBody, TopicConfig.encode, decode; docs/protocol.md#name-server.
 """
 
 from __future__ import annotations

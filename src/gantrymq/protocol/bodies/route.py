@@ -1,4 +1,4 @@
-"""Where topics and brokers are. Source: TopicRouteData, QueueData, BrokerData, ClusterInfo; wire-protocol.md 3.2."""
+"""Where topics and brokers are. Source: TopicRouteData, QueueData, BrokerData, ClusterInfo."""
 
 from __future__ import annotations
 

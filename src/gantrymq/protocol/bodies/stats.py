@@ -1,4 +1,4 @@
-"""Answer to VIEW_BROKER_STATS_DATA. Source: BrokerStatsData, BrokerStatsItem; wire-protocol.md 3.5."""
+"""Answer to VIEW_BROKER_STATS_DATA. Source: BrokerStatsData, BrokerStatsItem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics as brokers declare them, and plain tables. Source: TopicConfig, DataVersion; wire-protocol.md 3.5."""
+"""Topics as brokers declare them, and plain tables. Source: TopicConfig, DataVersion."""
 
 from __future__ import annotations
 

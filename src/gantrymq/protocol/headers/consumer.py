@@ -1,4 +1,4 @@
-"""Membership, progress and retries of groups. Source: wire-protocol.md 2.3.2, 2.3.3."""
+"""Membership, progress and retries of groups. Source: RocketMQ's header classes of the same names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Popping, acknowledging, waiting. Source: PopMessageRequestHeader and its neighbours of 5.5; wire-protocol.md 10."""
+"""Popping, acknowledging, waiting. Source: PopMessageRequestHeader and its neighbours of 5.5; docs/protocol.md#pop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading messages and places. Source: PullMessageRequestHeader and its neighbours; wire-protocol.md 2.3.2, 5.1."""
+"""Reading messages and places. Source: PullMessageRequestHeader and its neighbours; docs/protocol.md#pulling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending messages. Source: SendMessageRequestHeader, SendMessageRequestHeaderV2; wire-protocol.md 2.3.1."""
+"""Sending messages. Source: SendMessageRequestHeader, SendMessageRequestHeaderV2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of a broker. Source: CreateTopicRequestHeader; wire-protocol.md 2.3.4."""
+"""Topics of a broker. Source: CreateTopicRequestHeader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ending and checking transactions. Source: EndTransactionRequestHeader; wire-protocol.md 2.3.3, 8."""
+"""Ending and checking transactions. Source: EndTransactionRequestHeader; docs/protocol.md#transactions."""
 
 from __future__ import annotations
 

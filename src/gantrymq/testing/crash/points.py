@@ -12,8 +12,8 @@ from gantrymq.testing.crash.journal import Cut, Image, JournalDisk
 from gantrymq.testing.crash.ledger import Expected, Fact, expected_at
 from gantrymq.testing.crash.outcomes import IN_ORDER, TORN, Choice, Effort, Space, Versions
 from gantrymq.testing.crash.rules import Breach, judge
+from gantrymq.testing.crash.scenario import LOG, WHOLE, Played, Seen, play
 from gantrymq.testing.crash.station import Station
-from gantrymq.testing.crash.story import LOG, WHOLE, Played, Seen, play
 from gantrymq.testing.crash.view import View, reopen
 
 SYNC_FLUSH = "SYNC_FLUSH"

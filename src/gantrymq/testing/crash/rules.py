@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gantrymq.message.system_topics import HALF, PARKED, SCHEDULE
 from gantrymq.testing.crash.ledger import Expected
-from gantrymq.testing.crash.story import Seen
+from gantrymq.testing.crash.scenario import Seen
 from gantrymq.testing.crash.view import OPEN, HalfSeen, View
 
 

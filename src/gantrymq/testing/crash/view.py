@@ -16,11 +16,11 @@ from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.store.message_store import MessageStore
 from gantrymq.testing.crash.client import OK, READERS, Caller, Note, name_in
 from gantrymq.testing.crash.ledger import COMMIT, PARK, ROLLBACK, HalfPlace, Place
+from gantrymq.testing.crash.scenario import LOG, OTHER, TOPIC, Played
 from gantrymq.testing.crash.station import Station
-from gantrymq.testing.crash.story import LOG, OTHER, TOPIC, Played
 from gantrymq.testing.disk import PowerCut, SimDisk
-from gantrymq.transactions.decisions import Decision
-from gantrymq.transactions.half import parse_op
+from gantrymq.transactions.records.half import parse_op
+from gantrymq.transactions.table.decisions import Decision
 
 LATE_MS = 60_000
 """How long after the end of the story the broker is started again."""
@@ -128,9 +128,9 @@ async def _look(station: Station, played: Played, view: View, note: Note) -> Non
     _read_log(store, view)
     view.problems += _queue_problems(store, view)
     for half_seen in view.halves.values():
-        decision = broker.desk.table.decisions[half_seen.place[0]]
+        decision = broker.coordinator.table.decisions[half_seen.place[0]]
         half_seen.known_as = _NAMES.get(decision, decision.name)
-    for half in broker.desk.table:
+    for half in broker.coordinator.table:
         seen = view.halves.get((half.queue_offset, half.log_offset))
         if seen is None:
             view.problems.append(f"the table holds a half at {half.queue_offset} that is not in the log")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import gantrymq
 from gantrymq import Message
-from gantrymq.client import portal
-from gantrymq.client.sync import Blocking
+from gantrymq.client.connection import portal
+from gantrymq.client.connection.blocking import Blocking
 from gantrymq.testing.interrupts.calls import Rows
 from gantrymq.testing.interrupts.scenario import FIRST, Scenario, portals, until
 

@@ -33,7 +33,7 @@ class Server:
         self.address = ""
 
     def _config(self) -> BrokerConfig:
-        return BrokerConfig(
+        return BrokerConfig.of(
             store_path_root_dir=str(self._directory),
             namesrv_addr=self.address,
             bind_address="127.0.0.1",
@@ -62,7 +62,7 @@ class Server:
     @property
     def open_halves(self) -> int:
         """Transactions that are not decided yet."""
-        return len(self._broker.desk.table) if self._broker is not None else 0
+        return len(self._broker.coordinator.table) if self._broker is not None else 0
 
     async def _serve(self) -> None:
         disk = OsDisk()

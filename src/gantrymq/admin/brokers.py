@@ -1,0 +1,68 @@
+"""Brokers: what they say of themselves, and their settings. Source: DefaultMQAdminExtImpl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gantrymq.admin.asking import Asking
+from gantrymq.errors import ConfigError
+from gantrymq.protocol.bodies.topics import KVTable
+from gantrymq.protocol.codes import RequestCode
+
+
+class BrokerPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker as the name servers know it."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    """0: master."""
+    address: str
+
+
+class Brokers:
+    """Questions about brokers. ``broker``: a name or an address; None: all masters."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    async def places(self) -> list[BrokerPlace]:
+        """Every broker, by cluster, name and id."""
+        info = await self._asking.cluster()
+        return [
+            BrokerPlace(cluster=cluster, name=name, broker_id=number, address=address)
+            for cluster, names in sorted(info.cluster_addr_table.items())
+            for name in sorted(names)
+            if name in info.broker_addr_table
+            for number, address in sorted(info.broker_addr_table[name].broker_addrs.items())
+        ]
+
+    async def addresses(self, broker: str | None = None) -> dict[str, str]:
+        """Name to address of the masters asked for."""
+        return await self._asking.chosen(broker)
+
+    async def runtime(self, address: str) -> dict[str, str]:
+        """Figures by name; the names are those of RocketMQ's AdminBrokerProcessor.prepareRuntimeInfo."""
+        answer = await self._asking.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, what="runtime figures")
+        return dict(sorted(KVTable.decode(answer.body).table.items()))
+
+    async def config(self, address: str) -> dict[str, str]:
+        """Settings by key."""
+        answer = await self._asking.ask(address, RequestCode.GET_BROKER_CONFIG, what="settings of the broker")
+        return parse(answer.body.decode("utf-8", "replace"))
+
+    async def set_config(self, address: str, changes: Mapping[str, str]) -> None:
+        """Change settings of a running broker. Raises RequestRejected naming what it will not change."""
+        for key, value in changes.items():
+            if not key or "\n" in key + value or "=" in key:
+                raise ConfigError(f"{key!r}={value!r} is no setting; write key=value on one line")
+        body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
+        await self._asking.ask(address, RequestCode.UPDATE_BROKER_CONFIG, None, body, what="change of settings")
+
+
+def parse(text: str) -> dict[str, str]:
+    """``key=value`` on every line; Java's broker escapes nothing there."""
+    pairs = (line.partition("=") for line in text.splitlines() if line and line[0] != "#")
+    return dict(sorted((key.strip(), value) for key, mark, value in pairs if mark))

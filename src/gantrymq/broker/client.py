@@ -1,0 +1,85 @@
+"""Who talks to a broker, whatever the door: what operations may know of a client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gantrymq.broker.pushes import (
+    AnswerDone,
+    DirectConsumption,
+    OffsetReset,
+    PositionsDone,
+    Reply,
+    ReplyDone,
+    RunningInfoQuestion,
+)
+from gantrymq.broker.transactions.check import Check
+
+
+class Client(Protocol):
+    """One connection of a client, from its first request to its end.
+
+    What it is a member of (producer groups, consumer groups) is in ``registries.clients``, by its ``id``.
+    """
+
+    @property
+    def id(self) -> int:
+        """Unique among all connections of this broker, whatever door they came through."""
+
+    @property
+    def address(self) -> str:
+        """``ip:port`` of the client."""
+
+    @property
+    def host(self) -> bytes:
+        """The same as a record has it: packed address and port."""
+
+    @property
+    def alive(self) -> bool:
+        """False from the end of the connection on."""
+
+    @property
+    def writable(self) -> bool:
+        """False while the client does not read what was sent to it and too much is unsent."""
+
+
+class Connection(Client, Protocol):
+    """A client to which the broker can say something, too.
+
+    Notices to a client that is gone, or that does not read what it is sent, are dropped. Questions to such a client
+    are answered with None at once; every ``done`` is called exactly once, after ``seconds`` at the latest.
+    """
+
+    # Notices and questions to consumers, and replies to producers.
+
+    def members_changed(self, group: str) -> None:
+        """A member of the group came or went, or its topics changed: its members share the queues anew."""
+
+    def reset_offsets(self, reset: OffsetReset) -> None:
+        """Go on elsewhere, and commit that."""
+
+    def running_info(self, question: RunningInfoQuestion, seconds: float, done: AnswerDone) -> None:
+        """What does this consumer do just now?"""
+
+    def consume_directly(self, question: DirectConsumption, seconds: float, done: AnswerDone) -> None:
+        """Consume one message now, and say what became of it."""
+
+    def positions(self, group: str, topic: str, seconds: float, done: PositionsDone) -> None:
+        """Which offsets does this consumer read next?"""
+
+    def hand_reply(self, reply: Reply, seconds: float, done: ReplyDone) -> None:
+        """The answer to a request that this producer sent."""
+
+    # The check-back.
+
+    def ask(self, check: Check) -> None:
+        """Ask a producer what became of its local transaction. Nothing is returned: the answer is a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A person who decides in place of a program."""
+
+    note: str
+    """Who it is and why, as the person gave it; kept with the decision."""

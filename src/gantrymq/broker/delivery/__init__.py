@@ -1,0 +1,1 @@
+"""Messages that are delivered later than they came: delayed, timed, retried, waited for."""

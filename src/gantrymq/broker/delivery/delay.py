@@ -1,0 +1,177 @@
+"""Delivers delayed messages when their time has come. Source: ScheduleMessageService; docs/store.md#delay-levels.
+
+A message of level n waits in queue n - 1 of the schedule topic; its consume-queue entry holds when it is due. Within
+a level messages are due in the order they came, so each level needs one timer. A delivery counts when the copy under
+the real topic is durable; how far each level is delivered is written every few seconds, so that a crash repeats the
+deliveries of that time (at least once, as in Apache's broker).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gantrymq.broker.delivery.delay_levels import real_place
+from gantrymq.broker.registries.json_file import LazyFile, read_json
+from gantrymq.errors import ConfigError, StoreError
+from gantrymq.message import flags, system_topics
+from gantrymq.message.message import StoredMessage
+from gantrymq.protocol.hosts import pack_host
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.disk import Disk
+from gantrymq.store.message_store import MessageStore
+from gantrymq.store.values import NewRecord
+
+log = logging.getLogger("gantrymq.broker")
+
+BATCH_MAX: Final = 128
+"""Messages of one level delivered in one append; between two batches others have their turn."""
+BATCH_MAX_BYTES: Final = 4 * 1024 * 1024
+RETRY_SECONDS: Final = 1.0
+"""Pause after the store refused a delivery."""
+MAX_TIMER_SECONDS: Final = 60.0
+"""A timer never sleeps longer, so that a wall clock that jumps forward is noticed."""
+
+
+class DelayedDelivery:
+    """One cursor and one timer per level."""
+
+    def __init__(self, store: MessageStore, clock: Clock, disk: Disk, path: str, delays_ms: Sequence[int]) -> None:
+        """Raises ConfigError when the file of the cursors is there and cannot be read."""
+        self._store = store
+        self._clock = clock
+        self._delays_ms = delays_ms
+        self._file = LazyFile(disk, path)
+        self._version: dict[str, int] = {"counter": 0, "stateVersion": 0, "timestamp": clock.wall_ms()}
+        self._offsets: dict[int, int] = {}
+        """Level to the first queue offset that is not delivered."""
+        self._timers: dict[int, Timer] = {}
+        self._busy: set[int] = set()
+        """Levels with a delivery that is not durable yet."""
+        self._running = False
+        self._load(read_json(disk, path), path)
+
+    def _load(self, content: dict[Any, Any] | None, path: str) -> None:
+        try:
+            for level, offset in ((content or {}).get("offsetTable") or {}).items():
+                self._offsets[int(level)] = int(offset)
+            for name, value in ((content or {}).get("dataVersion") or {}).items():
+                self._version[name] = int(value)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ConfigError(f"{path} is no table of delay offsets: {error}; mend or remove it") from error
+
+    def start(self) -> None:
+        """Deliver what is due, now and from now on."""
+        self._running = True
+        self._store.arrivals_of(system_topics.SCHEDULE).append(self._arrived)
+        for level in range(1, len(self._delays_ms) + 1):
+            self._look(level)
+
+    def close(self) -> None:
+        """Stop and write the cursors. The store must still be open; raises StoreError."""
+        self._running = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if self._file.dirty:
+            self._file.write(self.content())
+
+    def content(self) -> dict[str, Any]:
+        """What the file holds."""
+        return {"dataVersion": dict(self._version), "offsetTable": dict(self._offsets)}
+
+    def delivered(self) -> dict[int, int]:
+        """Level to the first queue offset that is not delivered, for levels that delivered something."""
+        return dict(self._offsets)
+
+    def save_later(self) -> None:
+        """Write the cursors if they moved; raises StoreError when the file cannot be made."""
+        self._file.write_later(self.content)
+
+    def _arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties_text: str) -> None:
+        level = queue_id + 1
+        if topic == system_topics.SCHEDULE and level not in self._timers and level not in self._busy:
+            self._set_timer(level, 0.0)
+
+    def _set_timer(self, level: int, seconds: float) -> None:
+        self._timers[level] = self._clock.call_later(
+            max(0.0, min(seconds, MAX_TIMER_SECONDS)), lambda: self._look(level)
+        )
+
+    def _look(self, level: int) -> None:
+        self._timers.pop(level, None)
+        if not self._running or level in self._busy:
+            return
+        first, end = self._store.queue_range(system_topics.SCHEDULE, level - 1)
+        start = min(max(self._offsets.get(level, 0), first), end)
+        offset, records, wait_ms = self._due(level, start, end)
+        if not records:
+            self._delivered(level, offset)
+            if wait_ms is not None:
+                self._set_timer(level, wait_ms / 1000)
+            return
+        self._busy.add(level)
+        try:
+            placements = self._store.append(records)
+        except StoreError as error:
+            self._failed(level, error)
+            return
+        self._store.when_durable(placements[-1].end, lambda error: self._ended(level, offset, error))
+
+    def _due(self, level: int, start: int, end: int) -> tuple[int, list[NewRecord], int | None]:
+        """(offset behind them, records of what is due, ms until the next one or None when there is none)."""
+        records: list[NewRecord] = []
+        size = 0
+        now = self._clock.wall_ms()
+        for offset in range(start, end):
+            entry = self._store.entry(system_topics.SCHEDULE, level - 1, offset)
+            if entry is None or len(records) >= BATCH_MAX or size >= BATCH_MAX_BYTES:
+                return offset, records, 0 if entry is not None else None
+            # An entry further away than the level's delay is a mistake (a clock that was set back): due now.
+            wait_ms = entry.tags_code - now
+            if 0 < wait_ms <= self._delays_ms[level - 1]:
+                return offset, records, wait_ms
+            record = self._record(self._store.read(entry.log_offset), entry.log_offset)
+            if record is not None:
+                records.append(record)
+                size += entry.size
+        return max(start, end), records, None
+
+    def _record(self, message: StoredMessage | None, log_offset: int) -> NewRecord | None:
+        """The message under its real topic; None when it cannot be delivered."""
+        if message is None:
+            log.error("the delayed message at log offset %d cannot be read and is skipped", log_offset)
+            return None
+        place = real_place(message.properties_text)
+        if place is None or place[0] in system_topics.NOT_SENDABLE:
+            log.error("the delayed message at log offset %d has no usable real topic and is skipped", log_offset)
+            return None
+        topic, queue_id = place
+        return NewRecord(
+            topic, queue_id, message.body, message.properties_text, message.born_timestamp,
+            pack_host(message.born_host), message.flag, message.sys_flag & ~flags.TRANSACTION_MASK,
+            message.reconsume_times,
+        )  # fmt: skip
+
+    def _ended(self, level: int, offset: int, error: StoreError | None) -> None:
+        if error is not None:
+            self._failed(level, error)
+            return
+        self._busy.discard(level)
+        self._delivered(level, offset)
+        if self._running:
+            self._look(level)
+
+    def _failed(self, level: int, error: StoreError) -> None:
+        self._busy.discard(level)
+        log.error("delayed messages of level %d could not be delivered, trying again: %s", level, error)
+        if self._running:
+            self._set_timer(level, RETRY_SECONDS)
+
+    def _delivered(self, level: int, offset: int) -> None:
+        if offset > self._offsets.get(level, 0):
+            self._offsets[level] = offset
+            self._version["counter"] += 1
+            self._version["timestamp"] = self._clock.wall_ms()
+            self._file.dirty = True

@@ -1,0 +1,374 @@
+"""Delivers timer messages in the second they are due. Source: TimerMessageStore; docs/store.md#timer-files.
+
+A timer message waits in queue 0 of the timer topic. *Enqueue* follows that queue and notes each message in the timer
+log under its slot; *dequeue* reads a slot when its time is over and appends its messages under their real topics. Both
+run on the loop; the files are Apache's, so either broker goes on where the other stopped.
+
+After a crash nothing is lost: the queue is in the log, and how far it was noted follows from the last unit. The slots
+since the last durable ``timercheck`` (a second of them, after a power cut; none, mostly, after the death of the
+process) are delivered again, as in Apache's broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gantrymq.broker.delivery.timer_rules import Name, TimerRules, delivery, name_of, withdrawn_by
+from gantrymq.errors import StoreError
+from gantrymq.message import properties
+from gantrymq.message.message import StoredMessage
+from gantrymq.message.system_topics import TIMER
+from gantrymq.protocol.stored_message import scan
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.disk import Disk
+from gantrymq.store.message_store import MessageStore
+from gantrymq.store.recovery.recovery import Case
+from gantrymq.store.timer_log import DELETE, ROLL, TimerCheck, TimerCheckFile, TimerLog, Unit
+from gantrymq.store.values import NewRecord
+
+log = logging.getLogger("gantrymq.broker")
+
+BATCH_MAX: Final = 128
+"""Messages noted or delivered in one go; in between others have their turn."""
+BATCH_MAX_BYTES: Final = 4 * 1024 * 1024
+RETRY_SECONDS: Final = 1.0
+"""Pause after the store refused a write."""
+SYNC_SECONDS: Final = 1.0
+"""Between two syncs of the timer log (timerFlushIntervalMs)."""
+MAX_TIMER_SECONDS: Final = 60.0
+"""A timer never sleeps longer, so that a wall clock that jumps forward is noticed."""
+CHECK_FILE: Final = "config/timercheck"
+WHEEL_FILE: Final = "timerwheel"
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The slot that is being delivered."""
+
+    time_ms: int
+    units: list[Unit]
+    withdrawn: set[Name]
+    rolled: dict[tuple[Name, int, int], int]
+    """Name, time of birth and kind of a rolled message to its first place: a crash while it was rolled leaves two."""
+    position: int = 0
+    """How many units are done."""
+
+
+class TimedDelivery:
+    """Built by the broker behind the store; ``start`` ... ``close`` before the store."""
+
+    def __init__(self, store: MessageStore, clock: Clock, disk: Disk, rules: TimerRules, file_size: int) -> None:
+        """Raises StoreFormatUnknown when the timer log is not what ``mappedFileSizeTimerLog`` says, or DiskFull."""
+        self._store = store
+        self._clock = clock
+        self._disk = disk
+        self._rules = rules
+        self._file = TimerCheckFile(disk, store.path(CHECK_FILE))
+        self.check: TimerCheck = self._file.read()
+        """What is written down."""
+        self._log = TimerLog(disk, store.path("timerlog"), file_size, rules.precision_ms)
+        self._timer: Timer | None = None
+        self._sync_timer: Timer | None = None
+        self._slot: _Slot | None = None
+        self._needed: int | None = None
+        """Queue offset up to which messages must be noted before the next slot is delivered."""
+        self._enqueuing = False
+        self._running = False
+        self._stopping = False
+        self._failing = False
+        """Whether the last attempt to deliver was refused by the store."""
+        self._slot_ended: asyncio.Future[None] | None = None
+        self._recover()
+        self._heap = sorted(self._log.slots)
+
+    # ---- start and end
+
+    def _recover(self) -> None:
+        before = self.check
+        first, end = self._store.queue_range(TIMER, 0)
+        if before.read_ms == 0 and first == end:
+            before.read_ms = self._rules.floor(self._clock.wall_ms())
+        self._log.recover(before.read_ms, self._known_units())
+        self._next = max(self._behind_last_unit(), first)
+        """Queue offset of the first message that is not in the timer log."""
+        self._read_ms = before.read_ms
+        """First slot that is still to be delivered."""
+        self._done_before = TimerCheck(before.read_ms, min(before.queue_offset, end))
+        before.queue_offset = self._next
+        self._file.write(before)
+        wheel = self._store.path(WHEEL_FILE)
+        if self._disk.exists(wheel):
+            # What Apache's broker has there would not fit any more. First the check file, by which it makes a new one.
+            self._file.file.sync()
+            self._disk.remove(wheel)
+
+    def _known_units(self) -> Callable[[Unit], bool]:
+        """A test for units whose message is in the log, asked in their order."""
+        store = self._store
+        clean = store.recovered.case is Case.CLEAN
+        offset, end = store.queue_range(TIMER, 0)
+
+        def known(unit: Unit) -> bool:
+            nonlocal offset
+            if unit.log_offset < store.min_log_offset:
+                return True
+            if clean:
+                return unit.log_offset + unit.size <= store.max_log_offset
+            # After a crash a unit may be torn, or name a place that now holds something else.
+            while offset < end:
+                entry = store.entry(TIMER, 0, offset)
+                if entry is not None and entry.log_offset >= unit.log_offset:
+                    return (entry.log_offset, entry.size) == (unit.log_offset, unit.size)
+                offset += 1
+            return False
+
+        return known
+
+    def _behind_last_unit(self) -> int:
+        last = self._log.last
+        message = self._store.read(last.log_offset) if last is not None else None
+        return message.queue_offset + 1 if message is not None and message.topic == TIMER else 0
+
+    def start(self) -> None:
+        """Deliver what is due, now and from now on."""
+        self._running = True
+        self._store.arrivals_of(TIMER).append(self._arrived)
+        self._enqueue_soon()
+        self._look()
+
+    async def stop(self) -> None:
+        """Begin no further slot, and return when the one under way is delivered, or cannot be."""
+        self._stopping = True
+        while self._slot is not None and self._running and not self._failing:
+            self._slot_ended = asyncio.get_running_loop().create_future()
+            await self._slot_ended
+
+    def _tell_slot_ended(self) -> None:
+        if self._slot_ended is not None and not self._slot_ended.done():
+            self._slot_ended.set_result(None)
+
+    def close(self) -> None:
+        """Stop, and make durable how far everything is. The store must still be open; raises StoreError."""
+        self._running = False
+        for timer in (self._timer, self._sync_timer):
+            if timer is not None:
+                timer.cancel()
+        for file in (*self._log.unsynced(), self._file.file):
+            file.sync()
+        self._log.close()
+        self._file.file.close()
+
+    # ---- what others ask
+
+    @property
+    def waiting(self) -> Counter[int]:
+        """Hash of a topic to how many of its messages wait."""
+        return self._log.waiting
+
+    def oldest_log_offset(self) -> int | None:
+        """Of the oldest message that still waits; retention must not pass it. None when none does."""
+        return self._log.oldest(self.check.read_ms)
+
+    def drop_old(self) -> None:
+        """Remove files of the timer log whose messages retention has removed."""
+        self._log.drop_before(self._store.min_log_offset)
+
+    # ---- enqueue
+
+    def _arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties_text: str) -> None:
+        if topic == TIMER:
+            self._enqueue_soon()
+
+    def _enqueue_soon(self) -> None:
+        if not self._enqueuing and self._running:
+            self._enqueuing = True
+            self._clock.call_soon(self._enqueue)
+
+    def _enqueue(self) -> None:
+        """Note the next messages of the timer topic."""
+        self._enqueuing = False
+        if not self._running:
+            return
+        end = self._store.queue_range(TIMER, 0)[1]
+        if self._next >= end:
+            return
+        found = self._store.get(TIMER, 0, self._next, BATCH_MAX, BATCH_MAX_BYTES)
+        if found.next_offset <= self._next:
+            log.error("message %d of the timer topic cannot be read and is skipped", self._next)
+            found.next_offset = self._next + 1
+        units = [unit for message in scan(found.data, check=False) if (unit := self._unit(message)) is not None]
+        new = {unit.time_ms for unit in units} - self._log.slots.keys()
+        try:
+            if units:
+                self._log.append(units)
+            self._note(self.check.read_ms, found.next_offset)
+        except (StoreError, OSError) as error:
+            log.error("timer messages cannot be noted, trying again: %s", error)
+            self._clock.call_later(RETRY_SECONDS, self._enqueue_soon)
+            return
+        self._next = found.next_offset
+        for slot in new:
+            heapq.heappush(self._heap, slot)
+        if new or self._needed is not None:
+            self._look()
+        if self._next < end:
+            self._enqueue_soon()
+
+    def _unit(self, message: StoredMessage) -> Unit | None:
+        unit = self._rules.unit_of(message, self._clock.wall_ms(), self._read_ms)
+        if unit is None:
+            log.error("message %d of the timer topic does not say when it is due: skipped", message.queue_offset)
+            return None
+        done = self._done_before
+        if message.queue_offset < done.queue_offset:
+            # Its unit was lost with the timer log. That it was delivered follows from the check file.
+            out = int(properties.find(message.properties_text, properties.TIMER_OUT_MS) or 0)
+            if out < done.read_ms:
+                return None
+        return unit
+
+    # ---- dequeue
+
+    def _look(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._running or self._stopping or self._slot is not None or not self._heap:
+            return
+        wait_ms = self._heap[0] + self._rules.precision_ms - self._clock.wall_ms()
+        if wait_ms > 0:
+            self._set_timer(min(wait_ms / 1000, MAX_TIMER_SECONDS), self._look)
+            return
+        if not self._caught_up():
+            return
+        time_ms = heapq.heappop(self._heap)
+        units = self._log.units(time_ms)
+        # From here on nothing joins this slot.
+        self._read_ms = max(self._read_ms, time_ms + self._rules.precision_ms)
+        self._slot = _Slot(time_ms, units, self._withdrawn(units), {})
+        self._step()
+
+    def _caught_up(self) -> bool:
+        """Whether all is noted that was there when the slot became due: an order to forget some of it may be there."""
+        if self._needed is None:
+            self._needed = self._store.queue_range(TIMER, 0)[1]
+        if self._next < self._needed:
+            self._enqueue_soon()
+            return False
+        self._needed = None
+        return True
+
+    def _set_timer(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timer = self._clock.call_later(seconds, call)
+
+    def _withdrawn(self, units: list[Unit]) -> set[Name]:
+        orders = (self._store.read(unit.log_offset) for unit in units if _is_order(unit))
+        return {withdrawn_by(order) for order in orders if order is not None}
+
+    def _step(self) -> None:
+        """Deliver the next messages of the slot."""
+        self._timer = None
+        slot = self._slot
+        if slot is None or not self._running:
+            return
+        position, records = self._batch(slot)
+        if not records:
+            self._finish(slot)
+            return
+        try:
+            placements = self._store.append(records)
+        except StoreError as error:
+            self._failed(error)
+            return
+        self._store.when_durable(placements[-1].end, lambda error: self._stepped(slot, position, error))
+
+    def _batch(self, slot: _Slot) -> tuple[int, list[NewRecord]]:
+        """(position behind them, records to append)."""
+        records: list[NewRecord] = []
+        size = 0
+        now_ms = self._clock.wall_ms()
+        position = slot.position
+        while position < len(slot.units) and len(records) < BATCH_MAX and size < BATCH_MAX_BYTES:
+            unit = slot.units[position]
+            position += 1
+            if _is_order(unit):
+                continue
+            message = self._store.read(unit.log_offset)
+            if message is None:
+                log.error("the timer message at log offset %d cannot be read and is skipped", unit.log_offset)
+                continue
+            if (slot.withdrawn and name_of(message) in slot.withdrawn) or _is_second_copy(
+                message, unit, slot, position
+            ):
+                continue
+            record = delivery(message, unit, now_ms)
+            if record is None:
+                log.error("the timer message at log offset %d has no usable real topic: skipped", unit.log_offset)
+                continue
+            records.append(record)
+            size += unit.size
+        return position, records
+
+    def _stepped(self, slot: _Slot, position: int, error: StoreError | None) -> None:
+        if error is not None:
+            self._failed(error)
+            return
+        self._failing = False
+        slot.position = position
+        self._step()
+
+    def _failed(self, error: StoreError) -> None:
+        log.error("timer messages could not be delivered, trying again: %s", error)
+        self._failing = True
+        self._tell_slot_ended()
+        if self._running:
+            self._set_timer(RETRY_SECONDS, self._step)
+
+    def _finish(self, slot: _Slot) -> None:
+        self._slot = None
+        self._tell_slot_ended()
+        self._log.done(slot.time_ms, slot.units)
+        try:
+            self._note(max(self.check.read_ms, slot.time_ms + self._rules.precision_ms), self.check.queue_offset)
+        except (StoreError, OSError) as error:
+            log.error("how far timer messages are delivered cannot be written down for now: %s", error)
+        self._look()
+
+    # ---- progress
+
+    def _note(self, read_ms: int, queue_offset: int) -> None:
+        """Write down how far everything is; durable within a second. Raises DiskFull."""
+        check = TimerCheck(read_ms, queue_offset, self._clock.wall_ms(), self.check.changes + 1)
+        self._file.write(check)
+        self.check = check
+        if self._sync_timer is None:
+            self._sync_timer = self._clock.call_later(SYNC_SECONDS, self._sync)
+
+    def _sync(self) -> None:
+        self._sync_timer = None
+        if self._running:
+            self._disk.sync_later([*self._log.unsynced(), self._file.file], _synced)
+
+
+def _synced(error: BaseException | None) -> None:
+    if error is not None:
+        log.error("the timer log could not be synced; a power cut now would repeat deliveries: %s", error)
+
+
+def _is_second_copy(message: StoredMessage, unit: Unit, slot: _Slot, position: int) -> bool:
+    if properties.TIMER_ROLL_TIMES not in message.properties_text:
+        return False
+    # An order to forget a message has its name, and may be of the same millisecond.
+    identity = (name_of(message), message.born_timestamp, unit.magic & DELETE)
+    return slot.rolled.setdefault(identity, position) != position
+
+
+def _is_order(unit: Unit) -> bool:
+    """Whether it says that another message is to be forgotten."""
+    return bool(unit.magic & DELETE) and not unit.magic & ROLL

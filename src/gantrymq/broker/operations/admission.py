@@ -1,0 +1,189 @@
+"""What every send must pass, in Apache's order (docs/protocol.md#sending).
+
+What depends on the topic alone is found out once per topic and remembered until the topics change: this is the hot
+path of a broker. Source: AbstractSendMessageProcessor.msgCheck; docs/protocol.md#sending.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NoReturn
+
+from gantrymq.broker.announcement import Announce
+from gantrymq.broker.durability import Done, refusal
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.submission import Submission
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
+from gantrymq.errors import MessageIllegal, StoreError
+from gantrymq.message import flags, properties, system_topics
+from gantrymq.protocol.bodies.topics import PERM_WRITE, TopicConfig
+from gantrymq.runtime.rng import Rng
+
+SENDER_FLAGS: Final = ~(flags.TRANSACTION_MASK | flags.NEED_UNWRAP | flags.INNER_BATCH)
+"""What a sender may say in the system flag. The transaction type of a record is the broker's to say: a forged
+"committed" record would be taken for the end of a transaction after a crash."""
+
+FITS_ANYWAY: Final = 7_500
+"""Characters of a properties text that are within every limit of bytes, whatever characters they are."""
+_UNIQ_KEY_ITEM: Final = f"{properties.UNIQ_KEY}\x01"
+_UNIQ_KEY_BEHIND: Final = "\x02" + _UNIQ_KEY_ITEM
+_TOO_LONG: Final = "the message is illegal, maybe msg body or properties length not matched."
+"""Apache's words, which people and programs look for, before our own."""
+_WAIT_FALSE: Final = f"{properties.WAIT}\x01false"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What sends to one topic need to know of it."""
+
+    queues: int
+    """Queue ids below this are accepted: the larger one of read and write queues."""
+    write_queues: int
+    message_type: str | None
+    is_retry: bool
+
+
+class Admission:
+    """The checks of sends; each raises Refused."""
+
+    def __init__(self, config: LiveConfig, topics: Topics, rng: Rng, announce: Announce) -> None:
+        self._config = config
+        self._topics = topics
+        self._rng = rng
+        self._announce = announce
+        self.made_topic = False
+        """Whether the send let in last made its topic; set anew by each, as nobody asks after a one-way one."""
+        self._targets: dict[str, Target] = {}
+        topics.changed.append(lambda _: self._targets.clear())
+
+    def admit(self, message: Submission, body_bytes: int) -> tuple[Target, int]:
+        """The topic a message is for and the queue that is written to, after all checks of this module but that of the
+        properties."""
+        self.made_topic = False
+        target = self._targets.get(message.topic) or self._admit(message)
+        self.check_body(body_bytes)
+        queue_id = message.queue_id
+        return target, queue_id if 0 <= queue_id < target.queues else self.queue(queue_id, target, message.topic)
+
+    def target(self, message: Submission) -> Target:
+        """The topic a message is for; it is made when that is allowed."""
+        self.made_topic = False
+        return self._targets.get(message.topic) or self._admit(message)
+
+    def _admit(self, message: Submission) -> Target:
+        topic = message.topic
+        try:
+            system_topics.check_topic(topic)
+        except MessageIllegal as error:
+            raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
+        if topic in system_topics.NOT_SENDABLE or topic.startswith(system_topics.REVIVE_PREFIX):
+            raise Refused(Refusal.NOT_PERMITTED, f"Sending message to topic[{topic}] is forbidden.")
+        config = self._topics.get(topic)
+        is_retry = topic.startswith(system_topics.RETRY_PREFIX)
+        if config is None:
+            config = self._make(message, is_retry)
+            self.made_topic = config is not None and not is_retry
+        if config is None:
+            raise Refused(
+                Refusal.TOPIC_UNKNOWN,
+                f"topic[{topic}] not exist, apply first please! (gantry topic create, or autoCreateTopicEnable=true)",
+            )
+        if config.order and not self._config.identity.broker_permission & PERM_WRITE:
+            raise Refused(
+                Refusal.NOT_PERMITTED, f"the broker[{self._config.network.broker_ip1}] sending message is forbidden"
+            )
+        target = self._targets[topic] = Target(
+            max(config.read_queue_nums, config.write_queue_nums),
+            config.write_queue_nums,
+            (config.attributes or {}).get(MESSAGE_TYPE),
+            is_retry,
+        )
+        return target
+
+    def _make(self, message: Submission, is_retry: bool) -> TopicConfig | None:
+        try:
+            if is_retry:
+                return self._topics.ensure(message.topic, 1)
+            return self._topics.create_for_send(message.topic, message.default_topic, message.default_topic_queue_nums)
+        except StoreError as error:
+            raise refusal(error) from error
+
+    def when_known(self, done: Done) -> Done:
+        """``done`` put off until the name servers know the topic that was made: whoever hears that the first message
+        of a topic is stored may ask them for its queues at once.
+        """
+        return lambda error: self._announce(partial(done, error))
+
+    def queue(self, queue_id: int, target: Target, topic: str) -> int:
+        """The queue that is written to: the one asked for, or any when the sender leaves it open."""
+        if 0 <= queue_id < target.queues:
+            return queue_id
+        if queue_id < 0 < target.write_queues:
+            return self._rng.below(target.write_queues)
+        raise Refused(
+            Refusal.PARAMETER_INVALID,
+            f"request queueId[{queue_id}] is illegal, topic[{topic}] has {target.queues} queues; refresh the route",
+        )
+
+    def check_body(self, size: int) -> None:
+        if not 0 < size <= self._config.topics.max_message_size:
+            self._refuse_body(size)
+
+    def _refuse_body(self, size: int) -> NoReturn:
+        if size == 0:
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "the body is empty; send at least one byte")
+        limit = self._config.topics.max_message_size
+        raise Refused(
+            Refusal.MESSAGE_ILLEGAL,
+            f"{_TOO_LONG} msg body length limit {limit}B, msg properties length limit 32KB. "
+            f"This body has {size} bytes; the limit is maxMessageSize",
+        )
+
+
+def check_properties(text: str, headroom: int = 0) -> None:
+    """Raise Refused when the properties with all additions leave less than ``headroom`` bytes."""
+    if len(text) <= FITS_ANYWAY:
+        return
+    size = len(text.encode())
+    limit = properties.MAX_BYTES - headroom
+    if size > limit:
+        raise Refused(
+            Refusal.MESSAGE_ILLEGAL,
+            f"{_TOO_LONG} msg properties length limit 32KB. "
+            f"These properties have {size} bytes with what the broker adds; at most {limit} fit. "
+            "Shorten them or move data into the body",
+        )
+
+
+def waits(text: str) -> bool:
+    """Whether the sender wants its answer only when the message is durable (WAIT is not ``false``)."""
+    return _WAIT_FALSE not in text or properties.find(text, properties.WAIT) != "false"
+
+
+def unique_key_of(text: str) -> str:
+    """UNIQ_KEY in a properties text; empty when there is none. Of a repeated one the last counts."""
+    start = text.rfind(_UNIQ_KEY_BEHIND) + 1
+    if start == 0 and not text.startswith(_UNIQ_KEY_ITEM):
+        return ""
+    start += len(_UNIQ_KEY_ITEM)
+    end = text.find("\x02", start)
+    return text[start:] if end < 0 else text[start:end]
+
+
+def with_unique_key(text: str, unique_key: str) -> str:
+    """``text``, which ends with a separator or is empty, with a UNIQ_KEY."""
+    return f"{text}{_UNIQ_KEY_ITEM}{unique_key}\x02"
+
+
+def separated(text: str | None) -> str:
+    """``text`` ready for additions: with the separator that clients 4.9.1 to 5.1 leave out at its end."""
+    if not text:
+        return ""
+    return text if text[-1] == "\x02" else text + "\x02"
+
+
+def is_set(text: str, name: str) -> bool:
+    """Whether a delay property asks for a delay."""
+    return name in text and (properties.find(text, name) or "0") != "0"

@@ -1,0 +1,156 @@
+"""Who is there, and who reads what in order.
+
+Source: ClientManageProcessor, ConsumerManageProcessor, RebalanceLockManager; docs/protocol.md#groups,
+docs/protocol.md#locks-of-queues.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from gantrymq.broker.announcement import Announce
+from gantrymq.broker.client import Connection
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.registries.clients import Member
+from gantrymq.broker.registries.groups import Group
+from gantrymq.broker.registries.registries import Registries
+from gantrymq.errors import MessageIllegal, StoreError
+from gantrymq.message import system_topics
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel
+from gantrymq.runtime.clock import Clock
+
+log = logging.getLogger("gantrymq.broker")
+
+
+class Members:
+    """Takes heartbeats, notices members that leave or fall silent, and shares out what only one of them may read."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        registries: Registries,
+        clock: Clock,
+        announce: Announce,
+    ) -> None:
+        self._config = config
+        self._topics = registries.topics
+        self._groups = registries.groups
+        self._producers = registries.producers
+        self._consumers = registries.consumers
+        self._filters = registries.filters
+        self._locks = registries.locks
+        self._clock = clock
+        self._announce = announce
+
+    def heartbeat(
+        self, connection: Connection, data: HeartbeatData, language: str, version: int, done: Callable[[], None]
+    ) -> None:
+        """A client says which groups it is a member of.
+
+        ``done`` is called at once, except after the first heartbeat of a group, which makes the group's retry topic:
+        then once the name servers know that topic, because the client looks for its route next, and then only every
+        30 s.
+        """
+        if not data.client_id:
+            raise Refused(Refusal.FAILED, "the heartbeat has no clientID")
+        member = Member(connection, data.client_id, language, version, self._clock.monotonic())
+        keep = bool(data.without_sub)
+        topic_made = False
+        for consumer in data.consumer_data_set:
+            topic_made = self._register_consumer(consumer, member, keep) or topic_made
+        for producer in data.producer_data_set:
+            self._producers.register(producer.group_name, member)
+        if topic_made:
+            self._announce(done)
+        else:
+            done()
+
+    def _register_consumer(self, data: ConsumerData, member: Member, keep: bool) -> bool:
+        """True when the group's retry topic is new."""
+        try:
+            settings = self._groups.find(data.group_name)
+        except MessageIllegal as error:
+            raise Refused(Refusal.FAILED, str(error)) from error
+        if settings is None:
+            log.warning(
+                "consumer group %s of %s does not exist and may not be made", data.group_name, member.connection.address
+            )
+            return False
+        topic_made = data.message_model is not MessageModel.BROADCASTING and self._make_retry_topic(settings)
+        if self._consumers.register(data, member, keep_subscriptions=keep):
+            self._notify(data.group_name)
+        if not keep:
+            self._filters.subscribed(data.group_name, data.subscription_data_set)
+        return topic_made
+
+    def _make_retry_topic(self, settings: Group) -> bool:
+        """False when it is there already, or could not be made."""
+        topic = system_topics.retry_topic(settings.group_name)
+        if self._topics.exists(topic):
+            return False
+        try:
+            self._topics.ensure(topic, max(settings.retry_queue_nums, 1))
+        except StoreError as error:
+            # A full disk must not end the membership of a group; the next heartbeat tries again.
+            log.warning("the retry topic of group %s could not be made: %s", settings.group_name, error)
+            return False
+        return True
+
+    def _notify(self, group_name: str) -> None:
+        """Tell every member that the queues must be shared anew."""
+        group = self._consumers.get(group_name)
+        settings = self._groups.get(group_name)
+        if group is None or group.message_model is MessageModel.BROADCASTING:
+            return
+        if not self._config.groups.notify_consumer_ids_changed_enable:
+            return
+        if settings is not None and not settings.notify_consumer_ids_changed_enable:
+            return
+        for member in group.members.values():
+            member.connection.members_changed(group_name)
+
+    def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
+        """A client leaves groups in order; one without a name is passed over."""
+        if producer_group:
+            self._producers.unregister(producer_group, connection)
+        if consumer_group and self._consumers.unregister(consumer_group, connection):
+            self._shrunk(consumer_group)
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A connection ended: its client is gone from all groups."""
+        self._producers.connection_closed(connection)
+        for group in self._consumers.connection_closed(connection):
+            self._shrunk(group)
+
+    def expire(self) -> None:
+        """Take out members that sent no heartbeat for too long, and locks that ran out."""
+        now = self._clock.monotonic()
+        before = now - self._config.groups.channel_expired_timeout / 1000
+        self._producers.expire(before)
+        for group in self._consumers.expire(before):
+            self._shrunk(group)
+        self._locks.expire(now)
+
+    def _shrunk(self, group: str) -> None:
+        """A group lost a member."""
+        if self._consumers.get(group) is None:
+            self._filters.left(group)
+        self._notify(group)
+
+    def client_ids(self, group: str) -> list[str]:
+        """The members of a consumer group, each once, in the order they came."""
+        found = self._consumers.client_ids(group)
+        if not found:
+            raise Refused(Refusal.FAILED, f"no consumer for this group, {group}")
+        return found
+
+    def lock(self, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """Take or renew locks of queues; returns those that the client holds now."""
+        return self._locks.lock(group, client_id, queues, self._clock.monotonic())
+
+    def unlock(self, group: str, client_id: str, queues: list[MessageQueue]) -> None:
+        """Give up locks."""
+        self._locks.unlock(group, client_id, queues)

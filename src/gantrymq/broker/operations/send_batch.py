@@ -1,0 +1,101 @@
+"""Sending ordinary messages for one queue together: they are stored whole or refused whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from gantrymq.broker.client import Client
+from gantrymq.broker.durability import Done, Durability, refusal
+from gantrymq.broker.operations.admission import (
+    SENDER_FLAGS,
+    Admission,
+    check_properties,
+    is_set,
+    separated,
+    unique_key_of,
+    waits,
+    with_unique_key,
+)
+from gantrymq.broker.operations.submission import Submission
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.errors import StoreError
+from gantrymq.message import properties, system_topics
+from gantrymq.protocol.batch import BatchItem
+from gantrymq.protocol.message_ids import UniqueIds
+from gantrymq.store.values import NewRecord
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStored:
+    """Where the messages of a batch were stored; they are safe."""
+
+    log_offsets: tuple[int, ...]
+    queue_offset: int
+    """Of the first one."""
+    queue_id: int
+    unique_key: str
+    """Of the batch as its sender gave it; empty when there is none."""
+
+
+BatchAnswered: TypeAlias = Callable[[BatchStored | Refused], None]
+
+
+class BatchSends:
+    """Takes batches."""
+
+    def __init__(self, admission: Admission, durability: Durability, unique_ids: UniqueIds) -> None:
+        self._admission = admission
+        self._durability = durability
+        self._unique_ids = unique_ids
+
+    def send(
+        self, client: Client, batch: Submission, body_bytes: int, items: Iterable[BatchItem],
+        answered: BatchAnswered | None,
+    ) -> None:  # fmt: skip
+        """Store ``items``, which had ``body_bytes`` together when they came; ``answered`` as of ``Sends.send``. Raises
+        Refused, or what reading ``items`` raises; then nothing was stored."""
+        target = self._admission.target(batch)
+        self._admission.check_body(body_bytes)
+        if target.is_retry or batch.topic.startswith(system_topics.DEAD_LETTER_PREFIX):
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "batch request does not support retry group")
+        queue_id = self._admission.queue(batch.queue_id, target, batch.topic)
+        places = self._durability.append(
+            [
+                NewRecord(
+                    batch.topic, queue_id, item.body, self._properties_of(item), batch.born_timestamp, client.host,
+                    item.flag, batch.sys_flag & SENDER_FLAGS,
+                )
+                for item in items
+            ]
+        )  # fmt: skip
+        if answered is None:
+            return
+        text = batch.properties or ""
+        stored = BatchStored(
+            tuple([place.log_offset for place in places]), places[0].queue_offset, queue_id, unique_key_of(text)
+        )
+        finish: Done = partial(_answer, answered, stored)
+        if self._admission.made_topic:
+            finish = self._admission.when_known(finish)
+        self._durability.when_stored(places[-1].end, waits(text), finish)
+
+    def _properties_of(self, item: BatchItem) -> str:
+        """As in 5.5.0, items get none of the stamps of single messages."""
+        if not item.body:
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "a body in the batch is empty; send at least one byte")
+        text = properties.without(separated(item.properties_text), properties.BROKER_ONLY)
+        if properties.find(text, properties.TRANSACTION_PREPARED) == "true":
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "a batch cannot hold transactional messages")
+        if any(is_set(text, name) for name in properties.DELAYS):
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "a batch cannot hold delayed messages")
+        if not unique_key_of(text):
+            text = with_unique_key(text, self._unique_ids.next())
+        check_properties(text)
+        return text
+
+
+def _answer(answered: BatchAnswered, stored: BatchStored, error: StoreError | None) -> None:
+    answered(stored if error is None else refusal(error))

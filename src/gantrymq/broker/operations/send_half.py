@@ -1,0 +1,109 @@
+"""Sending a half message: what is refused now because it could not be checked, delivered or parked later."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from gantrymq.broker.client import Client
+from gantrymq.broker.durability import Done, refusal
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.admission import SENDER_FLAGS, Admission, Target, check_properties, is_set
+from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
+from gantrymq.broker.operations.submission import Answered, Stored, Submission, answer
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.errors import MessageIllegal, StoreError
+from gantrymq.message import properties, system_topics
+from gantrymq.store.values import NewRecord
+
+HALF_HEADROOM_BYTES: Final = 1024
+"""Free bytes the properties of a half message keep for what parking or resuming it adds later (X2)."""
+_TYPES: Final = (None, "TRANSACTION", "MIXED", "UNSPECIFIED")
+"""Message types of topics that take half messages; None: the topic was given none."""
+_DELAYS: Final = tuple(sorted(properties.DELAYS))
+"""Each of these names has "DEL" in it."""
+
+
+class HalfSends:
+    """Takes half messages."""
+
+    def __init__(self, config: LiveConfig, admission: Admission, halves: HalfMessages) -> None:
+        self._config = config
+        self._admission = admission
+        self._halves = halves
+        self._put_usual = halves.put_usual
+
+    def send_ordinary(
+        self, client: Client, message: Submission, body: bytes, target: Target, queue_id: int, text: str, group: str,
+        key: str, tags_code: int, decisive: bool, answered: Answered | None,
+    ) -> None:  # fmt: skip
+        """``send`` of a half whose properties were read by ``read_ordinary``."""
+        if self._config.transactions.reject_transaction_message or target.message_type not in _TYPES:
+            self._check(message, target, text)
+        try:
+            self._put_usual(
+                message.topic, queue_id, body, text, message.born_timestamp,
+                client.host, message.flag, message.sys_flag & SENDER_FLAGS, message.reconsume_times or 0,
+                group, key, tags_code, decisive,
+                partial(self._stored, answered, queue_id, key, self._admission.made_topic),
+            )  # fmt: skip
+        except (MessageIllegal, StoreError) as error:
+            raise refusal(error) from error
+
+    def send(
+        self, client: Client, message: Submission, body: bytes, target: Target, queue_id: int, text: str, stamp: str,
+        key: str, answered: Answered | None,
+    ) -> None:  # fmt: skip
+        """``text``: its properties with its unique key ``key``; ``stamp``: what the broker adds. Raises Refused."""
+        self._check(message, target, text)
+        group = properties.find(text, properties.PRODUCER_GROUP)
+        if group is None:
+            group = message.producer_group
+            text = f"{text}{properties.PRODUCER_GROUP}\x01{group}\x02"
+        text += stamp
+        check_properties(text, HALF_HEADROOM_BYTES)
+        record = NewRecord(
+            message.topic, queue_id, body, text, message.born_timestamp, client.host, message.flag,
+            message.sys_flag & SENDER_FLAGS, message.reconsume_times or 0,
+        )  # fmt: skip
+        done = partial(self._stored, answered, queue_id, key, self._admission.made_topic)
+        try:
+            self._halves.put_half(record, group, key, message.topic, queue_id, done)
+        except (MessageIllegal, StoreError) as error:
+            raise refusal(error) from error
+
+    def _stored(
+        self, answered: Answered | None, queue_id: int, key: str, made_topic: bool, half: PlacedHalf,
+        error: StoreError | None,
+    ) -> None:  # fmt: skip
+        if answered is None:
+            return
+        stored = Stored(half.log_offset, half.queue_offset, queue_id, key)
+        if not made_topic:
+            answered(stored if error is None else refusal(error))
+            return
+        finish: Done = partial(answer, answered, stored)
+        self._admission.when_known(finish)(error)
+
+    def _check(self, message: Submission, target: Target, text: str) -> None:
+        if self._config.transactions.reject_transaction_message:
+            raise Refused(
+                Refusal.NOT_PERMITTED,
+                f"the broker[{self._config.network.broker_ip1}] sending transaction message is forbidden",
+            )
+        problem = None
+        if target.message_type not in _TYPES:
+            problem = (
+                f"the topic {message.topic!r} was given the message type {target.message_type}; send transactional "
+                "messages to a topic of type TRANSACTION or MIXED, or without a type"
+            )
+        delay = next((name for name in _DELAYS if is_set(text, name)), None) if "DEL" in text else None
+        if delay is not None:
+            problem = f"a transactional message cannot be delayed; remove the property {delay}"
+        if properties.find(text, properties.PRODUCER_GROUP) is None:
+            try:
+                system_topics.check_group(message.producer_group)
+            except MessageIllegal as error:
+                problem = f"a transactional message needs its producer group: {error}"
+        if problem is not None:
+            raise Refused(Refusal.MESSAGE_ILLEGAL, problem)

@@ -1,0 +1,133 @@
+"""Settings that an operator changes while the broker runs.
+
+Only what is listed here may change; everything else was used for something that cannot be made again. Source:
+Configuration.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gantrymq.broker.config import FIELDS, BrokerConfig, convert, key_of
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.errors import ConfigError
+from gantrymq.protocol.bodies.topics import DataVersion
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk, read_whole, write_durably
+
+log = logging.getLogger("gantrymq.broker")
+
+CHANGEABLE: Final = frozenset(
+    {
+        "auto_create_subscription_group",
+        "auto_create_topic_enable",
+        "broker_permission",
+        "channel_expired_timeout",
+        "clean_file_forcibly_enable",
+        "decisive_check_grace",
+        "delete_when",
+        "disk_max_used_space_ratio",
+        "disk_space_clean_forcibly_ratio",
+        "file_reserved_time",
+        "long_polling_enable",
+        "max_message_size",
+        "max_transfer_bytes_on_message_in_memory",
+        "max_transfer_count_on_message_in_memory",
+        "notify_consumer_ids_changed_enable",
+        "register_broker_timeout_mills",
+        "register_name_server_period",
+        "reject_transaction_message",
+        "short_polling_time_mills",
+        "transaction_check_interval",
+        "transaction_check_max",
+        "transaction_time_out",
+        "use_server_side_reset_offset",
+    }
+)
+"""Fields that may change."""
+
+
+class Settings:
+    """Shows and changes the configuration of a running broker.
+
+    ``file``: the broker.conf it was read from, which keeps the changes; empty: they end with the process.
+    """
+
+    def __init__(self, config: LiveConfig, file: str, disk: Disk, clock: Clock) -> None:
+        self._config = config
+        self._file = file
+        self._disk = disk
+        self._clock = clock
+        self.version = DataVersion(state_version=0, timestamp=clock.wall_ms())
+
+    def text(self) -> str:
+        """All settings in the form of a broker.conf, sorted."""
+        return to_properties(self._config.current)
+
+    def update(self, wanted: Mapping[str, str]) -> None:
+        """Change settings, by their keys: all, or none when one of them cannot be changed.
+
+        Raises Refused saying why: PARAMETER_INVALID for keys and values that cannot be, NOT_PERMITTED for what needs a
+        restart; StoreError when the file cannot be written.
+        """
+        new = self._checked(wanted)
+        if not new:
+            return
+        if self._file:
+            text = read_whole(self._disk, self._file).decode() if self._disk.exists(self._file) else ""
+            changes = {key_of(name): _word(value) for name, value in new.items()}
+            write_durably(self._disk, self._file, with_properties(text, changes).encode())
+        before = self._config.current
+        for name, value in new.items():
+            log.info("%s is %s now (it was %s)", key_of(name), value, before.value(name))
+        self.version = self.version.next(self._clock.wall_ms())
+        self._config.replace(before.replaced(**new))
+
+    def _checked(self, wanted: Mapping[str, str]) -> dict[str, Any]:
+        """The fields that become different. A key that keeps its value is not complained about, since tools send back
+        what they were shown."""
+        now, new = self._config.current, dict[str, Any]()
+        for key, text in wanted.items():
+            field = FIELDS.get(key)
+            if field is None:
+                raise Refused(Refusal.PARAMETER_INVALID, f"{key} is no setting of this broker; see docs/settings.md")
+            try:
+                value = convert(key, text, str(field.type))
+                now.replaced(**{**new, field.name: value})  # do they go together?
+            except ConfigError as error:
+                raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
+            if value == now.value(field.name):
+                continue
+            if field.name not in CHANGEABLE:
+                raise Refused(
+                    Refusal.NOT_PERMITTED,
+                    f"{key} cannot be changed while the broker runs; change it in broker.conf and restart",
+                )
+            new[field.name] = value
+        return new
+
+
+def to_properties(config: BrokerConfig) -> str:
+    """``key=value`` on every line, sorted by key."""
+    return "".join(f"{key}={_word(config.value(field.name))}\n" for key, field in sorted(FIELDS.items()))
+
+
+def with_properties(text: str, changes: Mapping[str, str]) -> str:
+    """A broker.conf with other values: lines of these keys are replaced, missing ones added, all else stays."""
+    left = dict(changes)
+    lines: list[str] = []
+    for line in text.splitlines():
+        key = line.split("=", 1)[0].split(":", 1)[0].strip()
+        if key not in changes or line.lstrip().startswith(("#", "!")):
+            lines.append(line)
+        elif key in left:
+            lines.append(f"{key}={left.pop(key)}")
+    lines += [f"{key}={value}" for key, value in left.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,83 @@
+"""A message on its way into the broker, and what its sender hears."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from gantrymq.broker.durability import refusal
+from gantrymq.broker.refusal import Refused
+from gantrymq.errors import StoreError
+
+
+class Submission(Protocol):
+    """What a client sends, beside the body. The header of a remoting request is one as it is."""
+
+    @property
+    def producer_group(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def default_topic(self) -> str:
+        """The topic whose settings a topic gets that does not exist yet."""
+
+    @property
+    def default_topic_queue_nums(self) -> int: ...
+
+    @property
+    def queue_id(self) -> int:
+        """Negative: the broker chooses a queue."""
+
+    @property
+    def sys_flag(self) -> int: ...
+
+    @property
+    def born_timestamp(self) -> int:
+        """Milliseconds since 1970 by the sender's clock."""
+
+    @property
+    def flag(self) -> int: ...
+
+    @property
+    def properties(self) -> str | None:
+        """The text of the properties, as ``message.properties`` writes it."""
+
+    @property
+    def reconsume_times(self) -> int | None:
+        """How often the message was delivered and not consumed."""
+
+    @property
+    def max_reconsume_times(self) -> int | None:
+        """Only of messages for a retry topic: how often it may be."""
+
+
+class ReplySubmission(Submission, Protocol):
+    """A reply as its sender gives it, beside the body."""
+
+    @property
+    def unit_mode(self) -> bool | None:
+        """Handed to the requester as it is."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """Where a message was stored; it is safe."""
+
+    log_offset: int
+    queue_offset: int
+    queue_id: int
+    unique_key: str
+    recall_handle: str | None = None
+    """Of a timer message: with it the sender can withdraw the message."""
+
+
+Answered: TypeAlias = Callable[[Stored | Refused], None]
+"""Called once: when the message is as safe as its sender asked for, or when it could not be made so."""
+
+
+def answer(answered: Answered, stored: Stored, error: StoreError | None) -> None:
+    """Tell a sender how the write of its message ended."""
+    answered(stored if error is None else refusal(error))

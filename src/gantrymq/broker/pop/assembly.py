@@ -1,0 +1,71 @@
+"""POP consumption, put together: what the broker starts, asks and stops."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.broker.client import Client
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.registries.clients import ConsumerGroups
+from gantrymq.broker.registries.groups import Groups
+from gantrymq.broker.registries.offsets import ConsumerOffsets
+from gantrymq.broker.registries.request_modes import RequestModes
+from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.remoting.pop import PopProcessor
+from gantrymq.broker.remoting.pop_acks import PopAckProcessor
+from gantrymq.broker.remoting.pop_assignment import AssignmentProcessor
+from gantrymq.broker.remoting.pop_checks import PopChecks
+from gantrymq.broker.upkeep.statistics import Statistics
+from gantrymq.protocol.bodies.pop import RequestMode
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.rng import Rng
+from gantrymq.store.message_store import MessageStore
+
+MODES_FILE: Final = "config/messageRequestMode.json"
+
+
+class Popping:
+    """Built when the store is open; raises ConfigError when one of its files cannot be read."""
+
+    def __init__(
+        self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
+        consumers: ConsumerGroups, client: RemotingClient, clock: Clock, rng: Rng, disk: Disk, host: bytes,
+        statistics: Statistics,
+    ) -> None:  # fmt: skip
+        checks = PopChecks(config, topics, groups)
+        modes = RequestModes(
+            disk, store.path(MODES_FILE), RequestMode(config.pop.default_message_request_mode),
+            config.pop.default_pop_share_queue_num,
+        )  # fmt: skip
+        self.consumption = PopConsumption(config, store, topics, groups, offsets, clock, rng, disk, host)
+        self.pops = PopProcessor(config, checks, self.consumption, store, clock, statistics)
+        self.acks = PopAckProcessor(checks, self.consumption, store, clock, config.identity.broker_name)
+        self.assignments = AssignmentProcessor(config, topics, groups, consumers, modes, client, clock)
+        self._offsets = offsets
+        self.consumption.rebuild()
+        topics.changed.append(lambda changed: None if changed else self.consumption.drop_deleted())
+
+    def start(self) -> None:
+        """Bring back what is due."""
+        self.consumption.start()
+
+    def save_offsets(self) -> None:
+        """Write the consumer offsets, and what belongs to them; raises StoreError."""
+        self.consumption.save_later()
+        self._offsets.save_later()
+
+    def session_closed(self, session: Client) -> None:
+        """A connection ended."""
+        self.pops.waiting.session_closed(session)
+
+    async def stop_answering(self) -> None:
+        """Forget who waits; their connections are about to be closed."""
+        self.pops.waiting.close()
+        await self.assignments.close()
+
+    def close(self) -> None:
+        """To be called before the consumer offsets are saved for the last time. Raises StoreError."""
+        self.consumption.close()

@@ -1,1 +1,0 @@
-"""A file per family of requests."""

@@ -1,0 +1,1 @@
+"""The remoting door: RocketMQ's requests translated to operations, and their results to answers."""

@@ -1,0 +1,52 @@
+"""END_TRANSACTION (37)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.broker.client import Client
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.operators import operator_of
+from gantrymq.broker.remoting.refusals import rejected
+from gantrymq.broker.transactions.end import Done
+from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.command import ONE_WAY_FLAG, Command, success_of
+from gantrymq.protocol.headers.transaction import EndTransaction
+
+End = Callable[[Client, EndRequest, Done | None], None]
+"""The operation ``EndOperation.end``."""
+
+_RESOLUTIONS: Final = {int(resolution): resolution for resolution in Resolution}
+
+
+class EndTransactionHandler:
+    """Translates requests 37, which end a transaction, and their answers. A one-way request is never answered."""
+
+    def __init__(self, end: End) -> None:
+        self._end = end
+
+    def handle(self, session: ClientSession, command: Command) -> None:
+        """Answered when the decision is stored, or when it is clear that nothing is to be stored."""
+        ext = command.ext
+        header = ext if isinstance(ext, EndTransaction) else command.header(EndTransaction)
+        resolution = _RESOLUTIONS.get(header.commit_or_rollback)
+        if resolution is None:
+            raise Refused(Refusal.FAILED, "commitOrRollback field wrong; it is 0, 8 or 12")
+        if header.from_transaction_check:
+            answers_check, operator = True, operator_of(command)
+        else:
+            answers_check, operator = False, None
+        done = None
+        if not command.flag & ONE_WAY_FLAG:
+
+            def done(refused: Refused | None) -> None:
+                session.send(success_of(command) if refused is None else rejected(command, refused))
+
+        request = EndRequest(
+            header.producer_group, header.tran_state_table_offset, header.commit_log_offset, header.msg_id,
+            header.transaction_id, resolution, answers_check, operator,
+        )  # fmt: skip
+        self._end(session, request, done)

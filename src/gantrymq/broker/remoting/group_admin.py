@@ -1,0 +1,53 @@
+"""Consumer groups, as tools make, show and remove them: 200, 201, 207, 225, 352 and UPDATE_AND_GET_GROUP_FORBIDDEN."""
+
+from __future__ import annotations
+
+from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.registries.groups import Group
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.protocol.bodies.groups import GroupConfigList, GroupForbidden
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers.tools import UpdateForbidden
+from gantrymq.protocol.headers.topics import DeleteGroup, GroupOnly
+
+
+class GroupHandler:
+    """Requests of tools about consumer groups."""
+
+    def __init__(self, groups: GroupAdministration) -> None:
+        self._groups = groups
+
+    def update_group(self, session: ClientSession, command: Command) -> bytes:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
+        self._groups.update([Group.decode(command.body)])
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def update_groups(self, session: ClientSession, command: Command) -> bytes:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST."""
+        self._groups.update(GroupConfigList.decode(command.body).group_config_list)
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def delete_group(self, session: ClientSession, command: Command) -> bytes:
+        """DELETE_SUBSCRIPTIONGROUP."""
+        header = command.header(DeleteGroup)
+        self._groups.delete(header.group_name, with_offsets=bool(header.clean_offset or header.remove_offset))
+        return encode_response(command, ResponseCode.SUCCESS)
+
+    def group(self, session: ClientSession, command: Command) -> bytes:
+        """GET_SUBSCRIPTIONGROUP_CONFIG."""
+        group = self._groups.get(command.header(GroupOnly).group)
+        return encode_response(command, ResponseCode.SUCCESS, body=group.encode())
+
+    def all_groups(self, session: ClientSession, command: Command) -> bytes:
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+        return encode_response(command, ResponseCode.SUCCESS, body=self._groups.table().encode())
+
+    def forbid(self, session: ClientSession, command: Command) -> bytes:
+        """UPDATE_AND_GET_GROUP_FORBIDDEN."""
+        header = command.header(UpdateForbidden)
+        if header.readable is not None:
+            self._groups.allow(header.group, header.topic, header.readable)
+        readable = self._groups.may_read(header.group, header.topic)
+        body = GroupForbidden(group=header.group, topic=header.topic, readable=readable)
+        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())

@@ -1,0 +1,56 @@
+"""Who is there and who reads what in order: 34, 35, 38, 41, 42."""
+
+from __future__ import annotations
+
+from gantrymq.broker.operations.members import Members
+from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.later import answer_later
+from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
+from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, Header, encode_response
+from gantrymq.protocol.headers.consumer import ConsumerListByGroup, HeartBeatAnswer, UnregisterClient
+
+
+class _NoFields(Header, frozen=True, kw_only=True):
+    """A header without fields: the answer has ``"extFields":{}`` then, which some clients need."""
+
+
+class MembershipHandler:
+    """Heartbeats, members that leave, and what members of a group ask to share its queues."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+
+    def heartbeat(self, session: ClientSession, command: Command) -> None:
+        """HEART_BEAT."""
+        data = HeartbeatData.decode(command.body)
+        header = HeartBeatAnswer(heart_beat_v2=True, subscription_changed=not data.without_sub)
+        answer = encode_response(command, ResponseCode.SUCCESS, header)
+        self._members.heartbeat(
+            session, data, command.language or "OTHER", command.version, lambda: answer_later(session, command, answer)
+        )
+
+    def unregister(self, session: ClientSession, command: Command) -> bytes:
+        """UNREGISTER_CLIENT."""
+        header = command.header(UnregisterClient)
+        self._members.unregister(session, header.producer_group, header.consumer_group)
+        return encode_response(command, ResponseCode.SUCCESS, _NoFields())
+
+    def consumer_list(self, session: ClientSession, command: Command) -> bytes:
+        """GET_CONSUMER_LIST_BY_GROUP."""
+        client_ids = self._members.client_ids(command.header(ConsumerListByGroup).consumer_group)
+        body = ConsumerIdList(consumer_id_list=client_ids).encode()
+        return encode_response(command, ResponseCode.SUCCESS, _NoFields(), body)
+
+    def lock(self, session: ClientSession, command: Command) -> bytes:
+        """LOCK_BATCH_MQ."""
+        request = LockBatch.decode(command.body)
+        held = self._members.lock(request.consumer_group, request.client_id, request.mq_set)
+        return encode_response(command, ResponseCode.SUCCESS, body=LockBatchAnswer(lock_ok_mq_set=held).encode())
+
+    def unlock(self, session: ClientSession, command: Command) -> bytes:
+        """UNLOCK_BATCH_MQ."""
+        request = LockBatch.decode(command.body)
+        self._members.unlock(request.consumer_group, request.client_id, request.mq_set)
+        return encode_response(command, ResponseCode.SUCCESS)

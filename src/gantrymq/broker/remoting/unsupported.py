@@ -1,0 +1,28 @@
+"""Requests of Apache's tools and clients that this broker refuses, with the reason that they are answered with.
+
+Every other unknown code is answered in the same way without a reason. Source: RequestCode;
+docs/protocol.md#requests-and-answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_REASONS: Final[tuple[tuple[Iterable[int], str], ...]] = (
+    (range(50, 54), "access control lists are not available in this broker"),
+    ((354, 355), "this broker does not use RocksDB"),
+    ((513,), "static topics are not available in this broker"),
+    ((901, 902, 903, 905), "brokers in containers and acting masters are not available"),
+    (range(906, 909), "replicas are not available in this broker yet"),
+    (range(1001, 1019), "there is no controller"),
+    (range(2001, 2005), "reading old messages is not limited in this broker, so there is nothing to configure"),
+    (range(3001, 3011), "users and permissions are not available in this broker"),
+)
+
+
+def refused_codes() -> Iterator[tuple[int, str]]:
+    """(request code, reason)"""
+    for codes, reason in _REASONS:
+        for code in codes:
+            yield code, reason

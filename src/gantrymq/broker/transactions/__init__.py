@@ -1,0 +1,1 @@
+"""The transactions of a broker: half messages taken in, ended, checked and explained."""

@@ -1,0 +1,375 @@
+"""Check-back: asks producers about half messages when their time has come, and parks what nobody decides."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gantrymq.broker.client import Client, Connection
+from gantrymq.broker.transactions.changed_times import ChangedTimes
+from gantrymq.broker.transactions.check import Check
+from gantrymq.broker.transactions.counts import TransactionCounts
+from gantrymq.broker.transactions.endings import TransactionEndings
+from gantrymq.broker.transactions.history import TransactionHistory
+from gantrymq.broker.transactions.ports import ProducerGroups
+from gantrymq.errors import CorruptRecord, StoreError
+from gantrymq.protocol.stored_message import pack_host
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.transactions.config import TransactionConfig
+from gantrymq.transactions.ports import HalfStore
+from gantrymq.transactions.records.check_message import message_of_record, message_to_check, store_host_of
+from gantrymq.transactions.records.half import read_half
+from gantrymq.transactions.records.half_copies import HalfReading
+from gantrymq.transactions.rules.check_policy import CheckAction, Immunity, decide
+from gantrymq.transactions.rules.states import State
+from gantrymq.transactions.table.decisions import Cause, Decision
+from gantrymq.transactions.table.due_times import DueTimes
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
+
+log = logging.getLogger("gantrymq.transactions")
+
+LOOKS_PER_TURN: Final = 64
+"""Halves looked at in one turn of the loop, at about 50 us each: a burst of checks delays nobody by more than 4 ms."""
+
+WAKES_PER_TURN: Final = 2_000
+"""Halves put to the front in one turn because a producer came, at about 1 us each."""
+
+FIRST_BACKOFF_S: Final = 1.0
+MAX_BACKOFF_S: Final = 60.0
+"""While nobody of the group is online, or the store refuses to park. A producer that registers is asked at once."""
+
+BUSY_RETRY_S: Final = 0.5
+"""Until the next try when the only producers online do not read what they were sent."""
+
+OUTSTANDING_PER_PRODUCER: Final = 1_000
+"""Checks that may wait for their answers, per live producer of a group. Clients keep 2,000 in mind; more than that they
+drop (Apache's) or answer UNKNOWN (ours), which would count as asked (X6)."""
+
+EARLY_ANSWER_MIN_S: Final = 1.0
+"""The answer to a check that was sent early is waited for until the immunity ends, and at least so long."""
+
+ASKED_AGAIN_AT_ONCE: Final = 3
+"""Checks of one half that are sent again the moment the connection of whoever was asked closes. After that the deadline
+of the answer counts: a half whose check ends the process that looks at it must not end one sibling after the other."""
+
+AGE_LIMIT_GRACE_S: Final = 600.0
+"""After its start a broker parks nothing for its age: producers must have had time to connect and answer."""
+
+WARN_INTERVAL_S: Final = 60.0
+"""Between two warnings about one group."""
+
+
+class TransactionChecks:
+    """One timer for all open halves; per half exactly at its time."""
+
+    def __init__(
+        self,
+        store: HalfStore,
+        table: TransactionTable,
+        endings: TransactionEndings,
+        producers: ProducerGroups,
+        clock: Clock,
+        config: TransactionConfig,
+        counts: TransactionCounts,
+        history: TransactionHistory,
+    ) -> None:
+        self._history = history
+        self._store = store
+        self._table = table
+        self._endings = endings
+        self._producers = producers
+        self._clock = clock
+        self.config = config
+        self._counts = counts
+        self._times = ChangedTimes(config, store, clock, self._schedule)
+        self._due = DueTimes(self._is_due_then)
+        self._reading = HalfReading(store)
+        self._lonely: dict[str, set[int]] = {}
+        """Halves that found nobody of their group online."""
+        self._outstanding: dict[str, int] = {}
+        """Checks sent and not answered, by group."""
+        self._asked: dict[int, int] = {}
+        """Half queue offset of each check that waits for its answer to the id of the client that was asked."""
+        self._crowded: dict[str, deque[int]] = {}
+        """Halves that wait for their turn, by group."""
+        self._warned_at: dict[str, float] = {}
+        self._started_at = clock.monotonic()
+        self._timer: Timer | None = None
+        self._timer_due = 0.0
+        self._running = False
+
+    def start(self) -> None:
+        """Begin to ask; what is overdue is asked at once."""
+        self._running = True
+        self._started_at = self._clock.monotonic()
+        self._arm()
+
+    def reconfigure(self, config: TransactionConfig) -> None:
+        """Go on with other settings, which apply to halves that are open, too."""
+        self.config = config
+        self._times.changed(config, self._table)
+
+    def close(self) -> None:
+        self._running = False
+        self._times.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def watch(self, halves: Iterable[OpenHalf]) -> None:
+        """Look at halves when their immunity ends."""
+        wall_ms, now = self._clock.wall_ms(), self._clock.monotonic()
+        stored_at = immunity_ms = -1
+        until, alike = 0.0, list[OpenHalf]()
+        for half in halves:
+            if half.stored_at != stored_at or half.immunity_ms != immunity_ms:
+                self._schedule_all(alike, until)
+                stored_at, immunity_ms, alike = half.stored_at, half.immunity_ms, []
+                # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
+                until = now + min(stored_at + immunity_ms - wall_ms, immunity_ms) / 1000
+            half.immune_until = until  # maybe long ago: a longer immunity would be counted from its storing, too
+            if half.sender_gone:  # It went away while its half was on the way to the disk.
+                self._schedule(half, now)
+            else:
+                alike.append(half)
+        self._schedule_all(alike, until)
+
+    def sender_gone(self, half: OpenHalf) -> None:
+        """The sender of a half with decisive checkers is gone: a sibling may be asked now."""
+        if half.state is State.OPEN and not half.answer_deadline:
+            self._schedule(half, self._clock.monotonic())
+
+    def sender_back(self, half: OpenHalf) -> None:
+        """It came back: the half is left alone again. A check that is on its way is not called back."""
+        self._times.fit(half)
+        if half.state is State.OPEN and not half.answer_deadline and self._clock.monotonic() < half.immune_until:
+            self._schedule(half, half.immune_until)
+
+    def client_gone(self, client: Client) -> None:
+        """A connection ended: what was asked there may not have been heard, or cannot be answered. Ask another one."""
+        for queue_offset in [offset for offset, asked in self._asked.items() if asked == client.id]:
+            half = self._table.get(queue_offset)
+            if half is None:
+                del self._asked[queue_offset]
+                continue
+            self._history.left(half, client.address)
+            self.answered(half)
+            if half.times_asked <= ASKED_AGAIN_AT_ONCE and half.state is State.OPEN:
+                self._schedule(half, self._clock.monotonic())
+
+    def producer_joined(self, group: str) -> None:
+        """A producer of the group is online: ask about everything that waited for one."""
+        waiting = self._lonely.pop(group, None)
+        if waiting:
+            self._wake(deque(sorted(waiting)))
+
+    def _wake(self, queue_offsets: deque[int]) -> None:
+        """Look at these halves now, in order; only so many in one turn of the loop."""
+        now = self._clock.monotonic()
+        for _ in range(min(len(queue_offsets), WAKES_PER_TURN)):
+            half = self._table.get(queue_offsets.popleft())
+            if half is not None:
+                half.lonely = 0
+                self._schedule(half, now)
+        if queue_offsets and self._running:
+            self._clock.call_later(0.0, lambda: self._wake(queue_offsets))
+
+    def answered(self, half: OpenHalf) -> None:
+        """The check of a half needs no answer any more: whoever waits longest has the turn now."""
+        half.answer_deadline = 0.0
+        self._asked.pop(half.queue_offset, None)
+        if not half.has_turn:
+            return
+        half.has_turn = False
+        group = half.group
+        crowded = self._crowded.get(group)
+        while crowded:
+            following = self._table.get(crowded.popleft())
+            if following is not None and following.in_line:
+                following.in_line = False
+                following.has_turn = True
+                self._schedule(following, self._clock.monotonic())
+                return
+        self._crowded.pop(group, None)
+        left = self._outstanding[group] - 1
+        if left:
+            self._outstanding[group] = left
+        else:
+            del self._outstanding[group]
+
+    def _is_crowded(self, half: OpenHalf) -> bool:
+        outstanding = self._outstanding.get(half.group, 0)
+        if half.has_turn or outstanding < OUTSTANDING_PER_PRODUCER:
+            return False
+        return outstanding >= OUTSTANDING_PER_PRODUCER * len(self._producers.members(half.group))
+
+    def _is_due_then(self, queue_offset: int, due: float) -> bool:
+        half = self._table.get(queue_offset)
+        return half is not None and half.due == due
+
+    def _schedule(self, half: OpenHalf, due: float) -> None:
+        self._schedule_all((half,), due)
+
+    def _schedule_all(self, halves: Sequence[OpenHalf], due: float) -> None:
+        if not halves:
+            return
+        due = max(due, 0.0)  # below is none
+        for half in halves:
+            half.due = due
+        self._due.push(due, [half.queue_offset for half in halves])
+        if self._running and (self._timer is None or due < self._timer_due):
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._due.next_due()
+        if due is not None and self._running:
+            self._timer_due = due
+            self._timer = self._clock.call_later(max(due - self._clock.monotonic(), 0.0), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        for queue_offset in list(self._due.pop_due(now, LOOKS_PER_TURN)):
+            half = self._table.get(queue_offset)
+            if half is not None:
+                self._look_at(half, now)
+        self._arm()
+
+    def _look_at(self, half: OpenHalf, now: float) -> None:
+        self._times.fit(half)
+        age_ms = self._clock.wall_ms() - half.stored_at
+        immunity = Immunity.OVER
+        if now < half.immune_until:
+            immunity = Immunity.WAIVED if half.sender_gone else Immunity.LASTS
+        outstanding = now < half.answer_deadline
+        if half.answer_deadline and not outstanding:
+            self.answered(half)
+        may_ask = half.state is State.OPEN and immunity is not Immunity.LASTS and not outstanding
+        producer = self._producers.pick(half.group) if may_ask else None
+        too_old = (
+            age_ms > self.config.reserved_hours * 3_600_000 and now - self._started_at >= AGE_LIMIT_GRACE_S
+        )  # fmt: skip
+        action = decide(
+            half.state, immunity, outstanding, half.unknown_answers >= self.config.check_max, too_old,
+            half.times_asked > 0, producer is not None, self._is_crowded(half),
+        )  # fmt: skip
+        if action is CheckAction.CHECK and producer is not None:
+            self._ask(half, producer, now)
+            return
+        if not outstanding:
+            self.answered(half)
+        if action is CheckAction.WAIT_TURN:
+            if not half.in_line:
+                half.in_line = True
+                self._crowded.setdefault(half.group, deque()).append(half.queue_offset)
+            self._schedule(half, now + self._interval_s)
+        elif action is CheckAction.NOBODY_ONLINE:
+            self._wait_for_producer(half, now)
+        elif action is CheckAction.PARK_UNKNOWN or action is CheckAction.PARK_OLD:
+            self._park(half, action)
+        elif action is CheckAction.WAIT_IMMUNITY:
+            self._schedule(half, half.immune_until)
+        elif action is CheckAction.WAIT_ANSWER:
+            self._schedule(half, half.answer_deadline)
+        elif action is CheckAction.COME_BACK:
+            self._schedule(half, now + self._interval_s)
+
+    @property
+    def _interval_s(self) -> float:
+        return self.config.check_interval_ms / 1000
+
+    def _ask(self, half: OpenHalf, producer: Connection, now: float) -> None:
+        early = now < half.immune_until
+        try:
+            check = self._check(half, early=early)
+        except CorruptRecord as error:
+            # As at a start without notes, which reads every open half.
+            log.error(
+                "half message %d is quarantined, it will be neither checked nor delivered: %s", half.queue_offset, error
+            )
+            self.answered(half)
+            self._counts.quarantined += 1
+            self._table.end(half, Decision.QUARANTINED)
+            return
+        producer.ask(check)
+        half.times_asked += 1
+        half.lonely = 0
+        half.in_line = False
+        half.answer_deadline = now + self._interval_s
+        if early:
+            # Who answers UNKNOWN that early is asked again when an ordinary half would be.
+            half.answer_deadline = min(half.answer_deadline, max(half.immune_until, now + EARLY_ANSWER_MIN_S))
+            self._counts.early_checks += 1
+        self._asked[half.queue_offset] = producer.id
+        if not half.has_turn:
+            half.has_turn = True
+            self._outstanding[half.group] = self._outstanding.get(half.group, 0) + 1
+        self._counts.checks_sent += 1
+        self._history.checked(half, producer.address, detail=int(early))
+        self._schedule(half, half.answer_deadline)
+
+    def _check(self, half: OpenHalf, *, early: bool) -> Check:
+        """The question about a half. Raises CorruptRecord when the log does not hold the half any more."""
+        queue_offset, log_offset = half.newest()
+        times_asked = half.times_asked + 1
+        record = b"" if early else self._reading.record(queue_offset)
+        message = record and message_of_record(
+            record, queue_offset, log_offset, half.group, half.real_topic, half.real_queue_id, times_asked
+        )
+        if message:
+            store_host = store_host_of(record)
+        else:
+            stored = self._store.read(log_offset)
+            if stored is None:
+                raise CorruptRecord(log_offset, "an open half message is no longer there")
+            store_host = pack_host(stored.store_host)
+            message = message_to_check(stored, read_half(stored), times_asked, early=early)
+        return Check(
+            half.group, half.unique_key, queue_offset, log_offset, half.real_topic, half.real_queue_id, times_asked,
+            early, self.config.broker_name, store_host, message,
+        )  # fmt: skip
+
+    def _wait_for_producer(self, half: OpenHalf, now: float) -> None:
+        if self._producers.members(half.group):  # online, but not reading what it was sent
+            self._schedule(half, now + BUSY_RETRY_S)
+            return
+        self._counts.nobody_online += 1
+        lonely = self._lonely.setdefault(half.group, set())
+        lonely.add(half.queue_offset)
+        if not half.lonely:
+            self._history.nobody_online(half)
+        self._schedule(half, now + _backoff_s(half.lonely))
+        half.lonely += 1
+        if now >= self._warned_at.get(half.group, -WARN_INTERVAL_S) + WARN_INTERVAL_S:
+            self._warned_at[half.group] = now
+            log.warning(
+                "%d half message(s) of producer group %s wait to be checked, and no producer of the group is online; "
+                "start one that can tell their outcome", len(lonely), half.group,
+            )  # fmt: skip
+
+    def _park(self, half: OpenHalf, action: CheckAction) -> None:
+        reason = "too old" if action is CheckAction.PARK_OLD else f"{half.unknown_answers} checks were answered UNKNOWN"
+        log.warning(
+            "parking half message %d of group %s, topic %s, key %s: %s",
+            half.queue_offset, half.group, half.real_topic, half.unique_key, reason,
+        )  # fmt: skip
+        try:
+            cause = Cause.TOO_OLD if action is CheckAction.PARK_OLD else Cause.UNKNOWN_ANSWERS
+            self._endings.park(half, self._parked, cause)
+        except StoreError as error:
+            self._parked(half, error)
+
+    def _parked(self, half: OpenHalf, error: StoreError | None) -> None:
+        if error is not None:
+            log.error("parking half message %d failed, it stays open: %s", half.queue_offset, error)
+            self._schedule(half, self._clock.monotonic() + _backoff_s(half.lonely))
+            half.lonely += 1
+
+
+def _backoff_s(tries: int) -> float:
+    return min(FIRST_BACKOFF_S * (1 << min(tries, 10)), MAX_BACKOFF_S)

@@ -1,0 +1,156 @@
+"""Carries out decisions about half messages: append, wait for the disk, answer everybody who waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.broker.shared_wait import SharedWait
+from gantrymq.broker.transactions.counts import TransactionCounts
+from gantrymq.broker.transactions.history import TransactionHistory
+from gantrymq.errors import CorruptRecord, InvariantViolated, StoreError, invariant
+from gantrymq.protocol.stored_message import decode_record
+from gantrymq.runtime.clock import Clock
+from gantrymq.store.values import NewRecord
+from gantrymq.transactions.history.events import Kind
+from gantrymq.transactions.ports import HalfStore
+from gantrymq.transactions.records.half import final_record, new_record_of, op_record, parked_record, prepared_commit
+from gantrymq.transactions.rules.states import TRANSITIONS, Event, State
+from gantrymq.transactions.table.decisions import Cause, Decision
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable, Waiting
+
+log = logging.getLogger("gantrymq.transactions")
+
+# Looking up a member of an enum costs ten times a global before Python 3.12; these are looked up for each message.
+_OPEN: Final = State.OPEN
+_COMMITTING: Final = TRANSITIONS[State.OPEN, Event.COMMIT]
+_DURABLE: Final = Event.DURABLE
+_COMMITTED: Final = Decision.COMMITTED
+_ONCE: Final = "only an open half is decided"
+
+
+class TransactionEndings:
+    """The one place that ends a transaction.
+
+    Whatever ends it, its records go to the log in one append: the op message alone (one per copy of the half), or the
+    final or parked message with the op message behind it. What a crash leaves of that is either nothing (the half is
+    open) or a message without its op, which the next start completes.
+    """
+
+    def __init__(
+        self,
+        store: HalfStore,
+        table: TransactionTable,
+        clock: Clock,
+        counts: TransactionCounts,
+        broker_host: bytes,
+        make_parked_topic: Callable[[], None],
+        history: TransactionHistory,
+    ) -> None:
+        self._history = history
+        self._make_parked_topic = make_parked_topic
+        self._store = store
+        self._append_pair = store.append_pair
+        self._table = table
+        self._clock = clock
+        self._counts = counts
+        self._host = broker_host
+        self._writes = SharedWait(store, self._ended)
+
+    def commit(
+        self, half: OpenHalf, queues: int, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER,
+        note: str = "",
+    ) -> None:  # fmt: skip
+        """Deliver an open half to its topic, which consumers read ``queues`` queues of. Raises StoreUnavailable when
+        nothing was appended (the half is still open); else ``then`` is called when the write has ended. ``by``,
+        ``cause``, ``note``: see ``op_record``; ``b""``: this broker."""
+        queue_id = half.real_queue_id
+        if queue_id >= queues:
+            queue_id %= queues  # The topic has fewer queues than when it was sent: there nobody would read it (X4).
+        if half.record is not None and not half.copies and not note:
+            prepared = prepared_commit(
+                half.record, half.real_topic, queue_id, half.log_offset, half.queue_offset, half.unique_key,
+                half.tags_code, by or self._host, cause,
+            )  # fmt: skip
+            if prepared is not None:
+                if half.state is not _OPEN:
+                    raise InvariantViolated(_ONCE)
+                start, end, half.first_op_queue_offset = self._append_pair(*prepared)
+                half.state = _COMMITTING
+                half.first_record_offset = start
+                half.waiting = None if then is None else [then]
+                self._writes.add(end, (half, _COMMITTED))
+                return
+        final = final_record(self._record_of(half), half.real_topic, queue_id, half.log_offset)
+        self._end(half, Event.COMMIT, Decision.COMMITTED, final, then, by, cause, note)
+
+    def roll_back(
+        self, half: OpenHalf, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER, note: str = ""
+    ) -> None:
+        """Drop an open half; like ``commit``."""
+        self._end(half, Event.ROLLBACK, Decision.ROLLED_BACK, None, then, by, cause, note)
+
+    def park(self, half: OpenHalf, then: Waiting | None, cause: Cause) -> None:
+        """Put an open half aside for the operator; like ``commit``."""
+        self._make_parked_topic()
+        parked = parked_record(self._record_of(half), half.log_offset, half.times_asked)
+        self._end(half, Event.GIVE_UP, Decision.PARKED, parked, then, b"", cause, "")
+
+    def _end(
+        self, half: OpenHalf, event: Event, decision: Decision, message: NewRecord | None, then: Waiting | None,
+        by: bytes, cause: int, note: str,
+    ) -> None:  # fmt: skip
+        invariant(half.state is _OPEN, _ONCE)
+        now_ms = self._clock.wall_ms()
+        by = by or self._host
+        ops = [op_record(half.queue_offset, decision, now_ms, by, cause, note)]
+        ops += [op_record(offset, decision, now_ms, by, cause, note) for offset, _ in half.copies]
+        placed = self._store.append(ops if message is None else [message, *ops])
+        half.take(event)
+        half.first_record_offset = placed[0].log_offset
+        half.first_op_queue_offset = placed[-len(ops)].queue_offset
+        half.waiting = None if then is None else [then]
+        self._writes.add(placed[-1].end, (half, decision))
+
+    def _ended(self, endings: list[tuple[OpenHalf, Decision]], error: StoreError | None) -> None:
+        for half, decision in endings:
+            waiting, half.waiting = half.waiting, None
+            if error is None:
+                half.take(_DURABLE)
+                self._table.end(half, decision)
+                if decision is _COMMITTED:
+                    self._counts.commits += 1
+                elif decision is Decision.ROLLED_BACK:
+                    self._counts.rollbacks += 1
+                else:
+                    self._counts.parked += 1
+            else:
+                self._failed(half, decision, error)
+            if waiting is not None:
+                for then in waiting:
+                    then(half, error)
+
+    def _failed(self, half: OpenHalf, decision: Decision, error: StoreError) -> None:
+        half.take(Event.FAILED)
+        self._counts.failed += 1
+        self._history.note(Kind.FAILED, half.place, decision)
+        log.error(
+            "the decision %s of half message %d could not be stored, it stays open: %s",
+            decision.name, half.queue_offset, error,
+        )  # fmt: skip
+
+    def _record_of(self, half: OpenHalf) -> NewRecord:
+        """The half itself, from memory or from the log. Raises CorruptRecord when the log lost it."""
+        stored = self._store.read(half.log_offset) if half.record is None else decode_record(half.record)
+        if stored is None:
+            raise CorruptRecord(half.log_offset, "an open half message is no longer there")
+        return new_record_of(stored)
+
+
+def end_after(half: OpenHalf, then: Waiting) -> None:
+    """Call ``then`` once the write that is under way for ``half`` has ended."""
+    if half.waiting is None:
+        half.waiting = [then]
+    else:
+        half.waiting.append(then)

@@ -1,0 +1,239 @@
+"""Tells the name servers which topics this broker has, for as long as it runs.
+
+At start, whenever a topic changes, and every ``registerNameServerPeriod`` the whole table goes to every name server:
+their list of brokers is only as good as the latest word of each. Source: BrokerOuterAPI; docs/protocol.md#name-server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+from zlib import crc32
+
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.registries.topics import Topics
+from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected
+from gantrymq.protocol.bodies.register import RegisterBrokerBody
+from gantrymq.protocol.bodies.route import ClusterInfo
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.nameserver import RegisterBroker, UnregisterBroker
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.network import split_address
+from gantrymq.runtime.tasks import TaskGroupOwner
+
+log = logging.getLogger("gantrymq.broker")
+
+TICK_SECONDS: Final = 1.0
+"""How often a lost connection to a name server is noticed; it has forgotten us by then."""
+ANNOUNCE_WAIT_SECONDS: Final = 2.0
+"""How long an answer waits until the name servers know about a new topic; clients wait 3 s or more for it."""
+GOODBYE_TIMEOUT_MS: Final = 1_000
+REFUSED_RETRY_SECONDS: Final = 2.0
+"""Between two tries at a name server that refuses us: whoever has our name there may be on its way out."""
+REFUSED_LOG_SECONDS: Final = 60.0
+"""Between two lines about the same refusal."""
+_CRC_MASK: Final = 0x7FFFFFFF
+
+
+class _Once:
+    """A call that happens once, however often it is made."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+        self.timer: Timer | None = None
+
+    def __call__(self) -> None:
+        call, self._call = self._call, None
+        if self.timer is not None:
+            self.timer.cancel()
+        if call is not None:
+            call()
+
+
+class Registration:
+    """Keeps this broker known. ``address``: what clients connect to."""
+
+    def __init__(self, config: LiveConfig, topics: Topics, client: RemotingClient, clock: Clock, address: str) -> None:
+        self._config = config
+        self._topics = topics
+        self._client = client
+        self._clock = clock
+        self._address = address
+        host, port = split_address(address)
+        self._ha_address = f"{host}:{port + 1}"
+        self._tasks = TaskGroupOwner("registration")
+        self._wake = asyncio.Event()
+        self._pending = True
+        self._waiting: list[Callable[[], None]] = []
+        self._failing: set[str] = set()
+        self._refused: dict[str, str] = {}
+        self._refused_logged: dict[str, float] = {}
+        self._next_round = self._next_retry = 0.0
+        self._round_ended = asyncio.Event()
+
+    async def start(self) -> None:
+        """Register; returns once every name server has answered, or cannot be reached (see ``unregistered``).
+
+        A slow name server is waited for, ``registerBrokerTimeoutMills`` at most: who is told that this broker is ready
+        will look for its route. The broker serves meanwhile.
+        """
+        if not self._config.network.name_servers:
+            log.warning("no name server is configured (namesrvAddr); only clients that know %s find it", self._address)
+            return
+        self._topics.changed.append(lambda _: self._announce())
+        self._tasks.start("announce", self._run())
+        await self._round_ended.wait()
+
+    @property
+    def unregistered(self) -> list[str]:
+        """The name servers that could not be told of this broker."""
+        return sorted(self._failing - self._refused.keys())
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The name servers that refuse this broker, and why: as a rule another one has its name and id."""
+        return dict(self._refused)
+
+    async def close(self) -> None:
+        """Say goodbye to the name servers that can be reached and know this broker by its name."""
+        await self._tasks.stop()
+        header = UnregisterBroker(
+            broker_name=self._config.identity.broker_name, broker_addr=self._address,
+            cluster_name=self._config.identity.broker_cluster_name, broker_id=self._config.identity.broker_id,
+        )  # fmt: skip
+        for name_server in self._config.network.name_servers:
+            if self._client.ready(name_server) is None or name_server in self._refused:
+                continue
+            try:
+                # Apache's 4.x name servers take out whoever has our name and id: not if that is another one.
+                if await self._namesake(name_server, GOODBYE_TIMEOUT_MS) is None:
+                    await self._client.call(
+                        name_server, RequestCode.UNREGISTER_BROKER, header, timeout_ms=GOODBYE_TIMEOUT_MS
+                    )
+            except GantryError as error:
+                log.warning("could not say goodbye to name server %s: %s", name_server, error)
+
+    def when_announced(self, done: Callable[[], None]) -> None:
+        """Call ``done`` once the name servers know the topics as they are now, or could not be told within
+        ANNOUNCE_WAIT_SECONDS.
+        """
+        if not self._config.network.name_servers:
+            done()
+            return
+        waiting = _Once(done)
+        self._waiting.append(waiting)
+        waiting.timer = self._clock.call_later(ANNOUNCE_WAIT_SECONDS, waiting)
+        self._announce()
+
+    def _announce(self) -> None:
+        self._pending = True
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            everybody, waiting = self._pending, self._waiting
+            due = self._due()
+            if everybody:
+                self._pending, self._waiting = False, []
+            if due:
+                await asyncio.gather(*(self._register(name_server, look=look) for name_server, look in due.items()))
+                self._round_ended.set()
+            if everybody:
+                for done in waiting:
+                    done()
+            timer = self._clock.call_later(TICK_SECONDS, self._wake.set)
+            await self._wake.wait()
+            self._wake.clear()
+            timer.cancel()
+
+    def _due(self) -> dict[str, bool]:
+        """The name servers to register with now, and whether to look there first who has our name."""
+        now = self._clock.monotonic()
+        round_due, retry_due = now >= self._next_round, now >= self._next_retry
+        if round_due:
+            self._next_round = now + self._config.network.register_period_seconds
+        if retry_due:
+            self._next_retry = now + REFUSED_RETRY_SECONDS
+        due: dict[str, bool] = {}
+        for name_server in self._config.network.name_servers:
+            look = round_due or self._client.ready(name_server) is None
+            if look or self._pending or (retry_due and name_server in self._refused):
+                due[name_server] = look
+        return due
+
+    async def _register(self, name_server: str, *, look: bool) -> None:
+        timeout_ms = self._config.network.register_broker_timeout_mills
+        try:
+            namesake = await self._namesake(name_server, timeout_ms) if look else None
+            await self._register_at(name_server, timeout_ms)
+        except RequestRejected as error:
+            self._was_refused(name_server, error.remark or str(error))
+            return
+        except GantryError as error:
+            self._refused.pop(name_server, None)
+            if name_server not in self._failing:
+                self._failing.add(name_server)
+                log.warning(
+                    "not registered with name server %s, clients cannot find this broker there: %s. "
+                    "Is a name server running at that address? Trying again every second", name_server, error,
+                )  # fmt: skip
+            return
+        self._refused.pop(name_server, None)
+        self._refused_logged.pop(name_server, None)
+        if name_server in self._failing:
+            self._failing.discard(name_server)
+            log.info("registered with name server %s again", name_server)
+        identity = self._config.identity
+        if namesake is not None:
+            log.error(
+                "name server %s had %s as broker %s with id %d until now, and has this one at %s since. If a broker is "
+                "alive there, two take each other's place: give one of them another brokerName or brokerId",
+                name_server, namesake, identity.broker_name, identity.broker_id, self._address,
+            )  # fmt: skip
+
+    def _was_refused(self, name_server: str, reason: str) -> None:
+        now = self._clock.monotonic()
+        self._failing.add(name_server)
+        self._refused[name_server] = reason
+        if now - self._refused_logged.get(name_server, -REFUSED_LOG_SECONDS) >= REFUSED_LOG_SECONDS:
+            self._refused_logged[name_server] = now
+            log.error(
+                "name server %s refuses this broker at %s, clients cannot find it there: %s. Trying again every %g s",
+                name_server, self._address, reason, REFUSED_RETRY_SECONDS,
+            )  # fmt: skip
+
+    async def _namesake(self, name_server: str, timeout_ms: int) -> str | None:
+        """The other address that a name server has for our name and id; None: it has ours, none, or does not say.
+
+        Apache's name servers let the last broker that registers take the place of the one before, without a word.
+        """
+        answer = await self._client.call(name_server, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms=timeout_ms)
+        if answer.code != ResponseCode.SUCCESS:
+            return None
+        try:
+            known = ClusterInfo.decode(answer.body).broker_addr_table.get(self._config.identity.broker_name)
+        except RemoteProtocolError:
+            return None
+        address = known.broker_addrs.get(self._config.identity.broker_id) if known is not None else None
+        return address if address != self._address else None
+
+    async def _register_at(self, name_server: str, timeout_ms: int) -> None:
+        body = RegisterBrokerBody(topic_config_serialize_wrapper=self._topics.table()).encode()
+        header = RegisterBroker(
+            broker_name=self._config.identity.broker_name,
+            broker_addr=self._address,
+            cluster_name=self._config.identity.broker_cluster_name,
+            ha_server_addr=self._ha_address,
+            broker_id=self._config.identity.broker_id,
+            compressed=False,
+            body_crc32=crc32(body) & _CRC_MASK,
+            enable_acting_master=False,
+        )
+        answer = await self._client.call(
+            name_server, RequestCode.REGISTER_BROKER, header, body, timeout_ms=timeout_ms
+        )  # fmt: skip
+        if answer.code != ResponseCode.SUCCESS:
+            raise RequestRejected(answer.code, answer.remark, request="REGISTER_BROKER", address=name_server)

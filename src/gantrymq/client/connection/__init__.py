@@ -1,0 +1,1 @@
+"""The connection of one client to a cluster: routes, heartbeats, threads."""

@@ -1,0 +1,133 @@
+"""What all blocking clients share: a thread with the event loop, a life, and the process they belong to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from gantrymq.client.connection import portal
+from gantrymq.client.connection.blocking_call import Work
+from gantrymq.errors import Closed, UsedAfterFork
+
+T = TypeVar("T")
+
+
+class _Client(Protocol):
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def drop(self) -> None: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+
+C = TypeVar("C", bound=_Client)
+
+
+class Blocking(Generic[C]):
+    """What all blocking clients share: the portal they call through, their life, and the process they belong to."""
+
+    def __init__(self, client: C) -> None:
+        self._client = client
+        self._portal: portal.Portal | None = None
+        self._started = False
+        self._closed = False
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        """Begin; the same as entering a ``with`` block. May be called again. One that fails closes the client."""
+        self._check_process()
+        if self._closed:
+            raise Closed(f"this {type(self).__name__} is closed; create a new one")
+        if self._started:
+            return
+        portal.check_thread()
+        try:
+            if self._portal is None:
+                self._portal = portal.acquire(self._client, self._client.drop)
+            self._portal.call(self._client.start)
+            self._started = True
+        except Exception:
+            self.close()
+            raise
+        except BaseException:
+            self._close_soon()
+            raise
+
+    def close(self) -> None:
+        """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
+
+        May be called again; does nothing in a forked child, whose parent still uses the connections. One that is
+        interrupted goes on without its caller; called again, it waits for that. Raises RuntimeError in a callback on
+        the client's own thread, and leaves the client open.
+        """
+        if os.getpid() != self._pid:
+            return
+        door = self._portal
+        if door is None:
+            self._closed = True
+            return
+        portal.check_thread()
+        try:
+            self._closed = True
+            with contextlib.suppress(Closed):  # somebody else has closed it, and the loop has ended
+                door.call(door.shut, self._client.close, self._client)
+        except BaseException:
+            self._close_soon()
+            raise
+        self._portal = None
+        door.join()
+
+    def _close_soon(self) -> None:
+        """Have it closed, and wait for nothing."""
+        if os.getpid() != self._pid:
+            return
+        self._closed = True
+        door = self._portal
+        if door is None:
+            portal.release(self._client)
+        else:
+            door.post(door.begin_to_shut, self._client.close, self._client)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self._close_soon()  # also when the interrupt comes behind the start
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise UsedAfterFork(
+                f"this {type(self).__name__} belongs to the parent process; create a new one after the fork"
+            )
+
+    def _door(self) -> portal.Portal:
+        self._check_process()
+        door = self._portal
+        if door is None or self._closed:
+            name = type(self).__name__
+            raise Closed(
+                f"this {name} is closed; create a new one"
+                if self._closed
+                else f"this {name} is not started; call start() or use it in a `with` block"
+            )
+        return door
+
+    @property
+    def client_id(self) -> str:
+        """How brokers name this client; empty before the first connection."""
+        return self._client.client_id
+
+    def _call(self, work: Work[T], *arguments: Any) -> T:
+        return self._door().call(work, *arguments)

@@ -1,0 +1,300 @@
+"""One client's end of the conversation with a cluster: connections, identity, routes, membership."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from gantrymq.client.config import ClientConfig
+from gantrymq.client.connection.routes import NameServers, Routes
+from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
+from gantrymq.message.given import shown
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, Header, encode_request, encode_response
+from gantrymq.protocol.message_ids import UniqueIds
+from gantrymq.remoting.channel import ClientChannel
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.clock import Clock, SystemClock
+from gantrymq.runtime.disk import Disk, OsDisk
+from gantrymq.runtime.network import Network, TcpNetwork, split_address
+from gantrymq.runtime.rng import Rng, SystemRng
+from gantrymq.runtime.tasks import SharedWork, TaskGroupOwner
+
+log = logging.getLogger("gantrymq.client")
+
+_process = os.getpid()
+"""This process, kept because asking costs a system call and every send wants to know."""
+
+
+def _in_child() -> None:
+    global _process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+RETRY_PAUSE_S: Final = 0.1
+"""Between two attempts of a question that could not be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The outside world of a client; a simulation replaces them."""
+
+    network: Network = field(default_factory=TcpNetwork)
+    clock: Clock = field(default_factory=SystemClock)
+    rng: Rng = field(default_factory=SystemRng)
+    disk: Disk = field(default_factory=OsDisk)
+
+
+class Endpoint:
+    """Belongs to the event loop and the process it was started in.
+
+    ``pushes``: gets requests that brokers send. ``greet``: called with every new connection to a broker before
+    anything else is sent on it.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        config: ClientConfig,
+        doors: Doors,
+        *,
+        pushes: Callable[[ClientChannel, Command], None] | None = None,
+        greet: Callable[[ClientChannel], None] | None = None,
+    ) -> None:
+        if not isinstance(doors, Doors):
+            raise ConfigError(f"doors must be Doors (or None for the real network, clock and disk), not {shown(doors)}")
+        self.owner = owner
+        self.config = config
+        self.clock = doors.clock
+        self.rng = doors.rng
+        self.remoting = RemotingClient(doors.network, doors.clock, doors.rng, requests=pushes, lost=self._lost)
+        self.name_servers = NameServers(self.remoting, config.name_servers, config.call_timeout_ms)
+        self.routes = Routes(self.name_servers)
+        self.tasks = TaskGroupOwner(owner)
+        self.client_id = ""
+        self.when_lost: Callable[[str], None] | None = None
+        """Told the address of each broker that a greeted connection was lost to."""
+        self._greet = greet
+        self._greeted: dict[str, ClientChannel] = {}
+        self._languages: dict[str, str | None] = {}
+        self._token = doors.rng.token(4).hex()
+        self._pid = os.getpid()
+        self._ids: UniqueIds | None = None
+        self._running = False
+        self._stopped = False
+        self._closed = False
+        self._closing: SharedWork[str, None] = SharedWork()
+
+    def start(self) -> None:
+        """Raises Closed when it was closed before: a client is started once."""
+        if self._stopped:
+            raise Closed(f"this {self.owner} is closed; create a new one")
+        self._running = True
+
+    def check_usable(self) -> None:
+        """Raise Closed unless started and open, UsedAfterFork in a forked child."""
+        if not self._running:
+            raise Closed(
+                f"this {self.owner} is closed; create a new one"
+                if self._stopped
+                else f"this {self.owner} is not started; call start() or use it in a `with` block"
+            )
+        if self._pid != _process:
+            raise UsedAfterFork(f"this {self.owner} belongs to the parent process; create a new one after the fork")
+
+    async def close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """Refuse new calls, do what ``leave`` does, end the tasks and the connections.
+
+        It is done once, in a task of its own: who calls while it is under way waits for the same end, and one that is
+        cancelled leaves it going on behind him. So it is never left half done, and can be called from inside a task
+        that it ends.
+        """
+        self.stop_accepting()
+        if not self._closed:
+            await self._closing.join("", partial(self._close, leave))
+
+    async def _close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+        try:
+            if leave is not None:
+                await leave()
+        finally:
+            await self.tasks.stop()
+            await self.remoting.close()
+            self._closed = True
+
+    def stop_accepting(self) -> None:
+        """From now on calls raise Closed; what is in flight goes on."""
+        self._running = False
+        self._stopped = True
+
+    @property
+    def started(self) -> bool:
+        """Whether there is something to close: it was started, ever."""
+        return self._running or self._stopped
+
+    @property
+    def running(self) -> bool:
+        return self._running
+
+    # Identity: known with the first connection, because the address is that of our end of it.
+
+    def next_unique_key(self, now_ms: int | None = None) -> str:
+        """``now_ms``: the wall time, if the caller has just asked for it."""
+        ids = self._ids
+        return ids.next(now_ms) if ids is not None else self._first_unique_key()
+
+    def _first_unique_key(self) -> str:
+        local = next((ready.local for ready in map(self.remoting.ready, self._known()) if ready is not None), "")
+        self._ids = UniqueIds(self.rng, self.clock, _packed(local), self._pid)
+        return self._ids.next()
+
+    def _known(self) -> list[str]:
+        return self.remoting.connected_addresses()
+
+    def _name(self, channel: ClientChannel) -> None:
+        host = split_address(channel.local)[0] if channel.local else "127.0.0.1"
+        self.client_id = f"{host}@{self.config.instance_name or f'{self._pid}#{self._token}'}"
+
+    # Calls to brokers.
+
+    def ready(self, address: str) -> ClientChannel | None:
+        """The open and greeted channel to a broker, when there is one."""
+        channel = self._greeted.get(address)
+        return channel if channel is not None and channel.alive else None
+
+    async def channel(self, address: str, timeout_ms: int) -> ClientChannel:
+        """The channel to a broker; a new one is greeted first. Raises Unreachable."""
+        channel = self.ready(address)
+        if channel is not None:
+            return channel
+        channel = await self.remoting.channel(address, timeout_ms)
+        if self._greeted.get(address) is not channel:
+            self._greeted[address] = channel
+            if not self.client_id:
+                self._name(channel)
+            if self._greet is not None:
+                self._greet(channel)
+        return channel
+
+    def _lost(self, channel: ClientChannel) -> None:
+        if self._running and self.when_lost is not None and self._greeted.get(channel.address) is channel:
+            self.when_lost(channel.address)
+
+    def heard(self, address: str, answer: Command) -> None:
+        """Note who answers at an address."""
+        self._languages[address] = answer.language
+
+    def speaks_java(self, address: str) -> bool:
+        """Whether an Apache broker answered a heartbeat there; some of its answers mean less than ours."""
+        return self._languages.get(address) == "JAVA"
+
+    async def call(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_ms: int | None = None,
+        remark: str | None = None,
+    ) -> Command:
+        """One question to one broker; the answer whatever its code. Raises Unreachable or TimedOut."""
+        limit_ms = self.config.call_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.clock.monotonic() + limit_ms / 1000
+        channel = self.ready(address) or await self.channel(address, limit_ms)
+        remaining_ms = int((deadline - self.clock.monotonic()) * 1000)
+        if remaining_ms <= 0:
+            raise TimedOut(f"connecting to {address}", limit_ms)
+        opaque = channel.next_opaque()
+        return await channel.request(opaque, encode_request(code, opaque, header, body, remark=remark), remaining_ms)
+
+    async def call_oneway(self, address: str, code: RequestCode, header: Header, body: bytes = b"") -> None:
+        """Send without an answer. Raises Unreachable when there is no connection."""
+        channel = self.ready(address) or await self.channel(address, self.config.call_timeout_ms)
+        channel.send(encode_request(code, channel.next_opaque(), header, body, one_way=True))
+
+    async def ask(
+        self,
+        find_address: Callable[[], str | None],
+        code: RequestCode,
+        header: Header,
+        *,
+        what: str,
+        topic: str | None = None,
+        timeout_ms: int | None = None,
+        accept: Iterable[int] = (ResponseCode.SUCCESS,),
+        again: bool = True,
+    ) -> Command:
+        """A question that may be repeated, until its time is over.
+
+        ``find_address`` is asked before every attempt, after the route of ``topic`` was refreshed. Raises
+        RequestRejected for codes outside of ``accept``, Unreachable or TimedOut when time is over.
+        """
+        limit_ms = self.config.call_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.clock.monotonic() + limit_ms / 1000
+        error: GantryError = Unreachable(what, "no broker of that name is known to the name servers")
+        while (remaining_ms := int((deadline - self.clock.monotonic()) * 1000)) > 0:
+            address = find_address()
+            if address is not None:
+                try:
+                    answer = await self.call(address, code, header, timeout_ms=remaining_ms)
+                except (Unreachable, TimedOut) as failure:
+                    error = failure
+                else:
+                    if answer.code in accept:
+                        return answer
+                    raise RequestRejected(answer.code, answer.remark, request=what, address=address)
+            if not again:
+                break
+            await self.clock.sleep(min(RETRY_PAUSE_S, remaining_ms / 1000))
+            self.check_usable()
+            if topic is not None:
+                await self.routes.refresh([topic])
+        raise error
+
+    async def drain(self, idle: Callable[[], bool], timeout_ms: int) -> bool:
+        """Wait until ``idle``; False when that took longer than ``timeout_ms``."""
+        deadline = self.clock.monotonic() + timeout_ms / 1000
+        while not idle():
+            if self.clock.monotonic() >= deadline:
+                return False
+            await self.clock.sleep(0.005)
+        return True
+
+
+def decline(channel: ClientChannel, command: Command) -> None:
+    """Answer a broker's question that this client does not understand, so that nobody waits for it."""
+    if not command.is_response and not command.is_one_way:
+        remark = f" request type {command.code} not supported"
+        channel.send(encode_response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
+
+
+def ignore_outcome(answer: asyncio.Future[Command]) -> None:
+    """For answers nobody waits for: their errors are normal when a broker goes away."""
+    if not answer.cancelled() and (error := answer.exception()) is not None:
+        log.debug("unanswered: %s", error)
+
+
+async def every(clock: Clock, interval_ms: int, work: Callable[[], Awaitable[None]], what: str) -> None:
+    """Run ``work`` at intervals for ever; its errors are logged, and it runs again next time."""
+    while True:
+        await clock.sleep(interval_ms / 1000)
+        try:
+            await work()
+        except GantryError as error:
+            log.warning("%s: %s", what, error)
+
+
+def _packed(local: str) -> bytes:
+    try:
+        return ipaddress.ip_address(split_address(local)[0]).packed
+    except ValueError:
+        return b"\x7f\x00\x00\x01"

@@ -1,0 +1,47 @@
+"""What all clients share: an endpoint, and a life between ``start`` and ``close``."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from gantrymq.client.connection.endpoint import Endpoint
+
+
+class Lifetime:
+    """A client that is open within an ``async with`` block.
+
+    It belongs to the event loop and process it was started in: after a fork the child's calls raise UsedAfterFork.
+    """
+
+    _endpoint: Endpoint
+
+    async def start(self) -> None:
+        """Needs no network; the first call connects."""
+        self._endpoint.start()
+
+    async def close(self) -> None:
+        """Calls in flight raise Closed. May be called again. One that is cancelled goes on behind its caller."""
+        await self._endpoint.close()
+
+    async def drop(self) -> None:
+        """Close the connections and say goodbye to nobody: the process ends, and ``close`` was forgotten."""
+        await self._endpoint.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()  # who was not let in does not go out
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """How brokers name this client; empty before the first connection."""
+        return self._endpoint.client_id

@@ -1,0 +1,164 @@
+"""Where topics and brokers are: routes asked from the name servers, kept and refreshed.
+
+Source: MQClientInstance.updateTopicRouteInfoFromNameServer; docs/protocol.md#sending.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from gantrymq.errors import GantryError, RequestRejected, RouteNotFound, Unreachable
+from gantrymq.message import system_topics
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.route import MASTER_ID, TopicRoute
+from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, Header
+from gantrymq.protocol.headers.nameserver import GetRoute
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.tasks import SharedWork
+
+log = logging.getLogger("gantrymq.client")
+
+_ADVICE: Final = "start one there with `gantry server`, or correct name_servers"
+
+
+class NameServers:
+    """The name servers as one: the first that answers is asked until it fails."""
+
+    def __init__(self, remoting: RemotingClient, addresses: Sequence[str], timeout_ms: int) -> None:
+        self._remoting = remoting
+        self._addresses = list(addresses)
+        self._timeout_ms = timeout_ms
+
+    async def ask(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
+        """The answer, whatever its code. Raises Unreachable saying what to do when no name server answers."""
+        last: GantryError | None = None
+        for _ in range(len(self._addresses)):
+            address = self._addresses[0]
+            try:
+                return await self._remoting.call(address, code, header, body, timeout_ms=self._timeout_ms)
+            except GantryError as error:
+                if not error.retryable:
+                    raise
+                last = error
+                self._addresses.append(self._addresses.pop(0))
+        places = ", ".join(sorted(self._addresses))
+        reason = last.reason if isinstance(last, Unreachable) else "it does not answer"
+        raise Unreachable(places, f"no name server answers there ({reason}); {_ADVICE}") from last
+
+
+def publish_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
+    """The queues that may be written: those of brokers with a master, in route order."""
+    with_master = {broker.broker_name for broker in route.broker_datas if broker.master}
+    if route.order_topic_conf:
+        places = (item.partition(":") for item in route.order_topic_conf.split(";") if item)
+        return [MessageQueue(topic, name, number) for name, _, count in places for number in range(int(count or 0))]
+    return [
+        MessageQueue(topic, data.broker_name, number)
+        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
+        if data.perm & PERM_WRITE and data.broker_name in with_master
+        for number in range(data.write_queue_nums)
+    ]
+
+
+def subscribe_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
+    """The queues that may be read, in RocketMQ's order."""
+    return sorted(
+        MessageQueue(topic, data.broker_name, number)
+        for data in route.queue_datas
+        if data.perm & PERM_READ
+        for number in range(data.read_queue_nums)
+    )
+
+
+class Routes:
+    """Topic to route, broker name to addresses. Concurrent questions for one topic share one request."""
+
+    def __init__(self, name_servers: NameServers) -> None:
+        self._name_servers = name_servers
+        self._topics: dict[str, TopicRoute] = {}
+        self._brokers: dict[str, dict[int, str]] = {}
+        self._asking: SharedWork[str, TopicRoute] = SharedWork()
+
+    def known(self, topic: str) -> TopicRoute | None:
+        return self._topics.get(topic)
+
+    async def get(self, topic: str) -> TopicRoute:
+        """The route, from memory when it is there. Raises RouteNotFound, or Unreachable when nobody can be asked."""
+        return self._topics.get(topic) or await self.fetch(topic)
+
+    async def fetch(self, topic: str) -> TopicRoute:
+        """The route as the name servers know it now; errors as for ``get``."""
+        return await self._asking.join(topic, partial(self._ask, topic))
+
+    async def _ask(self, topic: str) -> TopicRoute:
+        answer = await self._name_servers.ask(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic, accept_standard_json_only=True)
+        )
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            # A route that is known stays: name servers that were just restarted know nothing for a while.
+            raise RouteNotFound(
+                topic, "no name server knows it; create it (`gantry topic create`), or start the broker that holds it"
+            )
+        if answer.code != ResponseCode.SUCCESS:
+            raise RequestRejected(answer.code, answer.remark, request=f"route of topic {topic!r}")
+        route = TopicRoute.decode(answer.body)
+        self._topics[topic] = route
+        for broker in route.broker_datas:
+            self._brokers[broker.broker_name] = dict(broker.broker_addrs)
+        self._forget_brokers()
+        return route
+
+    def _forget_brokers(self) -> None:
+        """Brokers that no topic in use is on any more need no heartbeats."""
+        used = {broker.broker_name for route in self._topics.values() for broker in route.broker_datas}
+        for name in self._brokers.keys() - used:
+            del self._brokers[name]
+
+    def adopt(self, topic: str, template: TopicRoute) -> None:
+        """Use the route of another topic until the name servers know this one."""
+        self._topics.setdefault(topic, template)
+
+    def forget(self, topic: str) -> None:
+        self._topics.pop(topic, None)
+
+    async def refresh(self, topics: Iterable[str] | None = None) -> None:
+        """Ask again for every topic in use; failures are logged and the old routes stay."""
+        for topic in list(self._topics if topics is None else topics):
+            try:
+                await self.fetch(topic)
+            except GantryError as error:
+                log.debug("route of %s not refreshed: %s", topic, error)
+                if error.__class__ is Unreachable:
+                    return
+
+    def master(self, broker_name: str) -> str | None:
+        """Address of a broker's master; None when there is none (now)."""
+        addresses = self._brokers.get(broker_name)
+        return addresses.get(MASTER_ID) if addresses else None
+
+    def readable(self, broker_name: str) -> str | None:
+        """Address to read from: the master, else any of its slaves."""
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        return addresses.get(MASTER_ID) or addresses[min(addresses)]
+
+    def masters(self) -> set[str]:
+        return {addresses[MASTER_ID] for addresses in self._brokers.values() if MASTER_ID in addresses}
+
+    def addresses(self) -> set[str]:
+        return {address for addresses in self._brokers.values() for address in addresses.values()}
+
+    def name_at(self, address: str) -> str | None:
+        """Name of the broker at ``address``."""
+        return next((name for name, addresses in self._brokers.items() if address in addresses.values()), None)
+
+
+def fallback_topics(topic: str) -> tuple[str, ...]:
+    """Templates whose route is used for a topic that does not exist yet; retry topics are made by brokers alone."""
+    return () if topic.startswith(system_topics.RETRY_PREFIX) else (system_topics.AUTO_CREATE,)

@@ -1,0 +1,1 @@
+"""The parts that consumers are made of."""

@@ -1,0 +1,244 @@
+"""The queues that a push consumer reads: begun, given up, moved, and what brokers ask about them.
+
+Source: RebalancePushImpl, DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when,
+docs/protocol.md#groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from gantrymq.client.config import PushConfig
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.consuming.broker_questions import JAVA_VERSION, consumed_directly, queue_state
+from gantrymq.client.consuming.concurrent_consumption import ConcurrentConsumption
+from gantrymq.client.consuming.consume_pool import MessageListener
+from gantrymq.client.consuming.filters import Filter
+from gantrymq.client.consuming.group_member import GroupMember
+from gantrymq.client.consuming.orderly_consumption import OrderlyConsumption
+from gantrymq.client.consuming.progress import BrokerProgress, FileProgress, Progress
+from gantrymq.client.consuming.push_queue import PushQueue
+from gantrymq.client.consuming.queue_locks import QueueLocks
+from gantrymq.client.consuming.send_back import SendBacks
+from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
+from gantrymq.message.message import MessageView
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
+from gantrymq.protocol.bodies.progress import ConsumedDirectly, ConsumerRunning, key_of
+from gantrymq.runtime.disk import Disk
+
+log = logging.getLogger("gantrymq.client")
+
+
+class AssignedQueues:
+    """Reads what its ``member`` is assigned and hands it to the ``listener``."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: PushConfig,
+        group: str,
+        listener: MessageListener,
+        from_where: ConsumeFromWhere,
+        filters: Mapping[str, Filter],
+        disk: Disk,
+    ) -> None:
+        """``group``: as brokers name it."""
+        self._endpoint = endpoint
+        self._config = config
+        self._group = group
+        self._listener = listener
+        self._from_where = from_where
+        self._filters = filters
+        self._disk = disk
+        self.member = GroupMember(
+            endpoint, group, filters, self._take,
+            consume_type=ConsumeType.PUSH, from_where=from_where, share=not config.broadcasting,
+            rebalance_interval_ms=config.rebalance_interval_ms,
+        )  # fmt: skip
+        self._send_backs = None if config.broadcasting else SendBacks(endpoint, group, config.max_reconsume_times)
+        self._locks = QueueLocks(endpoint, group) if config.orderly and not config.broadcasting else None
+        self._reading: dict[MessageQueue, tuple[PushQueue, asyncio.Task[None]]] = {}
+        self._leaving: set[MessageQueue] = set()
+        """Queues that we gave up and whose last messages the listener still has."""
+        self._consumption: ConcurrentConsumption | OrderlyConsumption | None = None
+        self._progress: Progress = BrokerProgress(endpoint, group)
+
+    def open(self) -> None:
+        """Get the listener's threads ready; on the loop that the messages arrive on."""
+        config, endpoint = self._config, self._endpoint
+        threads, size = config.consume_threads, config.consume_batch_size
+        if not config.orderly:
+            self._consumption = ConcurrentConsumption(endpoint, self._listener, threads, size, self._send_backs)
+            return
+        locks = self._locks
+        self._consumption = OrderlyConsumption(
+            endpoint, self._listener, threads, size, self._send_backs,
+            max_reconsume_times=config.max_reconsume_times, suspend_ms=config.suspend_ms,
+            held=locks.held if locks is not None else lambda queue: True,
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        """Pull nothing more, and start no listener any more."""
+        for _, task in self._reading.values():
+            task.cancel()
+        if self._consumption is not None:
+            self._consumption.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no listener is at work."""
+        return self._consumption is None or self._consumption.running == 0
+
+    def excuse(self) -> None:
+        """The listener that calls this, if one does, does not count as being at work."""
+        if self._consumption is not None:
+            self._consumption.excuse()
+
+    async def unlock(self) -> None:
+        """Let others have all queues."""
+        if self._locks is not None:
+            await self._locks.close()
+
+    def queues(self) -> list[MessageQueue]:
+        return sorted(self._reading)
+
+    async def _take(self, topic: str, mine: set[MessageQueue]) -> bool:
+        if not self._endpoint.client_id:
+            return False  # it names the file of the progress, and our locks
+        for queue in [queue for queue in self._reading if queue.topic == topic and queue not in mine]:
+            self._drop(queue)
+        wanted = mine - self._reading.keys() - self._leaving
+        begin = await self._locks.take(wanted) if self._locks is not None else wanted
+        for queue in sorted(begin):
+            start = await first_offset(
+                self._endpoint,
+                self._kept(),
+                queue,
+                self._from_where,
+                new=self.member.is_new(queue),
+                timestamp_ms=self._config.timestamp_ms or self.member.started_ms - HALF_AN_HOUR_MS,
+            )
+            self._begin(queue, start)
+        return begin == mine - (self._reading.keys() - begin)
+
+    def _kept(self) -> Progress:
+        if self._config.broadcasting and not isinstance(self._progress, FileProgress):
+            # Only now: the file is found by the client id, which the first connection tells.
+            self._progress = FileProgress(self._disk, self._config.offset_dir, self._endpoint.client_id, self._group)
+        return self._progress
+
+    def _begin(self, queue: MessageQueue, start: QueueOffset) -> None:
+        if self._consumption is None or not self._endpoint.running or queue in self._reading:
+            return
+        log.info("%s reads %s from offset %d", self._group, queue, start)
+        reader = PushQueue(
+            self._endpoint, self._config, self._group, queue, self._filters[queue.topic], start,
+            self._kept(), self._consumption.put, self._moved,
+        )  # fmt: skip
+        self._reading[queue] = (reader, self._endpoint.tasks.start(f"read {queue}", reader.run()))
+
+    def _drop(self, queue: MessageQueue) -> None:
+        """Give a queue to others, as soon as the listener has done with it."""
+        log.info("%s gives up %s", self._group, queue)
+        reader = self._stop(queue)
+        self._endpoint.tasks.start(f"give up {queue}", self._release(reader))
+
+    def _stop(self, queue: MessageQueue) -> PushQueue:
+        reader, task = self._reading.pop(queue)
+        reader.dropped = True
+        task.cancel()
+        self._leaving.add(queue)
+        return reader
+
+    async def _release(self, reader: PushQueue) -> None:
+        await self._left(reader)
+        await reader.store_offset()
+        self._leaving.discard(reader.queue)
+        if self._locks is not None:
+            await self._locks.give_back([reader.queue])
+        self.member.rebalance_soon()  # it may be ours again by now
+
+    async def _left(self, reader: PushQueue) -> None:
+        if self._consumption is not None:
+            await self._consumption.left(reader)
+
+    def _moved(self, reader: PushQueue, offset: QueueOffset) -> None:
+        self._reading.pop(reader.queue, None)
+        self._leaving.add(reader.queue)
+        self._endpoint.tasks.start(f"move in {reader.queue}", self._move(reader, offset))
+
+    async def _move(self, reader: PushQueue, offset: QueueOffset) -> None:
+        await self._left(reader)
+        self._leaving.discard(reader.queue)
+        self._begin(reader.queue, offset)
+
+    async def renew_locks(self) -> None:
+        """Tell the brokers that our queues are still ours, and give up those that are not."""
+        if self._locks is None:
+            return
+        held = await self._locks.take([*self._reading, *self._leaving])
+        for queue in [queue for queue in self._reading if queue not in held and not self._locks.held(queue)]:
+            self._drop(queue)  # somebody else has it, or its broker is away
+
+    async def store(self) -> None:
+        """Keep the progress in every queue."""
+        for reader, _ in list(self._reading.values()):
+            await reader.store_offset()
+        await self._progress.flush()
+
+    # What brokers ask; see AskedConsumer.
+
+    def rebalance_soon(self) -> None:
+        """Share out the queues anew."""
+        self.member.rebalance_soon()
+
+    def positions(self, topic: str) -> Mapping[MessageQueue, QueueOffset]:
+        """How far each queue of a topic is that this member reads (as brokers name the topic)."""
+        return {
+            queue: reader.window.committable for queue, (reader, _) in self._reading.items() if queue.topic == topic
+        }
+
+    async def go_to(self, offsets: Mapping[MessageQueue, QueueOffset]) -> None:
+        """Go on at other offsets in those queues that this member reads; what is with the listener ends first."""
+        for queue in [queue for queue in offsets if queue in self._reading]:
+            reader = self._stop(queue)
+            await self._left(reader)
+            await self._progress.keep(queue, offsets[queue])
+            self._leaving.discard(queue)
+            self._begin(queue, offsets[queue])
+
+    async def consume_directly(self, view: MessageView) -> ConsumedDirectly:
+        """Give the listener one message, whatever queue it is from; nothing is stored of it."""
+        return await consumed_directly(self._endpoint, self._listener, view, order=self._config.orderly)
+
+    def running(self) -> ConsumerRunning:
+        """This member in the terms of ``mqadmin consumerStatus``."""
+        config, locks = self._config, self._locks
+        table: dict[str, dict[str, Any]] = {
+            key_of(queue): queue_state(reader, locked=locks is not None and locks.held(queue))
+            for queue, (reader, _) in sorted(self._reading.items())
+        }
+        return ConsumerRunning(
+            properties={
+                "PROP_NAMESERVER_ADDR": ";".join(config.name_servers) + ";",
+                "PROP_CONSUME_TYPE": ConsumeType.PUSH.value,
+                "PROP_CONSUMEORDERLY": str(config.orderly).lower(),
+                "PROP_THREADPOOL_CORE_SIZE": str(config.consume_threads),
+                "PROP_CLIENT_VERSION": JAVA_VERSION,
+                "PROP_CONSUMER_START_TIMESTAMP": str(self.member.started_ms),
+                "consumerGroup": self._group,
+                "messageModel": "BROADCASTING" if config.broadcasting else "CLUSTERING",
+                "consumeFromWhere": self._from_where.value,
+                "consumeMessageBatchMaxSize": str(config.consume_batch_size),
+                "maxReconsumeTimes": str(config.max_reconsume_times),
+            },
+            subscription_set=[
+                wanted.subscription(topic, self.member.started_ms) for topic, wanted in sorted(self._filters.items())
+            ],
+            mq_table=table,
+            status_table={},
+        )

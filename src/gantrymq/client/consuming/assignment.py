@@ -1,0 +1,27 @@
+"""Who of a consumer group reads which queue. Pure: every member computes the same answer from the same lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gantrymq.message.queues import MessageQueue
+
+
+def assign_averagely(
+    client_id: str, client_ids: Iterable[str], queues: Iterable[MessageQueue]
+) -> tuple[MessageQueue, ...]:
+    """The contiguous block of ``queues`` that belongs to ``client_id``; sizes differ by one at most.
+
+    Both lists are put in RocketMQ's order first, so that members of any language agree. A client that is not in the
+    list gets nothing: its heartbeat has not arrived yet. Source: AllocateMessageQueueAveragely;
+    docs/protocol.md#sharing-queues.
+    """
+    members = sorted(set(client_ids))
+    places = sorted(set(queues))
+    if client_id not in members:
+        return ()
+    index = members.index(client_id)
+    share, rest = divmod(len(places), len(members))
+    # The first ``rest`` members take one more than the others.
+    start = index * share + min(index, rest)
+    return tuple(places[start : start + share + (1 if index < rest else 0)])

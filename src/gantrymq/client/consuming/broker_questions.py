@@ -1,0 +1,173 @@
+"""Answers what brokers ask a consumer, mostly for tools: who and how far it is, to go elsewhere, to consume this.
+
+Source: ClientRemotingProcessor; docs/protocol.md#resetting-offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from gantrymq.client.connection.endpoint import Endpoint, decline
+from gantrymq.client.consuming.consume_pool import MessageListener, read_answer
+from gantrymq.client.consuming.push_queue import PushQueue
+from gantrymq.client.listener import described, goes_on, is_async
+from gantrymq.errors import GantryError
+from gantrymq.message.message import MessageView
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.progress import (
+    ConsumedDirectly,
+    ConsumerRunning,
+    OffsetsByQueue,
+    PositionsByClient,
+    key_of,
+)
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers.tools import ConsumeDirectly, GetConsumerStatus
+from gantrymq.protocol.stored_message import decode_record, to_view
+from gantrymq.remoting.channel import ClientChannel
+
+log = logging.getLogger("gantrymq.client")
+
+JAVA_VERSION: Final = "V5_5_0"
+"""What we call ourselves to tools that read ``PROP_CLIENT_VERSION``: the version whose protocol we speak."""
+MIB: Final = 1024 * 1024
+
+
+class AskedConsumer(Protocol):
+    """What a consumer must be able to say of itself."""
+
+    def rebalance_soon(self) -> None: ...
+
+    def positions(self, topic: str) -> Mapping[MessageQueue, QueueOffset]:
+        """How far it is in its queues of a topic."""
+
+    def running(self) -> ConsumerRunning: ...
+
+    async def go_to(self, offsets: Mapping[MessageQueue, QueueOffset]) -> None:
+        """Go on elsewhere in those of the queues that it has."""
+
+    async def consume_directly(self, view: MessageView) -> ConsumedDirectly: ...
+
+
+class BrokerQuestions:
+    """Takes requests from the wire for one consumer."""
+
+    def __init__(self, endpoint: Endpoint, consumer: AskedConsumer) -> None:
+        self._endpoint = endpoint
+        self._consumer = consumer
+
+    def asked(self, channel: ClientChannel, command: Command) -> None:
+        """Raises GantryError when the request cannot be read."""
+        match command.code:
+            case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+                self._consumer.rebalance_soon()
+            case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+                table = OffsetsByQueue.decode(command.body).by_queue()
+                log.warning("%s sets our progress: %s", channel.address, table)
+                offsets = {queue: QueueOffset(offset) for queue, offset in table.items()}
+                self._endpoint.tasks.start("reset of offsets", self._consumer.go_to(offsets))
+            case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+                positions = self._consumer.positions(command.header(GetConsumerStatus).topic)
+                by_key = {key_of(queue): int(offset) for queue, offset in positions.items()}
+                self._answer(channel, command, PositionsByClient(message_queue_table=by_key).encode())
+            case RequestCode.GET_CONSUMER_RUNNING_INFO:
+                self._answer(channel, command, self._consumer.running().encode())
+            case RequestCode.CONSUME_MESSAGE_DIRECTLY:
+                name = command.header(ConsumeDirectly).broker_name
+                view = to_view(
+                    decode_record(command.body), name or self._endpoint.routes.name_at(channel.address) or ""
+                )
+                self._endpoint.tasks.start("consume directly", self._consume(channel, command, view))
+            case _:
+                decline(channel, command)
+
+    def _answer(self, channel: ClientChannel, command: Command, body: bytes) -> None:
+        if not command.is_one_way:
+            channel.send(encode_response(command, ResponseCode.SUCCESS, body=body))
+
+    async def _consume(self, channel: ClientChannel, command: Command, view: MessageView) -> None:
+        result = await self._consumer.consume_directly(view)
+        try:
+            self._answer(channel, command, result.encode())
+        except GantryError as error:
+            log.info("nobody takes the outcome of a message consumed directly: %s", error)
+
+
+async def consumed_directly(
+    endpoint: Endpoint, listener: MessageListener, view: MessageView, *, order: bool
+) -> ConsumedDirectly:
+    """Give the listener one message outside of everything else; what came of it, however the listener ended."""
+    started = endpoint.clock.monotonic()
+    result, remark = await (_in_task(listener, view) if is_async(listener) else _in_thread(listener, view))
+    spent_ms = int((endpoint.clock.monotonic() - started) * 1000)
+    return ConsumedDirectly(order=order, consume_result=result, remark=remark, spent_time_mills=spent_ms)
+
+
+async def _in_task(listener: MessageListener, view: MessageView) -> tuple[str, str | None]:
+    task = asyncio.current_task()
+    try:
+        answer = listener([view])
+        return _result(await answer if inspect.isawaitable(answer) else answer)
+    except BaseException as error:
+        if goes_on(error, task):
+            raise
+        return _failure(error)
+
+
+async def _in_thread(listener: MessageListener, view: MessageView) -> tuple[str, str | None]:
+    """In a thread of its own, which a listener that hangs keeps: neither the loop's own threads nor the end of the
+    process wait for it."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[tuple[str, str | None]] = loop.create_future()
+
+    def tell(outcome: tuple[str, str | None]) -> None:
+        if not ended.done():
+            ended.set_result(outcome)
+
+    def run() -> None:
+        try:
+            outcome = _result(listener([view]))
+        except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is what was asked for
+            outcome = _failure(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+            loop.call_soon_threadsafe(tell, outcome)
+
+    threading.Thread(target=run, name="gantrymq-consume-directly", daemon=True).start()
+    return await ended
+
+
+def _result(answer: object) -> tuple[str, str | None]:
+    return ("CR_LATER" if read_answer(answer) is not None else "CR_SUCCESS"), None
+
+
+def _failure(error: BaseException) -> tuple[str, str | None]:
+    return "CR_THROW_EXCEPTION", described(error)
+
+
+def queue_state(reader: PushQueue, *, locked: bool) -> dict[str, int | bool]:
+    """One queue in the terms of Java's ProcessQueueInfo; what has no meaning here is 0."""
+    window = reader.window
+    low, high = window.bounds
+    return {
+        "commitOffset": window.committable,
+        "cachedMsgCount": window.count,
+        "cachedMsgMinOffset": low,
+        "cachedMsgMaxOffset": high,
+        "cachedMsgSizeInMiB": window.bytes_in_flight // MIB,
+        "transactionMsgCount": 0,
+        "transactionMsgMinOffset": 0,
+        "transactionMsgMaxOffset": 0,
+        "locked": locked,
+        "tryUnlockTimes": 0,
+        "lastLockTimestamp": 0,
+        "droped": reader.dropped,
+        "lastPullTimestamp": reader.pulled_ms,
+        "lastConsumeTimestamp": reader.consumed_ms,
+    }

@@ -1,0 +1,97 @@
+"""Consuming a queue's messages side by side, in no order. Source: ConsumeMessageConcurrentlyService."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.consuming.consume_pool import ConsumePool, MessageListener, consume_pool
+from gantrymq.client.consuming.push_queue import PushQueue
+from gantrymq.client.consuming.send_back import SendBacks
+from gantrymq.client.listener import described
+from gantrymq.client.results import ReconsumeLater
+from gantrymq.message.message import MessageView
+
+log = logging.getLogger("gantrymq.client")
+
+GIVE_BACK_PAUSE_S: Final = 5.0
+"""When messages that nobody took back are consumed again here, as in Apache's client."""
+
+
+class ConcurrentConsumption:
+    """Hands batches to the listener, and gives back what was not consumed.
+
+    ``send_backs``: None in a broadcasting group, where nobody takes messages back: what failed is not delivered again.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        listener: MessageListener,
+        threads: int,
+        batch_size: int,
+        send_backs: SendBacks | None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._batch_size = batch_size
+        self._send_backs = send_backs
+        self._giving_back = 0
+        self._pool: ConsumePool[PushQueue] = consume_pool(
+            listener, threads, lambda queue: not queue.dropped, self._finished
+        )
+
+    @property
+    def running(self) -> int:
+        """Listeners at work, and batches that are being given back."""
+        return self._pool.running + self._giving_back
+
+    def excuse(self) -> None:
+        """See ConsumePool."""
+        self._pool.excuse()
+
+    def close(self) -> None:
+        """Start no listener any more."""
+        self._pool.close()
+
+    def put(self, reader: PushQueue, found: list[MessageView]) -> None:
+        size = self._batch_size
+        for first in range(0, len(found), size):
+            self._pool.put(reader, found[first : first + size])
+
+    async def left(self, reader: PushQueue) -> None:
+        """A queue was given up; whoever has it now may begin at once."""
+
+    def _finished(self, reader: PushQueue, batch: list[MessageView], again: ReconsumeLater | None) -> None:
+        if reader.dropped:
+            return
+        if again is None:
+            reader.finish(batch)
+        elif self._endpoint.running:
+            if self._send_backs is None:
+                log.warning("%d message(s) of %s failed; a broadcast is not repeated", len(batch), reader.queue)
+                reader.finish(batch)
+                return
+            self._giving_back += 1
+            work = self._give_back(self._send_backs, reader, batch, again.delay_level)
+            self._endpoint.tasks.start("give back", work)
+
+    async def _give_back(
+        self, send_backs: SendBacks, reader: PushQueue, batch: list[MessageView], delay_level: int
+    ) -> None:
+        kept: list[MessageView] = []
+        try:
+            for view in batch:
+                try:
+                    await send_backs.give_back(view, delay_level)
+                    reader.finish([view])
+                except Exception as error:  # noqa: BLE001 - the listener may have made it impossible to send
+                    words = described(error)
+                    log.warning("%s could not be given back; it is consumed again here: %s", view.message_id, words)
+                    kept.append(view)
+        finally:
+            self._giving_back -= 1
+        if kept:
+            await self._endpoint.clock.sleep(GIVE_BACK_PAUSE_S)
+            if not reader.dropped:
+                self._pool.put(reader, kept)

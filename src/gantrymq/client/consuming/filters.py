@@ -1,0 +1,62 @@
+"""Which messages of a topic a consumer wants: all, those with one of some tags, or those an SQL expression is true of.
+
+Source: FilterAPI, MessageSelector; docs/selectors.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gantrymq.errors import ConfigError
+from gantrymq.message.given import shown
+from gantrymq.message.tags import parse_tag_expression
+from gantrymq.protocol.bodies.heartbeat import ALL, SubscriptionData
+
+TAG: Final = "TAG"
+SQL92: Final = "SQL92"
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """One subscription's expression."""
+
+    text: str = ALL
+    kind: str = TAG
+
+    @property
+    def tags(self) -> str:
+        """What the reader itself checks: brokers filter tags by their hash alone, SQL they evaluate."""
+        return self.text if self.kind == TAG else ALL
+
+    def subscription(self, topic: str, version: int) -> SubscriptionData:
+        """As a heartbeat says it; ``version``: ms since 1970."""
+        if self.kind == TAG:
+            return SubscriptionData.of_tags(topic, self.text, version)
+        return SubscriptionData(
+            topic=topic, sub_string=self.text, sub_version=version, expression_type=SQL92, class_filter_mode=False
+        )
+
+
+EVERYTHING: Final = Filter()
+
+
+def filter_of(tags: str, sql: str | None = None) -> Filter:
+    """``tags``: ``"*"`` (or nothing) for all messages, or ``"A || B"``. ``sql``: an SQL92 expression instead.
+
+    Raises ConfigError for both at once, and for an expression without a single tag: Java's client refuses ``"||"``,
+    and takes ``" || "`` for a subscription that nothing ever matches; neither can be meant.
+    """
+    if not isinstance(tags, str):
+        raise ConfigError(f'tags must be a text as "A || B", or "*" for all messages, not {shown(tags)}')
+    if sql is not None:
+        if not isinstance(sql, str):
+            raise ConfigError(f"sql must be an expression as a text, not {shown(sql)}")
+        if tags.strip() not in ("", ALL):
+            raise ConfigError("give tags or sql, not both; TAGS can be compared within the SQL expression")
+        if not sql.strip():
+            raise ConfigError("the sql expression is blank; leave it out to get every message")
+        return Filter(sql, SQL92)
+    if tags.strip() not in ("", ALL) and not parse_tag_expression(tags):
+        raise ConfigError(f'the tag expression {tags!r} names no tag; write "*" for all messages, or "A || B"')
+    return Filter(tags)

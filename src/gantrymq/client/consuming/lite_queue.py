@@ -1,0 +1,189 @@
+"""One queue of a lite pull consumer: pulled ahead into a buffer, from which ``poll`` takes.
+
+What was taken is out until the next poll begins: until then the program may fail with it. So there are two places:
+``position``, where the next poll goes on, and ``committable``, what the group may be told.
+
+Source: DefaultLitePullConsumerImpl.PullTaskImpl, AssignedMessageQueue; docs/protocol.md#what-clients-send-and-when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.client.config import LitePullConfig
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.namespaces import without_namespace
+from gantrymq.client.consuming.filters import Filter
+from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.results import PullStatus
+from gantrymq.errors import GantryError, RequestRejected, Unreachable
+from gantrymq.message.message import MessageView
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+
+log = logging.getLogger("gantrymq.client")
+
+ERROR_PAUSE_S: Final = 1.0
+"""After a pull that failed (pullTimeDelayMillsWhenException)."""
+FLOW_CONTROL_PAUSE_S: Final = 0.02
+"""After a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
+
+
+class LiteQueue:
+    """Reads from ``start`` on; ``arrived`` is called when there is something to take."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: LitePullConfig,
+        group: str,
+        queue: MessageQueue,
+        wanted: Filter,
+        start: QueueOffset,
+        arrived: Callable[[], None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._config = config
+        self._group = group
+        self.queue = queue
+        self._wanted = wanted
+        self._arrived = arrived
+        self._offset = start
+        """Where the next pull begins."""
+        self._buffer: deque[MessageView] = deque()
+        self._out: list[MessageView] = []
+        """What the last poll handed out, until the next one begins."""
+        self._done_below = start
+        """While something is out: everything below is consumed."""
+        self.stored: QueueOffset | None = None
+        """The progress that the broker was last told by us."""
+        self._room = asyncio.Event()
+        self._room.set()
+        self._task: asyncio.Task[None] | None = None
+        self.paused = False
+        self.pulled_ms = 0
+        """When the last answer to a pull came, ms since 1970."""
+
+    @property
+    def position(self) -> QueueOffset:
+        """Everything below was handed out, or is not wanted."""
+        return self._buffer[0].queue_offset if self._buffer else self._offset
+
+    @property
+    def committable(self) -> QueueOffset:
+        """Everything below is consumed, or is not wanted."""
+        return self._done_below if self._out else self.position
+
+    @property
+    def waiting(self) -> int:
+        """Messages that may be taken now."""
+        return 0 if self.paused else len(self._buffer)
+
+    def start(self) -> None:
+        self._task = self._endpoint.tasks.start(f"read {self.queue}", self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def seek(self, offset: QueueOffset) -> None:
+        """Go on at ``offset``; what was pulled is forgotten, and what is out has no place any more."""
+        self.stop()
+        self._move(offset)
+        self.start()
+
+    def _move(self, offset: QueueOffset) -> None:
+        self._buffer.clear()
+        self._out = []
+        self._offset = offset
+
+    def take(self, most: int) -> list[MessageView]:
+        """The oldest messages, ``most`` at most. They are out until ``settle``, ``give_back`` or ``seek``."""
+        done_below = self.position
+        taken = [self._buffer.popleft() for _ in range(min(most, self.waiting))]
+        self._out, self._done_below = list(taken), done_below
+        self._wake()
+        return taken
+
+    def settle(self, below: QueueOffset | None = None) -> None:
+        """What is out is consumed; ``below``: only so far."""
+        if below is None:
+            self._out = []
+            return
+        self._out = [view for view in self._out if view.queue_offset >= below]
+        self._done_below = max(self._done_below, below)
+
+    def give_back(self) -> None:
+        """What is out was not received: the next ``take`` begins with it."""
+        self._buffer.extendleft(reversed(self._out))
+        self._out = []
+        self._wake()
+        if self.waiting:
+            self._arrived()
+
+    def pause(self, paused: bool) -> None:
+        """Stop giving messages and pulling, or go on."""
+        self.paused = paused
+        self._wake()
+        if not paused and self._buffer:
+            self._arrived()
+
+    def _wake(self) -> None:
+        if not self.paused and len(self._buffer) < self._config.max_messages_per_queue:
+            self._room.set()
+        else:
+            self._room.clear()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake()
+            await self._room.wait()
+            try:
+                await self._pull()
+            except RequestRejected as error:
+                if error.code == ResponseCode.FLOW_CONTROL:
+                    await self._endpoint.clock.sleep(FLOW_CONTROL_PAUSE_S)
+                else:
+                    await self._pause_after(error)
+            except GantryError as error:
+                await self._pause_after(error)
+
+    async def _pause_after(self, error: GantryError) -> None:
+        log.info("pull from %s failed: %s", self.queue, error)
+        await self._endpoint.clock.sleep(ERROR_PAUSE_S)
+        await self._endpoint.routes.refresh([self.queue.topic])
+
+    async def _pull(self) -> None:
+        address = self._endpoint.routes.readable(self.queue.broker_name)
+        if address is None:
+            raise Unreachable(self.queue.broker_name, "the name servers know no address of that broker")
+        header = pull_request(
+            self._group,
+            self.queue,
+            self._offset,
+            self._config.pull_batch_size,
+            DEFAULT_MAX_BYTES,
+            tags=self._wanted.text,
+            kind=self._wanted.kind,
+            wait_ms=self._config.pull_suspend_ms,
+        )
+        answer = await self._endpoint.call(
+            address, RequestCode.PULL_MESSAGE, header, timeout_ms=self._config.pull_timeout_ms
+        )
+        raw = pull_answer(answer, self.queue, address)
+        self.pulled_ms = self._endpoint.clock.wall_ms()
+        if raw.status is PullStatus.OFFSET_ILLEGAL:
+            log.warning("offset %d of %s is not there; going on at %d", self._offset, self.queue, raw.next_offset)
+            self._move(raw.next_offset)
+        found = views(raw, self.queue, self._wanted.tags) if raw.data else []
+        for view in found:
+            view.topic = without_namespace(self._config.namespace, view.topic)
+        self._offset = raw.next_offset
+        self._buffer.extend(found)
+        if found:
+            self._arrived()

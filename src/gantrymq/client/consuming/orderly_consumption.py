@@ -1,0 +1,169 @@
+"""Consuming each queue's messages one batch after the other.
+
+Source: ConsumeMessageOrderlyService; docs/protocol.md#locks-of-queues.
+
+Across members the order is kept by locks: a queue is read and consumed only while its broker confirms that it is ours,
+and is unlocked only when the listener has done with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.consuming.consume_pool import ConsumePool, MessageListener, consume_pool
+from gantrymq.client.consuming.push_queue import PushQueue
+from gantrymq.client.consuming.send_back import SendBacks
+from gantrymq.client.listener import described
+from gantrymq.client.results import ReconsumeLater
+from gantrymq.message.message import MessageView
+from gantrymq.message.queues import MessageQueue
+
+log = logging.getLogger("gantrymq.client")
+
+UNLOCKED_PAUSE_S: Final = 0.1
+"""How soon a queue whose lock is not confirmed is looked at again."""
+
+
+class _Line:
+    """The messages of one queue that wait for the listener."""
+
+    __slots__ = ("busy", "idle", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[MessageView] = deque()
+        self.busy = False
+        """A batch is with the listener, is paused, or is being sent to the retry topic."""
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+
+class OrderlyConsumption:
+    """Hands each queue's messages to the listener in order.
+
+    A batch that failed is given to it again after a pause, for ever or ``max_reconsume_times`` times; then it is sent
+    to the retry topic, from where the broker takes it to the dead letters, and the queue goes on. ``held``: whether a
+    queue is ours alone now. ``send_backs``: None in a broadcasting group; then what failed too often is skipped.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        listener: MessageListener,
+        threads: int,
+        batch_size: int,
+        send_backs: SendBacks | None,
+        *,
+        max_reconsume_times: int,
+        suspend_ms: int,
+        held: Callable[[MessageQueue], bool],
+    ) -> None:
+        self._endpoint = endpoint
+        self._batch_size = batch_size
+        self._send_backs = send_backs
+        self._max = max_reconsume_times
+        self._suspend_ms = suspend_ms
+        self._held = held
+        self._lines: dict[PushQueue, _Line] = {}
+        self._pool: ConsumePool[PushQueue] = consume_pool(
+            listener, threads, lambda queue: not queue.dropped, self._finished
+        )
+
+    @property
+    def running(self) -> int:
+        """Listeners at work."""
+        return self._pool.running
+
+    def excuse(self) -> None:
+        """See ConsumePool."""
+        self._pool.excuse()
+
+    def close(self) -> None:
+        """Start no listener any more."""
+        self._pool.close()
+
+    def put(self, reader: PushQueue, found: list[MessageView]) -> None:
+        line = self._lines.setdefault(reader, _Line())
+        line.waiting.extend(found)
+        self._next(reader, line)
+
+    async def left(self, reader: PushQueue) -> None:
+        """Returns when the listener has done with a queue that was given up; only then others may have it."""
+        line = self._lines.get(reader)
+        if line is not None:
+            line.waiting.clear()
+            await line.idle.wait()
+            self._lines.pop(reader, None)
+
+    def _next(self, reader: PushQueue, line: _Line) -> None:
+        if line.busy or not line.waiting or reader.dropped:
+            return
+        if not self._held(reader.queue):
+            line.busy = True
+            self._later(reader, line, UNLOCKED_PAUSE_S)
+            return
+        batch = [line.waiting.popleft() for _ in range(min(self._batch_size, len(line.waiting)))]
+        self._begin(reader, line, batch)
+
+    def _begin(self, reader: PushQueue, line: _Line, batch: list[MessageView]) -> None:
+        line.busy = True
+        line.idle.clear()
+        self._pool.put(reader, batch)
+
+    def _later(self, reader: PushQueue, line: _Line, seconds: float) -> None:
+        def wake() -> None:
+            line.busy = False
+            self._next(reader, line)
+
+        self._endpoint.clock.call_later(seconds, wake)
+
+    def _finished(self, reader: PushQueue, batch: list[MessageView], again: ReconsumeLater | None) -> None:
+        line = self._lines[reader]
+        line.idle.set()
+        if again is None:
+            reader.finish(batch)
+        if reader.dropped or not self._endpoint.running:
+            return
+        if again is None:
+            line.busy = False
+            self._next(reader, line)
+            return
+        if 0 <= self._max <= max(view.reconsume_times for view in batch):
+            self._endpoint.tasks.start("dead letter", self._give_up(reader, line, batch))
+            return
+        self._suspend(reader, line, batch, again)
+
+    def _suspend(
+        self, reader: PushQueue, line: _Line, batch: list[MessageView], again: ReconsumeLater | None = None
+    ) -> None:
+        for view in batch:
+            view.reconsume_times += 1
+        line.waiting.extendleft(reversed(batch))
+        suspend_ms = again.suspend_ms if again is not None else None
+        self._later(reader, line, (self._suspend_ms if suspend_ms is None else suspend_ms) / 1000)
+
+    async def _give_up(self, reader: PushQueue, line: _Line, batch: list[MessageView]) -> None:
+        """Take those out that failed too often; the others of the batch get their next try."""
+        rest: list[MessageView] = []
+        for view in batch:
+            if view.reconsume_times < self._max:
+                rest.append(view)
+                continue
+            try:
+                if self._send_backs is not None:
+                    await self._send_backs.resend(view)
+                else:
+                    log.error("message %s of a broadcast failed %d times and is skipped", view.message_id, self._max)
+                reader.finish([view])
+            except Exception as error:  # noqa: BLE001 - the listener may have made it impossible to send
+                log.warning("message %s stays here, it could not be sent away: %s", view.message_id, described(error))
+                rest.append(view)
+        if rest:
+            self._suspend(reader, line, rest)
+        else:
+            line.busy = False
+            self._next(reader, line)

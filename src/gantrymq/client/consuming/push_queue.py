@@ -1,0 +1,162 @@
+"""Reads one queue for a push consumer: pull, hand out, keep count of what is consumed.
+
+Source: PullMessageService, DefaultMQPushConsumerImpl.pullMessage; docs/protocol.md#pulling,
+docs/protocol.md#consumer-offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.client.config import PushConfig
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.namespaces import without_namespace
+from gantrymq.client.consuming.consume_window import ConsumeWindow
+from gantrymq.client.consuming.filters import Filter
+from gantrymq.client.consuming.progress import Progress
+from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.results import PullStatus
+from gantrymq.errors import GantryError, RequestRejected, Unreachable
+from gantrymq.message import properties, system_topics
+from gantrymq.message.message import MessageView
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+
+log = logging.getLogger("gantrymq.client")
+
+ERROR_PAUSE_S: Final = 1.0
+"""After a pull that failed (pullTimeDelayMillsWhenException)."""
+FLOW_CONTROL_PAUSE_S: Final = 0.02
+"""After a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
+
+HandOut = Callable[["PushQueue", list[MessageView]], None]
+Moved = Callable[["PushQueue", QueueOffset], None]
+
+
+class PushQueue:
+    """One assigned queue. Dropping it ends its task; messages that are still out are then nobody's concern here."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: PushConfig,
+        group: str,
+        queue: MessageQueue,
+        wanted: Filter,
+        start: QueueOffset,
+        progress: Progress,
+        hand_out: HandOut,
+        moved: Moved,
+    ) -> None:
+        """``moved``: the broker does not hold our offset; this queue is dropped and must be begun anew elsewhere."""
+        self._endpoint = endpoint
+        self._config = config
+        self._group = group
+        self.queue = queue
+        self._wanted = wanted
+        self._progress = progress
+        self._hand_out = hand_out
+        self._moved = moved
+        self._window = ConsumeWindow(start)
+        self._offset = start
+        self._stored: QueueOffset | None = None
+        self._room = asyncio.Event()
+        self.dropped = False
+        self.pulled_ms = 0
+        """When the last answer to a pull came, ms since 1970."""
+        self.consumed_ms = 0
+        """When the listener was last done with some of it, ms since 1970."""
+
+    async def run(self) -> None:
+        """Pull until cancelled or moved."""
+        await self.store_offset()
+        while not self.dropped:
+            await self._wait_for_room()
+            try:
+                await self._pull()
+            except RequestRejected as error:
+                if error.code == ResponseCode.FLOW_CONTROL:
+                    await self._endpoint.clock.sleep(FLOW_CONTROL_PAUSE_S)
+                    continue
+                await self._pause(error)
+            except GantryError as error:
+                await self._pause(error)
+
+    async def _pause(self, error: GantryError) -> None:
+        log.info("pull from %s failed: %s", self.queue, error)
+        await self._endpoint.clock.sleep(ERROR_PAUSE_S)
+        await self._endpoint.routes.refresh([self.queue.topic])
+
+    async def _wait_for_room(self) -> None:
+        window, config = self._window, self._config
+        while (
+            window.count >= config.max_messages_per_queue
+            or window.bytes_in_flight >= config.max_bytes_per_queue
+            or window.span >= config.max_span_per_queue
+        ):
+            self._room.clear()
+            await self._room.wait()
+
+    async def _pull(self) -> None:
+        address = self._endpoint.routes.readable(self.queue.broker_name)
+        if address is None:
+            raise Unreachable(self.queue.broker_name, "the name servers know no address of that broker")
+        # The pull carries the group's progress along; one that is kept in a file is nobody else's business.
+        commit = None if self._config.broadcasting else self._window.committable
+        header = pull_request(
+            self._group,
+            self.queue,
+            self._offset,
+            self._config.pull_batch_size,
+            DEFAULT_MAX_BYTES,
+            tags=self._wanted.text,
+            kind=self._wanted.kind,
+            wait_ms=self._config.pull_suspend_ms,
+            commit_offset=commit,
+        )
+        answer = await self._endpoint.call(
+            address, RequestCode.PULL_MESSAGE, header, timeout_ms=self._config.pull_timeout_ms
+        )
+        raw = pull_answer(answer, self.queue, address)
+        self.pulled_ms = self._endpoint.clock.wall_ms()
+        if raw.status is PullStatus.OFFSET_ILLEGAL:
+            # Gone, or reset by an operator. What is still out belongs to the old position.
+            log.warning("offset %d of %s is not there; going on at %d", self._offset, self.queue, raw.next_offset)
+            self.dropped = True
+            self._moved(self, raw.next_offset)
+            return
+        found = views(raw, self.queue, self._wanted.tags) if raw.data else []
+        self._offset = raw.next_offset
+        self._window.add(found)
+        self._window.advance(raw.next_offset)
+        if found:
+            self._give(found)
+
+    def _give(self, found: list[MessageView]) -> None:
+        if self.queue.topic.startswith(system_topics.RETRY_PREFIX):
+            for view in found:
+                view.topic = view.properties.get(properties.RETRY_TOPIC, view.topic)
+        if self._config.namespace:
+            for view in found:
+                view.topic = without_namespace(self._config.namespace, view.topic)
+        self._hand_out(self, found)
+
+    def finish(self, batch: list[MessageView]) -> None:
+        """These messages are consumed, or given back to the broker."""
+        self._window.finish(batch)
+        self.consumed_ms = self._endpoint.clock.wall_ms()
+        self._room.set()
+
+    @property
+    def window(self) -> ConsumeWindow:
+        """What is here and not consumed yet."""
+        return self._window
+
+    async def store_offset(self) -> None:
+        """Keep how far we are, when that changed."""
+        offset = self._window.committable
+        if offset != self._stored and await self._progress.keep(self.queue, offset):
+            self._stored = offset

@@ -1,0 +1,116 @@
+"""Locks of queues at their brokers: who reads a queue in order reads it alone.
+
+Source: RebalanceImpl.lock, unlock; docs/protocol.md#locks-of-queues.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final
+
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.errors import GantryError
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import encode_request
+
+log = logging.getLogger("gantrymq.client")
+
+TRUSTED_S: Final = 30.0
+"""How long a lock is believed in after the broker confirmed it; the broker itself keeps it for 60 s
+(rocketmq.client.rebalance.lockMaxLiveTime, rocketmq.broker.rebalance.lockMaxLiveTime)."""
+LOCK_TIMEOUT_MS: Final = 1_000
+"""Apache's value for these requests."""
+
+
+class QueueLocks:
+    """The locks of one group's member."""
+
+    def __init__(self, endpoint: Endpoint, group: str) -> None:
+        self._endpoint = endpoint
+        self._group = group
+        self._until: dict[MessageQueue, float] = {}
+        self._asked: set[MessageQueue] = set()
+        """Queues whose locks we may have: brokers keep one for its time, also when its holder's connection ends, and
+        an answer that nobody waited for any more may have said yes."""
+        self._over = False
+
+    def held(self, queue: MessageQueue) -> bool:
+        """Whether nobody else can be reading ``queue``."""
+        return self._until.get(queue, 0.0) > self._endpoint.clock.monotonic()
+
+    async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Ask for locks, or renew them; those that are held now. A broker that does not answer confirms none, and the
+        locks that it gave before stay trusted for their time."""
+        taken: set[MessageQueue] = set()
+        for broker_name, group in groupby(sorted(queues, key=_by_broker), key=_by_broker):
+            mine = list(group)
+            if self._over:
+                break
+            self._asked.update(mine)
+            # The time runs from before the question: the answer may have been long under way.
+            trusted = self._endpoint.clock.monotonic() + TRUSTED_S
+            confirmed = await self._lock(broker_name, mine)
+            if confirmed is None:
+                continue
+            for queue in mine:
+                if queue in confirmed:
+                    self._until[queue] = trusted
+                    taken.add(queue)
+                else:
+                    self._until.pop(queue, None)
+        return taken
+
+    async def _lock(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue] | None:
+        address = self._endpoint.routes.master(broker_name)
+        if address is None:
+            return None
+        try:
+            answer = await self._endpoint.call(
+                address, RequestCode.LOCK_BATCH_MQ, None, self._body(queues), timeout_ms=LOCK_TIMEOUT_MS
+            )
+            if answer.code != ResponseCode.SUCCESS:
+                log.warning("%s gives no locks (code %d): %s", broker_name, answer.code, answer.remark)
+                return None
+            return set(LockBatchAnswer.decode(answer.body).lock_ok_mq_set)
+        except GantryError as error:
+            log.info("locks of %s: %s", broker_name, error)
+            return None
+
+    async def give_back(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
+        """Let others have the queues. ``wait``: for the broker's confirmation."""
+        for broker_name, group in groupby(sorted(queues, key=_by_broker), key=_by_broker):
+            mine = list(group)
+            for queue in mine:
+                self._until.pop(queue, None)
+            self._asked.difference_update(mine)
+            address = self._endpoint.routes.master(broker_name)
+            channel = self._endpoint.ready(address) if address is not None else None
+            if channel is None:
+                continue  # the broker forgets them after its own time
+            opaque = channel.next_opaque()
+            frame = encode_request(RequestCode.UNLOCK_BATCH_MQ, opaque, None, self._body(mine), one_way=not wait)
+            if not wait:
+                channel.send(frame)
+                continue
+            try:
+                await channel.request(opaque, frame, LOCK_TIMEOUT_MS)
+            except GantryError as error:
+                log.debug("unlocking at %s: %s", broker_name, error)
+
+    async def close(self) -> None:
+        """Let others have everything, and take nothing any more."""
+        self._over = True
+        await self.give_back(self._asked, wait=True)
+
+    def _body(self, queues: list[MessageQueue]) -> bytes:
+        return LockBatch(
+            client_id=self._endpoint.client_id, consumer_group=self._group, mq_set=queues, only_this_broker=False
+        ).encode()
+
+
+def _by_broker(queue: MessageQueue) -> str:
+    return queue.broker_name

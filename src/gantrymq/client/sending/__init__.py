@@ -1,0 +1,1 @@
+"""The parts that producers are made of."""

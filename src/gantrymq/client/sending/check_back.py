@@ -1,0 +1,209 @@
+"""Answers brokers that ask what became of a local transaction (CHECK_TRANSACTION_STATE).
+
+Every question gets an answer: UNKNOWN when the listener fails, gives nothing or is swamped, so that the broker knows
+that somebody is there (hole 33); and while the local transaction is still running here (hole 34).
+
+Source: ClientRemotingProcessor.checkTransactionState; docs/store.md#checks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from gantrymq.client.config import TransactionProducerConfig
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.namespaces import without_namespace
+from gantrymq.client.listener import (
+    ListenerAnswer,
+    TransactionListener,
+    call_contained,
+    contain,
+    is_async,
+    is_decisive,
+    read_failure,
+)
+from gantrymq.client.sending.half_memory import HalfMemory
+from gantrymq.message import properties
+from gantrymq.message.message import MessageView
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, encode_request
+from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
+from gantrymq.protocol.stored_message import decode_record, to_view
+from gantrymq.remoting.channel import ClientChannel
+
+log = logging.getLogger("gantrymq.client")
+
+SWAMPED = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="too many checks are waiting here; ask again")
+NOT_DECISIVE = ListenerAnswer(
+    LocalTransactionState.UNKNOWN, remark="this member's checker is not decisive; ask when the immunity is over"
+)
+STILL_CHECKED = ListenerAnswer(
+    LocalTransactionState.UNKNOWN, remark="the checker is still at work on earlier checks of this transaction"
+)
+CHECKS_AT_ONCE: Final = 2
+"""Of one transaction. A second one, for the first may hang with a lost connection to the database; not more, for a
+transaction whose checks all hang would take every thread from the others."""
+STILL_RUNNING = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One check, with where its answer goes."""
+
+    channel: ClientChannel
+    header: CheckTransactionState
+    view: MessageView
+    broker_name: str
+    transaction_id: str
+
+
+class CheckBack:
+    """The checks of one transaction producer."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        group: str,
+        listener: TransactionListener,
+        memory: HalfMemory,
+        config: TransactionProducerConfig,
+    ) -> None:
+        self._endpoint = endpoint
+        self._group = group
+        self._listener = listener
+        self._decisive = is_decisive(listener)
+        self._memory = memory
+        self._config = config
+        self._free = asyncio.Semaphore(config.check_threads)
+        self._pool = ThreadPoolExecutor(config.check_threads, "gantrymq-check")
+        self._waiting = 0
+        self._at_work: Counter[str] = Counter()
+        """Checks that the listener has, by transaction."""
+
+    def close(self) -> None:
+        """Answer nothing more; a listener that is running ends in its thread."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def asked(self, channel: ClientChannel, command: Command) -> None:
+        """Take a check from the wire; raises RemoteProtocolError when it cannot be read."""
+        question = self._read(channel, command)
+        if question is None:
+            return
+        known = self._memory.answer(question.transaction_id, question.broker_name, question.header.commit_log_offset)
+        if known is not None:
+            self._answer(question, STILL_RUNNING if known is LocalTransactionState.UNKNOWN else ListenerAnswer(known))
+        elif not self._decisive and properties.EARLY_CHECK in question.view.properties:
+            # Another member, of another version perhaps, vouched for all checkers of the group. Ours cannot tell a
+            # transaction that will never come from one that is committed this moment.
+            log.warning(
+                "an early check of transaction %s is answered UNKNOWN: %s", question.transaction_id, NOT_DECISIVE.remark
+            )
+            self._answer(question, NOT_DECISIVE)
+        elif self._at_work[question.transaction_id] >= CHECKS_AT_ONCE:
+            log.warning(
+                "a check of transaction %s is answered UNKNOWN: %s", question.transaction_id, STILL_CHECKED.remark
+            )
+            self._answer(question, STILL_CHECKED)
+        elif self._waiting >= self._config.check_queue_size:
+            log.warning("%d checks are waiting; answering UNKNOWN", self._waiting)
+            self._answer(question, SWAMPED)
+        else:
+            self._waiting += 1
+            # Counted off here and not in the task: one that is cancelled before its first step runs no line of its own.
+            self._endpoint.tasks.start("check", self._ask(question)).add_done_callback(self._asked)
+
+    def _read(self, channel: ClientChannel, command: Command) -> Question | None:
+        header = command.header(CheckTransactionState)
+        broker_name = header.bname or self._endpoint.routes.name_at(channel.address) or ""
+        view = to_view(decode_record(command.body), broker_name)
+        group = view.properties.get(properties.PRODUCER_GROUP)
+        if group != self._group:
+            log.warning(
+                "%s asks producer group %s about a transaction of group %s", channel.address, self._group, group
+            )
+            return None
+        view.topic = without_namespace(self._config.namespace, view.topic)
+        transaction_id = view.transaction_id or header.transaction_id or ""
+        return Question(channel, header, view, broker_name, transaction_id)
+
+    async def _ask(self, question: Question) -> None:
+        try:
+            async with self._free:
+                outcome = await self._outcome(question)
+        except BaseException as error:
+            # A listener that cancelled its own task, somebody who cancelled all of them, or a Ctrl-C. A producer that
+            # is being closed says nothing: another member of the group will be asked.
+            if self._endpoint.running:
+                self._answer(question, read_failure(error, "check_local_transaction"))
+            raise
+        if outcome.error is not None:
+            log.warning("check of transaction %s: %s", question.transaction_id, outcome.remark, exc_info=outcome.error)
+        if outcome.state is not LocalTransactionState.UNKNOWN:
+            self._memory.ended(question.transaction_id, outcome.state)
+        self._answer(question, outcome)
+
+    async def _outcome(self, question: Question) -> ListenerAnswer:
+        method, at_work, transaction_id = self._listener.check_local_transaction, self._at_work, question.transaction_id
+        if at_work[transaction_id] >= CHECKS_AT_ONCE:
+            return STILL_CHECKED
+        at_work[transaction_id] += 1
+        try:
+            if is_async(method) or self._config.inline_listener:
+                return await call_contained(method, question.view)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+        finally:
+            at_work[transaction_id] -= 1
+            if not at_work[transaction_id]:
+                del at_work[transaction_id]
+
+    def _asked(self, _task: asyncio.Task[None]) -> None:
+        self._waiting -= 1
+
+    def _answer(self, question: Question, outcome: ListenerAnswer) -> None:
+        """Send the end on the connection the question came by; a decision two-way, to learn whether it was taken."""
+        channel, header = question.channel, question.header
+        decided = outcome.state is not LocalTransactionState.UNKNOWN
+        opaque = channel.next_opaque()
+        frame = encode_request(
+            RequestCode.END_TRANSACTION,
+            opaque,
+            EndTransaction(
+                producer_group=self._group,
+                tran_state_table_offset=header.tran_state_table_offset,
+                commit_log_offset=header.commit_log_offset,
+                commit_or_rollback=int(outcome.state.resolution),
+                from_transaction_check=True,
+                msg_id=question.view.message_id,
+                transaction_id=header.transaction_id or question.transaction_id,
+                topic=header.topic,
+                bname=header.bname,
+            ),
+            one_way=not decided,
+            remark=outcome.remark,
+        )
+        if not decided:
+            channel.send(frame)
+            return
+        answer = channel.request(opaque, frame, self._config.send_timeout_ms)
+        answer.add_done_callback(lambda done: self._settled(question.transaction_id, outcome, done))
+
+    def _settled(self, transaction_id: str, outcome: ListenerAnswer, answer: asyncio.Future[Command]) -> None:
+        if answer.cancelled():
+            return
+        error = answer.exception()
+        if error is not None:
+            # The broker asks again when it did not get the answer.
+            log.info("the answer to a check of transaction %s may be lost: %s", transaction_id, error)
+        elif (code := answer.result().code) == ResponseCode.SUCCESS:
+            self._memory.confirmed(transaction_id)
+        else:
+            log.warning(
+                "%s of transaction %s, answered to a check, was refused with code %d: %s",
+                outcome.state.name, transaction_id, code, answer.result().remark,
+            )  # fmt: skip

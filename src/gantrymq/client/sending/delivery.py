@@ -1,0 +1,330 @@
+"""Gets one request to a broker that stores it: queues of a topic, attempts, brokers to keep away from.
+
+Source: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy; docs/protocol.md#sending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from gantrymq.client.config import ProducerConfig
+from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Endpoint
+from gantrymq.client.connection.routes import fallback_topics, publish_queues
+from gantrymq.client.results import SendResult, SendStatus
+from gantrymq.client.sending.faults import FaultTable
+from gantrymq.client.sending.publish import PublishQueues
+from gantrymq.errors import GantryError, RequestRejected, RouteNotFound, TimedOut, Unreachable
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.route import QueueData, TopicRoute
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command
+from gantrymq.protocol.headers.send import SendMessageAnswer
+from gantrymq.remoting.channel import ClientChannel
+
+log = logging.getLogger("gantrymq.client")
+
+RETRIED_CODES: Final = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Refusals that another broker may not share. Source: DefaultMQProducer.retryResponseCodes of 5.x."""
+UNCERTAIN_CODES: Final = frozenset(
+    {
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+    }
+)
+"""Answers after which the message may be in the log all the same: its sync failed, and it is there after a restart."""
+
+_STATUS: Final = {int(status.value): status for status in SendStatus}
+_SEND_OK: Final = SendStatus.SEND_OK
+_ROUTE_SOON_S: Final = 1.0
+"""When to look for the real route of a topic that its first message creates."""
+
+
+MakeFrame = Callable[[MessageQueue, int], bytes]
+"""The request for one queue, given its opaque."""
+
+
+class Tried(NamedTuple):
+    """An attempt that was made, and what came of it."""
+
+    target: MessageQueue
+    address: str
+    outcome: Command | Unreachable | TimedOut
+
+
+class Delivery:
+    """The attempts of all sends of one producer."""
+
+    def __init__(self, endpoint: Endpoint, config: ProducerConfig) -> None:
+        self._endpoint = endpoint
+        self._config = config
+        self._faults = FaultTable()
+        self._publish: dict[str, tuple[TopicRoute, PublishQueues]] = {}
+        self._provisional: set[str] = set()
+        """Topics that their first message will create; their route is a copy of the template's."""
+        self.in_flight = 0
+
+    async def deliver(
+        self,
+        topic: str,
+        message_id: str,
+        make_frame: MakeFrame,
+        deadline: float,
+        queue: MessageQueue | None,
+        *,
+        stay: bool = False,
+        first: Tried | None = None,
+    ) -> SendResult:
+        """Make the attempts; the ``first`` one may have been made already.
+
+        ``stay``: after an attempt with unknown outcome no other broker is asked. Only the same one can join a half
+        message with what it may have stored; on another one it would be a second half, and when its sender dies, any
+        sibling that is asked about either says COMMIT.
+        """
+        error: GantryError | None = None
+        avoid: str | None = None
+        same: str | None = None
+        left = 1 if queue is not None else 1 + self._config.retries
+        tried = first
+        while left:
+            if tried is None:
+                started = self._endpoint.clock.monotonic()
+                remaining_ms = int((deadline - started) * 1000)
+                if remaining_ms <= 0:
+                    break
+                publish = self._known_queues(topic) or await self.queues(topic, deadline)
+                target = queue or self._choose(publish, same, avoid, started)
+                channel = self.ready(target)
+                if channel is None:
+                    # Nothing is sent here, so this costs time but no attempt: a broker that restarts is waited for.
+                    patient = avoid == target.broker_name or queue is not None or same is not None
+                    reached = await self._reach(target, remaining_ms, patient)
+                    if isinstance(reached, Unreachable):
+                        error, avoid = reached, target.broker_name
+                        continue
+                    channel = reached
+                tried = await self._try(target, channel, make_frame, remaining_ms, started)
+            left -= 1
+            (target, address, outcome), tried = tried, None
+            if isinstance(outcome, GantryError):
+                error = outcome
+                same = target.broker_name if stay else None
+                self._failed(target)
+            else:
+                result = send_result(outcome, target, message_id)
+                if result is not None and (not left or self._settles(result)):
+                    self._look_up_soon(topic)
+                    return result
+                error = refusal(outcome, target, address)
+                same = self._may_hold(target, outcome.code, same) if stay else None
+                if result is None and outcome.code not in RETRIED_CODES:
+                    raise error
+            avoid = target.broker_name
+        raise error or TimedOut(f"sending to topic {topic!r}", self._config.send_timeout_ms)
+
+    async def _try(
+        self, target: MessageQueue, channel: ClientChannel, make_frame: MakeFrame, timeout_ms: int, started: float
+    ) -> Tried:
+        opaque = channel.next_opaque()
+        try:
+            answer = await channel.request(opaque, make_frame(target, opaque), timeout_ms, started)
+        except (Unreachable, TimedOut) as failure:
+            return Tried(target, channel.address, failure)
+        self._answered(target.broker_name, started)
+        return Tried(target, channel.address, answer)
+
+    # The first attempt of most sends, without whatever is needed by others: ``way``, ask, ``settled``. A sixth less.
+
+    def way(self, topic: str, queue: MessageQueue | None, now: float) -> tuple[MessageQueue, ClientChannel] | None:
+        """Where ``deliver`` would send first, if it need not wait for anything."""
+        publish = self._known_queues(topic)
+        if publish is None:
+            return None
+        target = queue or publish.choose(None, self._faults, now)
+        channel = self.ready(target)
+        if channel is not None:
+            return target, channel
+        if queue is None:
+            publish.put_back()
+        return None
+
+    def settled(self, answer: Command, target: MessageQueue, message_id: str, started: float) -> SendResult | None:
+        """What is to be said to the sender; None when ``deliver`` must decide."""
+        self._answered(target.broker_name, started)
+        result = send_result(answer, target, message_id)
+        if result is None or result.status is not _SEND_OK:
+            return None
+        self._look_up_soon(target.topic)
+        return result
+
+    def _may_hold(self, target: MessageQueue, code: int, same: str | None) -> str | None:
+        """The broker that may hold a half after this answer, if any does; the next messages had better go elsewhere."""
+        if code not in UNCERTAIN_CODES:
+            return same
+        self._failed(target)
+        return target.broker_name
+
+    def _choose(self, publish: PublishQueues, same: str | None, avoid: str | None, now: float) -> MessageQueue:
+        """Raises Unreachable when the broker that may hold the half has left the cluster."""
+        if same is not None:
+            if (queue := publish.choose_on(same)) is None:
+                raise Unreachable(same, "the half may be stored there, and the name servers know it no more")
+            return queue
+        return publish.choose(avoid, self._faults, now)
+
+    def _settles(self, result: SendResult) -> bool:
+        return result.status is SendStatus.SEND_OK or not self._config.retry_when_not_stored_ok
+
+    # Brokers.
+
+    def ready(self, queue: MessageQueue) -> ClientChannel | None:
+        """The open channel to the master that holds ``queue``; None when ``channel_to`` must be awaited first."""
+        address = self._endpoint.routes.master(queue.broker_name)
+        return self._endpoint.ready(address) if address is not None else None
+
+    async def _reach(self, queue: MessageQueue, timeout_ms: int, patient: bool) -> ClientChannel | Unreachable:
+        """Connect to the broker of a queue, or say why not; ``patient``: after a pause, for there is nobody else."""
+        try:
+            return await self.channel_to(queue, timeout_ms)
+        except Unreachable as failure:
+            self._failed(queue)
+            if patient:
+                await self._endpoint.clock.sleep(RETRY_PAUSE_S)
+            return failure
+
+    async def channel_to(self, queue: MessageQueue, timeout_ms: int) -> ClientChannel:
+        """The channel to the master that holds ``queue``; raises Unreachable."""
+        address = self._endpoint.routes.master(queue.broker_name)
+        if address is None:
+            await self._endpoint.routes.refresh([queue.topic])
+            address = self._endpoint.routes.master(queue.broker_name)
+        if address is None:
+            raise Unreachable(queue.broker_name, "the name servers know no master of that broker")
+        return self._endpoint.ready(address) or await self._endpoint.channel(address, timeout_ms)
+
+    def _failed(self, queue: MessageQueue) -> None:
+        """A broker could not be reached or did not answer: keep away from it, and see whether it has moved."""
+        if self._config.avoid_slow_brokers:
+            self._faults.failed(queue.broker_name, self._endpoint.clock.monotonic())
+        if self._endpoint.running:
+            self._endpoint.tasks.start("route", self._endpoint.routes.refresh([queue.topic]))
+
+    def _answered(self, broker_name: str, started: float) -> None:
+        if self._config.avoid_slow_brokers:
+            now = self._endpoint.clock.monotonic()
+            self._faults.answered(broker_name, (now - started) * 1000, now)
+
+    # Queues.
+
+    async def queues(self, topic: str, deadline: float | None = None) -> PublishQueues:
+        """The queues of a topic that may be written; those it will have when it does not exist yet."""
+        known = self._known_queues(topic)
+        if known is not None:
+            return known
+        if deadline is None:
+            return self._publish_of(topic, await self.route(topic))
+        try:
+            async with asyncio.timeout(max(deadline - self._endpoint.clock.monotonic(), 0)):
+                return self._publish_of(topic, await self.route(topic))
+        except TimeoutError as error:
+            raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error
+
+    def _known_queues(self, topic: str) -> PublishQueues | None:
+        route = self._endpoint.routes.known(topic)
+        if route is None:
+            return None
+        entry = self._publish.get(topic)
+        return entry[1] if entry is not None and entry[0] is route else self._publish_of(topic, route)
+
+    def _publish_of(self, topic: str, route: TopicRoute) -> PublishQueues:
+        queues = publish_queues(topic, route)
+        if not queues:
+            self._endpoint.routes.forget(topic)
+            raise RouteNotFound(topic, "no broker with a master has a queue of it that may be written")
+        # Producers that start together must not all begin with the same queue.
+        publish = PublishQueues(queues, self._endpoint.rng.below(len(queues)))
+        self._publish[topic] = (route, publish)
+        return publish
+
+    async def route(self, topic: str) -> TopicRoute:
+        """The route of a topic, or of the one it will be made after."""
+        routes = self._endpoint.routes
+        try:
+            return await routes.get(topic)
+        except RouteNotFound as missing:
+            for template in fallback_topics(topic):
+                try:
+                    made = made_after(await routes.get(template), self._config.default_topic_queue_nums)
+                except RouteNotFound:
+                    continue
+                routes.adopt(topic, made)
+                self._provisional.add(topic)
+                return routes.known(topic) or made
+            raise missing
+
+    def _look_up_soon(self, topic: str) -> None:
+        if self._provisional and topic in self._provisional and self._endpoint.running:
+            self._provisional.discard(topic)
+            self._endpoint.tasks.start("new topic", self._look_up(topic))
+
+    async def _look_up(self, topic: str) -> None:
+        await self._endpoint.clock.sleep(_ROUTE_SOON_S)
+        try:
+            await self._endpoint.routes.fetch(topic)
+        except GantryError as error:
+            log.debug("new topic %s: %s", topic, error)
+
+
+def made_after(template: TopicRoute, most_queues: int) -> TopicRoute:
+    """The route a topic will have once its first message has created it."""
+    datas = [
+        QueueData(
+            broker_name=data.broker_name,
+            read_queue_nums=min(most_queues, data.read_queue_nums),
+            write_queue_nums=min(most_queues, data.read_queue_nums),
+            perm=data.perm,
+            topic_sys_flag=data.topic_sys_flag,
+        )
+        for data in template.queue_datas
+    ]
+    return TopicRoute(queue_datas=datas, broker_datas=template.broker_datas)
+
+
+def refusal(answer: Command, queue: MessageQueue, address: str) -> RequestRejected:
+    return RequestRejected(answer.code, answer.remark, request=f"message to {queue}", address=address)
+
+
+def send_result(answer: Command, queue: MessageQueue, message_id: str) -> SendResult | None:
+    """What a broker said about a send; None when it refused."""
+    status = _STATUS.get(answer.code)
+    if status is None:
+        return None
+    header = answer.header(SendMessageAnswer)
+    if header.queue_id != queue.queue_id:
+        queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
+    return SendResult(
+        status=status,
+        message_id=message_id,
+        offset_message_id=header.msg_id,
+        queue=queue,
+        queue_offset=QueueOffset(header.queue_offset),
+        transaction_id=header.transaction_id,
+        region=header.region or "DefaultRegion",
+        recall_handle=header.recall_handle,
+    )

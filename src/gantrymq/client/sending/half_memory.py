@@ -1,0 +1,81 @@
+"""What this process knows about the transactions it sent, so that it can answer checks without asking anybody. Pure.
+
+A half message is retried after an attempt with unknown outcome, so a transaction can have more than one half. Brokers
+join halves they hold themselves; a half on another broker is an orphan that only its sender can recognise.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from gantrymq.message.transaction import LocalTransactionState
+
+
+class _Transaction(msgspec.Struct):
+    running: bool = True
+    broker_name: str = ""
+    """Where the half lies that this process ends; empty while no broker has confirmed one."""
+    log_offset: int = -1
+    state: LocalTransactionState = LocalTransactionState.UNKNOWN
+    confirmed: bool = False
+
+
+class HalfMemory:
+    """The last transactions by id; the oldest are forgotten when there are more than ``limit``."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._transactions: OrderedDict[str, _Transaction] = OrderedDict()
+
+    def started(self, transaction_id: str) -> None:
+        """A half is about to be sent. Its id may be that of an earlier attempt."""
+        self._transactions[transaction_id] = _Transaction()
+        self._transactions.move_to_end(transaction_id)
+        while len(self._transactions) > self._limit:
+            self._transactions.popitem(last=False)
+
+    def placed(self, transaction_id: str, broker_name: str, log_offset: int) -> None:
+        """A broker confirmed the half; the local transaction may run."""
+        if (transaction := self._transactions.get(transaction_id)) is not None:
+            transaction.broker_name, transaction.log_offset = broker_name, log_offset
+
+    def ended(self, transaction_id: str, state: LocalTransactionState) -> None:
+        """The local transaction is over (or will never run)."""
+        if (transaction := self._transactions.get(transaction_id)) is not None:
+            transaction.running, transaction.state = False, state
+
+    def confirmed(self, transaction_id: str) -> None:
+        """The broker has carried out the decision."""
+        if (transaction := self._transactions.get(transaction_id)) is not None:
+            transaction.confirmed = True
+
+    def answer(self, transaction_id: str, broker_name: str, log_offset: int) -> LocalTransactionState | None:
+        """The answer to a check of the half at ``log_offset`` of ``broker_name``; None: ask the listener. UNKNOWN means
+        that the local transaction is still running here.
+
+        | running | half here | on the broker asking | its offset | state    | confirmed | answer   |
+        |---------|-----------|----------------------|------------|----------|-----------|----------|
+        | yes     |           |                      |            |          |           | UNKNOWN  |
+        | no      | no        |                      |            |          |           | ROLLBACK | the local transaction never ran
+        | no      | yes       | no                   |            |          |           | ROLLBACK | an orphan
+        | no      | yes       | yes                  | other      | decided  | yes       | ROLLBACK | a copy: the outcome exists already
+        | no      | yes       | yes                  |            | decided  |           | state    |
+        | no      | yes       | yes                  |            | UNKNOWN  |           | ask      |
+
+        A transaction nobody remembers is the listener's. The fourth row is for Apache's brokers, which check a copy
+        of the half and would deliver a second time.
+        """  # noqa: E501
+        transaction = self._transactions.get(transaction_id)
+        if transaction is None:
+            return None
+        if transaction.running:
+            return LocalTransactionState.UNKNOWN
+        if transaction.broker_name != broker_name:
+            return LocalTransactionState.ROLLBACK
+        if transaction.state is LocalTransactionState.UNKNOWN:
+            return None
+        if transaction.confirmed and transaction.log_offset != log_offset:
+            return LocalTransactionState.ROLLBACK
+        return transaction.state

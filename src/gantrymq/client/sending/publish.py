@@ -1,0 +1,53 @@
+"""Which queue a message goes to. Pure. Source: TopicPublishInfo, MQFaultStrategy; docs/protocol.md#sending."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gantrymq.client.sending.faults import FaultTable
+from gantrymq.message.queues import MessageQueue
+
+
+class PublishQueues:
+    """The writable queues of a topic, taken in turn."""
+
+    __slots__ = ("_turn", "queues")
+
+    def __init__(self, queues: Sequence[MessageQueue], start: int = 0) -> None:
+        self.queues = tuple(queues)
+        self._turn = start
+
+    def next(self) -> MessageQueue:
+        """The next queue in turn, whoever has it."""
+        turn = self._turn
+        self._turn = turn + 1
+        return self.queues[turn % len(self.queues)]
+
+    def put_back(self) -> None:
+        """The queue that was just taken is to be taken again."""
+        self._turn -= 1
+
+    def choose(self, avoid: str | None, faults: FaultTable, now: float) -> MessageQueue:
+        """The next queue in turn that is not on ``avoid`` (the broker that just failed) and not on a slow broker.
+
+        When that leaves nothing: one that is at least not on ``avoid``; when every queue is there, the next in turn.
+        """
+        if avoid is None and not faults:
+            return self.next()
+        fallback: MessageQueue | None = None
+        for _ in range(len(self.queues)):
+            queue = self.next()
+            if queue.broker_name == avoid:
+                continue
+            if faults.available(queue.broker_name, now):
+                return queue
+            fallback = fallback or queue
+        return fallback or self.next()
+
+    def choose_on(self, broker_name: str) -> MessageQueue | None:
+        """The next queue in turn of one broker; None when it has none."""
+        for _ in range(len(self.queues)):
+            queue = self.next()
+            if queue.broker_name == broker_name:
+                return queue
+        return None

@@ -1,0 +1,107 @@
+"""Request and reply over messages: a request waits for the message that somebody sends in answer to it.
+
+The answer comes on the connection of the requester's producer group, not through a topic that it reads.
+Source: RequestFutureHolder, ClientRemotingProcessor.receiveReplyMessage, MessageUtil;
+docs/protocol.md#request-and-reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.errors import MessageIllegal, TimedOut
+from gantrymq.message import properties
+from gantrymq.message.message import Message, MessageView
+from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.headers.send import PushReply
+from gantrymq.remoting.channel import ClientChannel
+
+log = logging.getLogger("gantrymq.client")
+
+REPLY: Final = "reply"
+_REPLY_TOPIC: Final = "_REPLY_TOPIC"
+
+
+class Replies:
+    """The requests of one producer that wait for their answer."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._waiting: dict[str, asyncio.Future[MessageView]] = {}
+
+    def expect(self, message: Message, timeout_ms: int) -> tuple[str, asyncio.Future[MessageView]]:
+        """Make a message a request; its id, and the future of its answer. ``forget`` it in any case."""
+        correlation = self._endpoint.rng.token(16).hex()
+        message.properties[properties.CORRELATION_ID] = correlation
+        message.properties[properties.REPLY_TO_CLIENT] = self._endpoint.client_id
+        message.properties[properties.TTL] = str(timeout_ms)
+        answer: asyncio.Future[MessageView] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation] = answer
+        return correlation, answer
+
+    def forget(self, correlation: str) -> None:
+        self._waiting.pop(correlation, None)
+
+    async def wait(self, answer: asyncio.Future[MessageView], remaining_s: float, timeout_ms: int) -> MessageView:
+        """The answer; raises TimedOut."""
+        try:
+            async with asyncio.timeout(max(remaining_s, 0)):
+                return await answer
+        except TimeoutError as error:
+            raise TimedOut("waiting for the reply to a request", timeout_ms) from error
+
+    def pushed(self, channel: ClientChannel, command: Command) -> None:
+        """Take an answer from the wire. Raises RemoteProtocolError when it cannot be read."""
+        header = command.header(PushReply)
+        values = properties.decode(header.properties or "")
+        answer = self._waiting.get(values.get(properties.CORRELATION_ID, ""))
+        if answer is None or answer.done():
+            # Java's client says so with code 1, too.
+            remark = f"nobody here waits for the reply {values.get(properties.CORRELATION_ID)!r} any more"
+            channel.send(encode_response(command, ResponseCode.SYSTEM_ERROR, remark=remark))
+            return
+        view = MessageView(
+            topic=header.topic,
+            body=decompress(command.body, header.sys_flag),
+            properties=values,
+            flag=header.flag,
+            queue=MessageQueue(header.topic, self._endpoint.routes.name_at(channel.address) or "", header.queue_id),
+            queue_offset=QueueOffset(0),
+            message_id=values.get(properties.UNIQ_KEY, ""),
+            offset_message_id="",
+            born_timestamp=header.born_timestamp,
+            born_host=header.born_host,
+            store_timestamp=header.store_timestamp,
+            store_host=header.store_host,
+            reconsume_times=header.reconsume_times or 0,
+            log_offset=LogOffset(0),
+            sys_flag=header.sys_flag,
+        )
+        answer.set_result(view)
+        if not command.is_one_way:
+            channel.send(encode_response(command, ResponseCode.SUCCESS))
+
+
+def reply_to(request: MessageView, body: bytes | str) -> tuple[Message, MessageQueue]:
+    """The answer to a request, and where to send it: to the broker that gave us the request, for it has the requester's
+    connection. Raises MessageIllegal when ``request`` is none.
+    """
+    values = request.properties
+    correlation, client = values.get(properties.CORRELATION_ID), values.get(properties.REPLY_TO_CLIENT)
+    cluster = values.get(properties.CLUSTER)
+    if not correlation or not client:
+        raise MessageIllegal("the message is no request: it names nobody who waits for a reply")
+    if not cluster:
+        raise MessageIllegal("the request does not say which cluster it came through; its broker adds that")
+    message = Message(cluster + _REPLY_TOPIC, body)
+    message.properties[properties.MESSAGE_TYPE] = REPLY
+    message.properties[properties.CORRELATION_ID] = correlation
+    message.properties[properties.REPLY_TO_CLIENT] = client
+    message.properties[properties.TTL] = values.get(properties.TTL, "")
+    return message, MessageQueue(message.topic, request.queue.broker_name, 0)

@@ -1,0 +1,201 @@
+"""Message trace: what became of each message, told to a topic that tools read (``mqadmin queryMsgTraceById``).
+
+A trace message holds records, one behind the other; its KEYS are the ids and keys of the messages they are about.
+Source: TraceDataEncoder, AsyncTraceDispatcher; docs/protocol.md#message-trace.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from gantrymq.client.config import ProducerConfig
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.consuming.consume_pool import MessageListener, read_answer
+from gantrymq.client.listener import is_async
+from gantrymq.client.results import SendResult, SendStatus
+from gantrymq.client.sending.delivery import Delivery
+from gantrymq.errors import GantryError
+from gantrymq.message import flags, properties, system_topics
+from gantrymq.message.message import Message, MessageView
+from gantrymq.message.queues import MessageQueue
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import encode_request
+from gantrymq.protocol.headers.send import SendMessage
+
+log = logging.getLogger("gantrymq.client")
+
+FIELD, RECORD = "\x01", "\x02"
+NO_KEYS: Final = "null"
+"""As Java's client writes it; its reader loses a last field that is empty."""
+NORMAL, HALF, COMMITTED, DELAYED, ORDERED = range(5)
+"""Kinds of messages by their numbers (MessageType)."""
+CONSUMED, FAILED = 0, 4
+"""How consuming ended (ConsumeReturnType)."""
+STATES: Final = {
+    LocalTransactionState.COMMIT: "COMMIT_MESSAGE",
+    LocalTransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
+    LocalTransactionState.UNKNOWN: "UNKNOW",
+}
+FLUSH_INTERVAL_MS: Final = 500
+MAX_WAITING: Final = 2048
+"""Records that wait; more are lost, oldest first (AsyncTraceDispatcher's queue)."""
+RECORDS_PER_MESSAGE: Final = 100
+TIMEOUT_MS: Final = 5_000
+GROUP: Final = "_INNER_TRACE_PRODUCER-"
+
+
+class TraceRecord(NamedTuple):
+    """One record as text, and the words it is found by."""
+
+    text: str
+    keys: tuple[str, ...]
+
+
+def record(*fields: object, keys: tuple[str, ...]) -> TraceRecord:
+    words = ("true" if field is True else "false" if field is False else str(field) for field in fields)
+    return TraceRecord(FIELD.join(words) + RECORD, keys)
+
+
+class Tracer:
+    """Collects the records of one client, from any thread, and sends them every half second. A trace that cannot be
+    sent is lost: it must not hold up what it is about."""
+
+    def __init__(self, endpoint: Endpoint, group: str, topic: str) -> None:
+        self._endpoint = endpoint
+        self._group = group
+        self._topic = topic
+        self._waiting: deque[TraceRecord] = deque(maxlen=MAX_WAITING)
+        self._config = ProducerConfig(name_servers=endpoint.config.name_servers)
+        self._delivery = Delivery(endpoint, self._config)
+
+    def now_ms(self) -> int:
+        return self._endpoint.clock.wall_ms()
+
+    def sent(self, message: Message, result: SendResult, begun_ms: int, sys_flag: int) -> None:
+        """A message was stored."""
+        values = message.properties
+        if sys_flag & flags.PREPARED:
+            kind = HALF
+        elif not values.keys().isdisjoint(properties.DELAYS):
+            kind = DELAYED
+        else:
+            kind = ORDERED if properties.SHARDING_KEY in values else NORMAL
+        entry = record(
+            "Pub", begun_ms, result.region, self._group, message.topic, result.message_id, message.tags or "",
+            values.get(properties.KEYS, ""), self._address(result.queue), len(message.body),
+            self.now_ms() - begun_ms, kind, result.offset_message_id, result.status is SendStatus.SEND_OK,
+            keys=(result.message_id, *message.keys),
+        )  # fmt: skip
+        self._waiting.append(entry)
+
+    def ended(self, message: Message, sent: SendResult, state: LocalTransactionState) -> None:
+        """A transaction was ended."""
+        entry = record(
+            "EndTransaction", self.now_ms(), sent.region, self._group, message.topic, sent.message_id,
+            message.tags or "", message.properties.get(properties.KEYS, ""), self._address(sent.queue), COMMITTED,
+            sent.transaction_id or sent.message_id, STATES[state], False,
+            keys=(sent.message_id, *message.keys),
+        )  # fmt: skip
+        self._waiting.append(entry)
+
+    def _address(self, queue: MessageQueue) -> str:
+        return self._endpoint.routes.master(queue.broker_name) or ""
+
+    # A listener's work.
+
+    def listener(self, inner: MessageListener) -> MessageListener:
+        """``inner`` with records of each call before and after it."""
+        if is_async(inner):
+
+            async def traced(messages: list[MessageView]) -> Any:
+                done = self._begin(messages)
+                try:
+                    answer = inner(list(messages))
+                    answer = await answer if inspect.isawaitable(answer) else answer
+                except BaseException:
+                    done(False)
+                    raise
+                done(read_answer(answer) is None)
+                return answer
+
+            return traced
+
+        def traced_in_thread(messages: list[MessageView]) -> Any:
+            done = self._begin(messages)
+            try:
+                answer = inner(list(messages))
+            except BaseException:
+                done(False)
+                raise
+            done(read_answer(answer) is None)
+            return answer
+
+        return traced_in_thread
+
+    def _begin(self, messages: list[MessageView]) -> Callable[[bool], None]:
+        begun_ms = self.now_ms()
+        request = self._endpoint.rng.token(16).hex().upper()
+        for view in messages:
+            region = view.properties.get(properties.REGION, "DefaultRegion")
+            words = view.properties.get(properties.KEYS, NO_KEYS)
+            entry = record(
+                "SubBefore", begun_ms, region, self._group, request, view.message_id, view.reconsume_times, words,
+                keys=(view.message_id, *view.keys),
+            )  # fmt: skip
+            self._waiting.append(entry)
+
+        def done(consumed: bool) -> None:
+            now_ms = self.now_ms()
+            for view in messages:
+                words = view.properties.get(properties.KEYS, NO_KEYS)
+                entry = record(
+                    "SubAfter", request, view.message_id, (now_ms - begun_ms) // len(messages), consumed, words,
+                    CONSUMED if consumed else FAILED, now_ms, self._group, keys=(view.message_id, *view.keys),
+                )  # fmt: skip
+                self._waiting.append(entry)
+
+        return done
+
+    # Sending.
+
+    async def flush(self) -> None:
+        """Send what is there."""
+        while self._waiting:
+            part = [self._waiting.popleft() for _ in range(min(RECORDS_PER_MESSAGE, len(self._waiting)))]
+            try:
+                await self._send(part)
+            except GantryError as error:
+                log.info("%d records of the message trace are lost: %s", len(part), error)
+
+    async def _send(self, part: list[TraceRecord]) -> None:
+        # A dict for its order: every word once.
+        keys = " ".join(dict.fromkeys(key for one in part for key in one.keys if key))
+        unique_key = self._endpoint.next_unique_key()
+        text = properties.encode({properties.KEYS: keys, properties.UNIQ_KEY: unique_key, properties.WAIT: "true"})
+        body = "".join(one.text for one in part).encode()
+
+        def frame(queue: MessageQueue, opaque: int) -> bytes:
+            header = SendMessage(
+                producer_group=GROUP + self._group,
+                topic=self._topic,
+                default_topic=system_topics.AUTO_CREATE,
+                default_topic_queue_nums=self._config.default_topic_queue_nums,
+                queue_id=queue.queue_id,
+                sys_flag=0,
+                born_timestamp=self.now_ms(),
+                flag=0,
+                properties=text,
+                reconsume_times=0,
+                unit_mode=False,
+                batch=False,
+                bname=queue.broker_name,
+            )
+            return encode_request(RequestCode.SEND_MESSAGE_V2, opaque, header, body)
+
+        deadline = self._endpoint.clock.monotonic() + TIMEOUT_MS / 1000
+        await self._delivery.deliver(self._topic, unique_key, frame, deadline, None)

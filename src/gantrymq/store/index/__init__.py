@@ -1,0 +1,1 @@
+"""The key index, which finds messages by key and time."""

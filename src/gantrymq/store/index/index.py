@@ -1,0 +1,384 @@
+"""Finding messages by key and time. It follows the log at its own pace and can be built again from it.
+
+Indexed are UNIQ_KEY and every word of KEYS, under ``topic#key``; ROLLBACK records are not. Source: IndexService.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import islice
+from typing import TypeAlias
+
+from gantrymq.message import flags, properties
+from gantrymq.message.message import StoredMessage
+from gantrymq.message.tags import java_hash
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk
+from gantrymq.store.dispatch import Pending
+from gantrymq.store.index.index_file import Header, IndexFile
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.log.records import LogWalk
+from gantrymq.store.recovery.quarantine import Quarantine
+
+log = logging.getLogger("gantrymq.store")
+
+STEP_RECORDS = 500
+"""Records indexed in one step, some milliseconds of the loop."""
+STEPS_PER_QUERY = 200
+"""How far a query brings the index up to date before it looks; it never waits for a whole rebuild."""
+PENDING_LIMIT = 100_000
+"""Records remembered for indexing; when more come they are read from the log instead."""
+QUERY_LIMIT = 64
+"""Most messages of one answer. Source: maxMsgsNumBatch."""
+WORTH_A_BATCH = 16
+"""Keys of one length from which on hashing them together is faster."""
+FOREVER_MS = 1 << 62
+_MIN_INT = -0x8000_0000
+
+
+Keyed: TypeAlias = tuple[str, str, int, int]
+"""(topic, key, log offset, store timestamp in ms)"""
+
+
+def key_hash(topic: str, key: str) -> int:
+    """Source: IndexFile.indexKeyHashMethod."""
+    return _positive(java_hash(f"{topic}#{key}"))
+
+
+def _positive(value: int) -> int:
+    return 0 if value == _MIN_INT else abs(value)
+
+
+def hash_all(batch: list[Keyed]) -> list[int]:
+    """``key_hash`` of many keys. Those of one length, as unique keys are, are hashed all at once."""
+    if len({len(item[1]) for item in batch}) == 1:
+        return _hash_equals(batch)
+    by_length: dict[int, list[int]] = {}
+    for number, (_topic, key, _place, _stored) in enumerate(batch):
+        by_length.setdefault(len(key), []).append(number)
+    hashes = [0] * len(batch)
+    for numbers in by_length.values():
+        for number, value in zip(numbers, _hash_equals([batch[number] for number in numbers]), strict=True):
+            hashes[number] = value
+    return hashes
+
+
+def _hash_equals(batch: list[Keyed]) -> list[int]:
+    """``hash_all`` of keys of one length."""
+    keys = "".join([item[1] for item in batch])
+    if len(batch) >= WORTH_A_BATCH and keys.isascii():
+        found = _hash_columns([_prefix_hash(item[0]) for item in batch], keys.encode())
+    else:
+        found = [java_hash(f"{item[0]}#{item[1]}") for item in batch]
+    return [abs(value) if value != _MIN_INT else 0 for value in found]
+
+
+@lru_cache(maxsize=1024)
+def _prefix_hash(topic: str) -> int:
+    return java_hash(f"{topic}#") & 0xFFFFFFFF
+
+
+def _hash_columns(starts: list[int], keys: bytes) -> list[int]:
+    """Java's hash of texts of one length that go on from the hashes in ``starts``.
+
+    One large number holds 64 bits per text: 32 of hash, and room for six steps of ``hash * 31 + character`` before
+    the upper half must be cleared.
+    """
+    count = len(starts)
+    length = len(keys) // count
+    mask = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * count, "little")
+    lanes = struct.Struct(f"<{count}Q")
+    value = int.from_bytes(lanes.pack(*starts), "little")
+    column = bytearray(8 * count)
+    for at in range(length):
+        column[::8] = keys[at::length]
+        value = value * 31 + int.from_bytes(column, "little")
+        if at % 6 == 5:
+            value &= mask
+    found = lanes.unpack((value & mask).to_bytes(8 * count, "little"))
+    return [lane - (lane >> 31 << 32) for lane in found]
+
+
+_find_unique_key = properties.finder(properties.UNIQ_KEY)
+_find_words = properties.finder(properties.KEYS)
+
+
+def keys_of(properties_text: str, unique_key: str | None = None) -> list[str]:
+    """What a record can be found by: its unique key, then the words of KEYS. ``unique_key``: when it is known."""
+    unique = _find_unique_key(properties_text) if unique_key is None else unique_key
+    keys = [unique] if unique else []
+    if "KEYS\x01" in properties_text:
+        words = _find_words(properties_text)
+        if words:
+            keys += [word for word in words.split(" ") if word]
+    return keys
+
+
+class Index:
+    """All index files of a store. ``position``: every visible record before this log offset is indexed."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        commit_log: CommitLog,
+        directory: str,
+        slots: int,
+        entries: int,
+        quarantine: Quarantine,
+    ) -> None:
+        self._disk = disk
+        self._quarantine = quarantine
+        self._clock = clock
+        self._log = commit_log
+        self._directory = directory
+        self._slots = slots
+        self._entries = entries
+        self.files: list[IndexFile] = []
+        self.position = 0
+        self._target = 0
+        """Behind the last record that is to be indexed."""
+        self._pending: deque[Pending] = deque()
+        """The newest of these records; what lies before them is read from the log."""
+        self._work: Iterator[None] | None = None
+        """A longer piece of work that is done step by step."""
+        self.touched: dict[str, None] = {}
+        """Paths (an ordered set) of files written to since somebody emptied it; to be synced."""
+
+    # ---- start
+
+    def load(
+        self, names: list[str], log_end: int, known_position: int | None, safe_until_ms: int, *, clean: bool
+    ) -> None:
+        """Take the files that are there, and plan what is missing up to ``log_end``.
+
+        ``known_position``: our mark says that everything before it is indexed and durable; None: there is no mark.
+        Then files that end at or before the store time ``safe_until_ms`` are durable.
+        """
+        for name in names:
+            file = IndexFile(self._disk, os.path.join(self._directory, name), self._slots, self._entries)
+            if self._disk.size(file.path) == 0:
+                file.remove()
+                continue
+            file.load()
+            self.files.append(file)
+        self._target = log_end
+        self.position = self._log.start
+        if not self.files:
+            return
+        if clean:
+            self.position = max(self.position, self.files[-1].header.end_offset, known_position or 0)
+        elif known_position is None:
+            # Somebody else's: what is whole and points into the log is taken as it is.
+            self.position = max(self.position, self.files[-1].header.end_offset)
+            self._work = self._verify(log_end, None, safe_until_ms)
+        else:
+            # Entries behind the mark may stand for records that a power cut took; others lie in their place now.
+            self.position = max(self.position, known_position)
+            self._work = self._verify(known_position, known_position, 0)
+        self.position = min(self.position, log_end)
+
+    def _verify(self, trusted_end: int, known_position: int | None, safe_until_ms: int) -> Iterator[None]:
+        """Check what a crash may have damaged. A bad file is cut where it is bad, and those behind it go.
+
+        What is durable is never cut, so that the mark stays true when this is interrupted and repeated.
+        """
+        for number, file in enumerate(self.files):
+            following = self.files[number + 1].header if file is not self.files[-1] else None
+            if following and _is_durable(file, following, known_position, safe_until_ms):
+                continue
+            whole = True
+            for verdict in file.verify(trusted_end):
+                whole = verdict
+                yield
+            self._flush_file(file)
+            self.touched[file.path] = None  # whoever wrote it may have died before it was synced
+            if not whole or (following and (not file.is_full or following.begin_offset < file.header.end_offset)):
+                log.warning("%s is built again from offset %d on", file.path, file.header.end_offset)
+                self._drop_behind(number)
+                if known_position is None:
+                    self.position = max(self._log.start, file.header.end_offset)
+                return
+            file.close()
+
+    def _drop_behind(self, number: int) -> None:
+        damaged = self.files[number + 1 :]
+        del self.files[number + 1 :]
+        for file in damaged:
+            file.remove()
+        self.touched[self.files[-1].path] = None  # its directory is synced with it
+
+    # ---- following the log
+
+    def note(self, items: list[Pending]) -> None:
+        """Records became visible."""
+        if len(self._pending) >= PENDING_LIMIT:
+            self._pending.clear()
+        self._pending.extend(items)
+        self._target = items[-1][0]
+
+    @property
+    def behind(self) -> bool:
+        """Whether anything waits to be indexed or checked."""
+        return self._work is not None or self.position < self._target
+
+    @property
+    def backlog_bytes(self) -> int:
+        """How much of the log is not indexed yet."""
+        return self._target - self.position
+
+    def step(self) -> bool:
+        """Do a piece of what waits; whether more is left. Raises DiskFull (call again when there is space)."""
+        if self._work is None:
+            end = self._pending[0][3] if self._pending else self._target
+            if self.position < end:
+                self._work = self._catch_up(end)
+        if self._work is None:
+            self._take_pending()
+        else:
+            self._continue(self._work)
+        return self.behind
+
+    def _continue(self, work: Iterator[None]) -> None:
+        self._work = None
+        for _ in work:
+            self._work = work
+            return
+
+    def _catch_up(self, end: int) -> Iterator[None]:
+        """Index what lies in the log before ``end``; bad places are left out."""
+        while self.position < end:
+            self.position = max(self.position, self._log.start)  # retention may have come first
+            walk = LogWalk(self._log.files, self.position, end)
+            batch: list[Keyed] = []
+            for place, parsed, _data, _at in walk:
+                _size, topic, _queue, _offset, sys_flag, stored, text = parsed
+                if sys_flag & flags.TRANSACTION_MASK != flags.ROLLED_BACK:
+                    batch += [(topic, key, place, stored) for key in keys_of(text)]
+                if len(batch) >= STEP_RECORDS:
+                    self._index(batch)
+                    self.position = walk.position
+                    batch = []
+                    yield
+            self._index(batch)
+            self.position = max(self.position, walk.position)
+            if self.position < end:
+                self.position = self._quarantine.behind(self.position, end)
+
+    def _take_pending(self) -> None:
+        """Index the oldest of the pending records."""
+        pending = self._pending
+        items = list(islice(pending, STEP_RECORDS))
+        batch: list[Keyed] = []
+        for _end, queue, _offset, place, _size, _tags, text, stored, topic, unique_key in items:
+            if queue is None:
+                continue
+            if unique_key is None or "KEYS\x01" in text:
+                batch += [(topic, key, place, stored) for key in keys_of(text, unique_key)]
+            elif unique_key:
+                batch.append((topic, unique_key, place, stored))
+        self._index(batch)
+        for _ in items:
+            pending.popleft()
+        if items:
+            self.position = items[-1][0]
+
+    def _index(self, batch: list[Keyed]) -> None:
+        """Raises DiskFull; what is done by then is not done again by the next try."""
+        again = self.files[-1].header.end_offset if self.files else -1
+        entries = [
+            (hashed, place, stored)
+            for (_topic, _key, place, stored), hashed in zip(batch, hash_all(batch), strict=True)
+            if place > again or not self._present(hashed, place)
+        ]
+        done = 0
+        while done < len(entries):
+            file = self.files[-1] if self.files else None
+            if file is None or file.is_full:
+                file = self._next_file()
+            done += file.put_all(entries[done:] if done else entries)
+
+    def _present(self, hashed: int, place: int) -> bool:
+        """Whether the record is already indexed under that hash: work was interrupted in its middle."""
+        for file in reversed(self.files):
+            if file.header.end_offset < place:
+                return False
+            if any(found == place for found in file.find(hashed, 0, FOREVER_MS)):  # mypyc: no ``in`` of generators
+                return True
+        return False
+
+    def _next_file(self) -> IndexFile:
+        if self.files:
+            self._flush_file(self.files[-1])
+            self.files[-1].close()
+        file = IndexFile(self._disk, self._new_path(), self._slots, self._entries)
+        file.create()
+        self.files.append(file)
+        return file
+
+    def _new_path(self) -> str:
+        """Named by the creation time, and always behind the files that are there."""
+        moment = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
+        name = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
+        if self.files:
+            name = max(name, f"{int(os.path.basename(self.files[-1].path)) + 1:017d}")
+        return os.path.join(self._directory, name)
+
+    def flush(self) -> None:
+        """Write what is indexed to the files; ``touched`` says which are to be synced. Raises DiskFull."""
+        for file in self.files[-2:]:
+            self._flush_file(file)
+
+    def _flush_file(self, file: IndexFile) -> None:
+        if file.flush():
+            self.touched[file.path] = None
+
+    @property
+    def last_time(self) -> int:
+        """Store time (ms) of the newest record with an entry; 0 when there is none."""
+        return self.files[-1].header.end_time if self.files else 0
+
+    # ---- asking
+
+    def offsets(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[int]:
+        """Log offsets of records that may have the key, newest first. The caller reads and compares."""
+        for _ in range(STEPS_PER_QUERY):
+            if not self.step():
+                break
+        hashed = key_hash(topic, key)
+        for file in reversed(self.files):
+            header = file.header
+            if header.count > 1 and header.begin_time <= end_ms and header.end_time >= begin_ms:
+                yield from file.find(hashed, begin_ms, end_ms)
+
+    # ---- retention and end
+
+    def drop_before(self, log_start: int) -> int:
+        """Remove the files, except the last, that only name removed records; how many."""
+        dropped = 0
+        while len(self.files) > 1 and self.files[0].header.end_offset < log_start:
+            self.files.pop(0).remove()
+            dropped += 1
+        return dropped
+
+    def close(self) -> None:
+        for file in self.files:
+            file.close()
+
+
+def _is_durable(file: IndexFile, following: Header, known_position: int | None, safe_until_ms: int) -> bool:
+    """Whether a file needs no check after a crash: it was full before something durable was put into the next."""
+    if known_position is None:
+        return file.header.end_time <= safe_until_ms
+    return following.count > 1 and following.begin_offset < known_position
+
+
+def has_key(message: StoredMessage, key: str) -> bool:
+    """Whether a message is found by ``key``."""
+    return key in keys_of(message.properties_text)

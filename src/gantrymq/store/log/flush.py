@@ -1,0 +1,73 @@
+"""Group commit: who waits for which position, and one sync after the other that answers all of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from gantrymq.errors import StoreError
+from gantrymq.runtime.disk import Disk
+from gantrymq.store.log.commit_log import CommitLog
+
+Done = Callable[[StoreError | None], None]
+
+
+class Waiters:
+    """Calls to make when a position is reached, in the order they came."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Done]] = deque()
+
+    def add(self, end: int, done: Done) -> None:
+        self._waiting.append((end, done))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def reached(self, position: int) -> None:
+        """Answer everyone at the front who waits for no more than ``position``."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= position:
+            waiting.popleft()[1](None)
+
+    def fail(self, behind: int, error: StoreError) -> None:
+        """Tell everyone who waits for more than ``behind`` that it will not happen."""
+        failed = [item for item in self._waiting if item[0] > behind]
+        self._waiting = deque(item for item in self._waiting if item[0] <= behind)
+        for _end, done in failed:
+            done(error)
+
+
+class Flusher:
+    """Syncs what is written; the next sync starts when the one before has ended.
+
+    ``flushed`` is called after every sync, with None or the error. After an error there is no second try: the kernel
+    may have dropped the pages, so a later success would mean nothing.
+    """
+
+    def __init__(self, disk: Disk, log: CommitLog, flushed: Callable[[OSError | StoreError | None], None]) -> None:
+        self._disk = disk
+        self._log = log
+        self._flushed = flushed
+        self.running = False
+        self.failed = False
+
+    def start(self) -> None:
+        """Begin a sync unless one is running, has failed, or nothing is there to sync."""
+        log = self._log
+        if self.running or self.failed or not log.dirty:
+            return
+        target = log.written
+        self.running = True
+        self._disk.sync_later(log.unsynced_files(), lambda error: self._ended(target, error))
+
+    def _ended(self, target: int, error: BaseException | None) -> None:
+        self.running = False
+        if error is None:
+            self._log.made_durable(target)
+            self._flushed(None)
+            return
+        self.failed = True
+        if not isinstance(error, (OSError, StoreError)):
+            raise error
+        self._flushed(error)

@@ -1,0 +1,1 @@
+"""The consume queues, which say where the messages of a topic lie in the log."""

@@ -1,0 +1,70 @@
+"""What of the log is damaged: said once, and where the log goes on behind it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.log.records import PLACE_BYTES, place_of
+from gantrymq.store.queues.consume_queue import BLANK_SIZE, ENTRY, ENTRY_BYTES, ConsumeQueue
+from gantrymq.store.queues.queue_table import QueueTable
+
+log = logging.getLogger("gantrymq.store")
+
+ENTRIES_AT_ONCE: Final = 256
+"""How many entries of a queue are looked at before the queue is searched again."""
+
+
+class Quarantine:
+    """Knows the bad places met so far, by a start, by readers and by those who go through the log."""
+
+    def __init__(self, commit_log: CommitLog, queues: QueueTable, ranges: Mapping[int, int]) -> None:
+        """``ranges``: what a start found, start to end."""
+        self._log = commit_log
+        self._queues = queues
+        self._ranges = dict(ranges)
+        self._records = set(ranges)
+        self._entries: set[tuple[str, int, int]] = set()
+
+    def record(self, log_offset: int) -> None:
+        """A bad record lies there."""
+        if log_offset not in self._records:
+            self._records.add(log_offset)
+            log.error("record at log offset %d is corrupt; it is not served", log_offset)
+
+    def entry(self, queue: ConsumeQueue, queue_offset: int, log_offset: int, size: int) -> None:
+        """A queue entry names what is no record: it says nothing about any place of the log."""
+        key = (queue.topic, queue.queue_id, queue_offset)
+        if key not in self._entries:
+            self._entries.add(key)
+            log.error(
+                "entry %d of queue %d of %s is damaged: no record of %d bytes lies at log offset %d; it is passed over",
+                queue_offset, queue.queue_id, queue.topic, size, log_offset,
+            )  # fmt: skip
+
+    def behind(self, position: int, end: int) -> int:
+        """Where the log goes on behind the bad place ``position``, at the latest at ``end``; always behind it.
+
+        A place that no start has read goes on at the next record that a queue knows. Whoever goes through the log can
+        rely on getting on, whatever was said about the place before.
+        """
+        following = self._ranges.get(position, position)
+        if following <= position:
+            self.record(position)
+            following = min([end, *(self._next_known(queue, position, end) for queue in self._queues.queues.values())])
+            self._ranges[position] = following
+        return following
+
+    def _next_known(self, queue: ConsumeQueue, position: int, end: int) -> int:
+        """Of the first entry behind ``position`` that the log confirms; other entries may be damaged as well."""
+        number = queue.first_at(position + 1)
+        while raw := queue.raw(number, ENTRIES_AT_ONCE):
+            for log_offset, size, _tags in ENTRY.iter_unpack(raw):
+                if log_offset > position and size != BLANK_SIZE:
+                    said, _queue_id, _queue_offset, own = place_of(self._log.read(log_offset, PLACE_BYTES))
+                    if (said, own) == (size, log_offset):
+                        return int(log_offset)
+            number = queue.first_at(position + 1, number + len(raw) // ENTRY_BYTES)
+        return end

@@ -1,0 +1,1 @@
+"""The records of transactions in the log: values and their bytes."""

@@ -1,0 +1,1 @@
+"""Decisions about half messages as tables: facts in, decision out."""

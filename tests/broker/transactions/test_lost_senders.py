@@ -1,0 +1,363 @@
+"""Halves with decisive checkers are asked about when their sender is gone; nothing else ends an immunity early."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gantrymq.broker.transactions.checks import ASKED_AGAIN_AT_ONCE
+from gantrymq.broker.transactions.lost_senders import CLEAN_AT_LEAST, GRACE_STEPS
+from gantrymq.message import properties
+from gantrymq.message.system_topics import PARKED
+from gantrymq.message.transaction import Resolution
+from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab, LabClient
+
+GRACE_S = 0.501
+"""A little longer than ``sender_grace_ms``, whose steps add up with rounding errors."""
+IMMUNITY_S = 6.0
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path / "store", timeout_ms=6_000, check_interval_ms=30_000, check_max=3)
+
+
+def decisive(lab: Lab, sender: LabClient, **more: str) -> Half:
+    return lab.half(sender, **{properties.IMMUNE_WHILE_CONNECTED: GROUP}, **more)
+
+
+def asked_early(session: LabClient) -> list[bool]:
+    return [properties.EARLY_CHECK in message.properties_text for _, message in session.checks()]
+
+
+def answer(lab: Lab, session: LabClient, half: Half, resolution: Resolution) -> None:
+    lab.end(session, half, resolution, check=True, one_way=True)
+
+
+def test_a_sibling_is_asked_when_the_grace_of_a_killed_sender_is_over(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    half = decisive(lab, sender)
+    lab.clock.advance(1)
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S - 0.002)
+    assert sibling.checks() == []
+    lab.clock.advance(0.002)
+    assert asked_early(sibling) == [True]
+    answer(lab, sibling, half, Resolution.COMMIT)
+    assert len(lab.delivered()) == 1
+    assert lab.coordinator.counts.early_checks == 1
+    lab.clock.advance(1_000)
+    assert len(sibling.checks()) == 1
+
+
+def test_a_plain_half_keeps_its_immunity_whatever_becomes_of_its_sender(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    lab.half(sender)
+    lab.offline(sender)
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert sibling.checks() == []
+    lab.clock.advance(0.001)
+    assert asked_early(sibling) == [False]
+
+
+def test_a_half_that_copied_the_mark_of_another_group_keeps_its_immunity(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    lab.half(sender, **{properties.IMMUNE_WHILE_CONNECTED: "PG_other"})
+    lab.offline(sender)
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert sibling.checks() == []
+
+
+def test_while_its_sender_is_connected_a_half_with_decisive_checkers_is_immune(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    decisive(lab, sender)
+    lab.offline(lab.online())  # another member comes and goes
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert sender.checks() == sibling.checks() == []
+    lab.clock.advance(0.001)
+    assert asked_early(sender) + asked_early(sibling) == [False]
+
+
+@pytest.mark.parametrize("away_s", [0.0, 0.1, 0.499])
+def test_a_sender_that_is_back_within_the_grace_is_left_alone(lab: Lab, away_s: float) -> None:
+    sender, sibling = lab.online(client_id="sender"), lab.online()
+    decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(away_s)
+    back = lab.online(client_id="sender")
+    lab.clock.advance(IMMUNITY_S - away_s - 0.001)
+    assert back.checks() == sibling.checks() == []
+
+
+def test_a_sender_that_came_back_and_died_then_is_asked_about(lab: Lab) -> None:
+    sender, sibling = lab.online(client_id="sender"), lab.online()
+    decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(0.1)
+    back = lab.online(client_id="sender")
+    lab.clock.advance(1)
+    lab.offline(back)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(sibling) == [True]
+
+
+def test_a_client_with_another_connection_is_there(lab: Lab) -> None:
+    sender, sibling = lab.online(client_id="sender"), lab.online()
+    decisive(lab, sender)
+    second = lab.online(client_id="sender")
+    lab.offline(sender)
+    lab.clock.advance(2)
+    assert second.checks() == sibling.checks() == []
+    lab.offline(second)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(sibling) == [True]
+
+
+def test_a_connection_that_never_said_whose_it_is_changes_nothing(lab: Lab) -> None:
+    """The fast port of a Java client's VIP channel: its heartbeats go to the other port."""
+    sibling, fast = lab.online(), LabClient()
+    decisive(lab, fast)
+    fast.alive = False
+    lab.coordinator.client_gone(fast)
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert sibling.checks() == []
+    lab.clock.advance(0.001)
+    assert asked_early(sibling) == [False]
+
+
+def test_a_connection_of_several_clients_changes_nothing(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    sender.client_ids.add("somebody else")
+    decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert sibling.checks() == []
+
+
+def test_without_a_sibling_the_first_one_that_joins_is_asked(lab: Lab) -> None:
+    sender = lab.online()
+    decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(2)
+    sibling = lab.online()
+    lab.clock.advance(0)
+    assert asked_early(sibling) == [True]
+
+
+def test_a_sender_that_is_late_and_the_first_to_join_is_not_asked(lab: Lab) -> None:
+    """It is alive and its local transaction may be running: its half has its immunity again."""
+    sender = lab.online(client_id="sender")
+    decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(2)
+    back = lab.online(client_id="sender")
+    lab.clock.advance(IMMUNITY_S - 2 - 0.001)
+    assert back.checks() == []
+    sibling = lab.online()
+    lab.offline(back)  # and this time for good
+    lab.clock.advance(0.001)
+    assert asked_early(sibling) == [False], "the immunity ends within the grace"
+
+
+def test_a_check_that_is_on_its_way_when_the_sender_returns_may_be_answered(lab: Lab) -> None:
+    sender, sibling = lab.online(client_id="sender"), lab.online()
+    half = decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(1)
+    back = lab.online(client_id="sender")
+    assert asked_early(sibling) == [True]
+    answer(lab, sibling, half, Resolution.ROLLBACK)
+    assert lab.commit(back, half).refused is not None, "the sibling claimed the transaction: its commit must fail, too"
+    assert lab.delivered() == []
+
+
+def test_a_half_on_its_way_to_the_disk_when_the_connection_closes(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    lab.disk.hold()
+    decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(2)
+    assert sibling.checks() == []
+    lab.disk.release()
+    lab.clock.advance(0)
+    assert asked_early(sibling) == [True]
+
+
+def test_a_retry_on_a_new_connection_belongs_to_that_one(lab: Lab) -> None:
+    first, sibling = lab.online(client_id="sender"), lab.online()
+    half = decisive(lab, first)
+    second = lab.online(client_id="sender")
+    record = lab.message(half.key, **{properties.IMMUNE_WHILE_CONNECTED: GROUP})
+    record.born_host = second.host
+    lab.coordinator.put_half(record, GROUP, half.key, TOPIC, 1, lambda half, error: None)
+    lab.offline(second)
+    lab.clock.advance(2)
+    assert sibling.checks() == [], "the first connection is there"
+    lab.offline(first)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(sibling) == [True]
+
+
+def test_after_a_restart_of_the_broker_the_immunity_counts(lab: Lab) -> None:
+    """All connections are gone then, those of living senders as well."""
+    sender = lab.online()
+    decisive(lab, sender)
+    lab.clock.advance(1)
+    lab.coordinator.close()
+    lab.crash()
+    lab.producers.groups.clear()
+    lab.clock.advance(1)
+    lab.open()
+    sibling = lab.online()
+    lab.clock.advance(IMMUNITY_S - 2 - 0.001)
+    assert sibling.checks() == []
+    lab.clock.advance(0.001)
+    assert asked_early(sibling) == [False]
+
+
+def test_who_answers_unknown_early_is_asked_again_when_the_immunity_ends(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    half = decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    answer(lab, sibling, half, Resolution.UNKNOWN)
+    lab.clock.advance(IMMUNITY_S - GRACE_S - 0.001)
+    assert asked_early(sibling) == [True]
+    lab.clock.advance(0.001)
+    assert asked_early(sibling) == [True, False]
+
+
+def test_a_half_is_never_parked_before_its_immunity_ends(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    half = decisive(lab, sender, CHECK_IMMUNITY_TIME_IN_SECONDS="3600")
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    for number in (1, 2, 3):
+        assert asked_early(sibling) == [True] * number
+        answer(lab, sibling, half, Resolution.UNKNOWN)
+        lab.clock.advance(30)
+    lab.clock.advance(3_600 - GRACE_S - 90 - 0.001)
+    assert asked_early(sibling) == [True] * 3 and lab.records(PARKED, 0) == []
+    lab.clock.advance(0.001)
+    assert len(lab.records(PARKED, 0)) == 1
+
+
+def test_when_the_sibling_dies_too_the_next_one_is_asked_at_once(lab: Lab) -> None:
+    sender = lab.online()
+    half = decisive(lab, sender)
+    first = lab.online()
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert len(first.checks()) == 1
+    second = lab.online()
+    assert second.checks() == []
+    lab.offline(first)
+    lab.clock.advance(0)
+    assert len(second.checks()) == 1
+    answer(lab, second, half, Resolution.COMMIT)
+    assert len(lab.delivered()) == 1
+
+
+def test_a_check_that_ends_its_checkers_does_not_end_them_all_at_once(lab: Lab) -> None:
+    lab.half()
+    siblings = [lab.online() for _ in range(8)]
+    lab.clock.advance(IMMUNITY_S)
+    asked = 0
+    for _ in siblings:
+        for session in siblings:
+            if session.alive and session.checks():
+                lab.offline(session)
+                lab.clock.advance(0)
+                asked += 1
+    assert asked == ASKED_AGAIN_AT_ONCE + 1
+    lab.clock.advance(30)
+    assert sum(bool(session.checks()) for session in siblings) == asked + 1
+
+
+def test_a_check_that_was_answered_is_not_repeated_when_its_session_closes(lab: Lab) -> None:
+    half = lab.half()
+    first = lab.online()
+    lab.clock.advance(IMMUNITY_S)
+    answer(lab, first, half, Resolution.UNKNOWN)
+    second = lab.online()
+    lab.offline(first)
+    lab.clock.advance(29)
+    assert second.checks() == []
+
+
+def test_the_grace_may_be_none_or_endless(lab: Lab) -> None:
+    from dataclasses import replace
+
+    sender, other, sibling = lab.online(), lab.online(), lab.online()
+    decisive(lab, sender)
+    decisive(lab, other)
+    lab.coordinator.reconfigure(replace(lab.config, sender_grace_ms=0))
+    lab.offline(sender)
+    lab.clock.advance(0)
+    assert asked_early(sibling) + asked_early(other) == [True]
+    lab.coordinator.reconfigure(replace(lab.config, sender_grace_ms=-1))
+    lab.offline(other)
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert all(asked_early(sibling))
+
+
+def test_a_loop_that_stood_still_hears_who_is_back_before_it_asks(lab: Lab) -> None:
+    """All that was due while it stood runs at once; the steps of the grace do not, each waits for the one before it."""
+    sender, sibling = lab.online(client_id="sender"), lab.online()
+    decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock._move_to(lab.clock.now + 3)
+    lab.clock.run()
+    back = lab.online(client_id="sender")
+    lab.clock.advance(2)
+    assert back.checks() == sibling.checks() == []
+    assert GRACE_STEPS > 1
+
+
+def test_a_connection_remembers_only_what_is_open(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    kept = decisive(lab, sender)
+    for _ in range(4 * CLEAN_AT_LEAST):
+        lab.commit(sender, decisive(lab, sender))
+    assert len(lab.coordinator._lost_senders._sent[sender.host].offsets) <= CLEAN_AT_LEAST
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert [check.queue_offset for check, _ in sibling.checks()] == [kept.place[0]]
+    assert lab.coordinator._lost_senders._sent == {}
+    lab.clock.advance(IMMUNITY_S)
+    assert lab.coordinator._lost_senders._gone == {}
+
+
+def test_the_mark_stays_on_the_message(lab: Lab) -> None:
+    """As TRAN_MSG and PGROUP do: so it does when an Apache broker delivers it."""
+    sender = lab.online()
+    lab.commit(sender, decisive(lab, sender))
+    (delivered,) = lab.delivered()
+    assert properties.find(delivered.properties_text, properties.IMMUNE_WHILE_CONNECTED) == GROUP
+    assert properties.EARLY_CHECK not in delivered.properties_text
+
+
+def test_the_quick_way_of_a_usual_half_knows_its_sender_too(lab: Lab) -> None:
+    sender, sibling = lab.online(), lab.online()
+    text = properties.encode({"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": "K"})
+    lab.coordinator.put_usual(
+        TOPIC,
+        1,
+        b"paid",
+        text,
+        lab.clock.wall,
+        sender.host,
+        0,
+        0,
+        0,
+        GROUP,
+        "K",
+        0,
+        True,
+        lambda *_: None,
+    )
+    lab.clock.run()
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(sibling) == [True]

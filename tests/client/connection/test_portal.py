@@ -1,0 +1,127 @@
+"""The thread of the blocking clients: what escapes into it, what is called on it, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+import gantrymq
+from gantrymq.client.connection import portal
+from gantrymq.message.message import Message
+from gantrymq.protocol.codes import RequestCode
+from tests.client.test_sync import peers_in_a_thread, until
+
+SEND = RequestCode.SEND_MESSAGE_V2
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "asyncio":
+        monkeypatch.setattr(portal, "_new_loop", asyncio.new_event_loop)
+
+
+def raising(error: BaseException) -> Any:
+    async def work() -> None:
+        raise error
+
+    return work
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()])
+def test_what_is_raised_on_the_loop_ends_the_call_and_not_the_loop(error: BaseException) -> None:
+    with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
+        door = producer._door()
+        with pytest.raises((type(error), gantrymq.GantryError)):
+            door.call(raising(error))
+        door.post(raise_now, error)
+        door.submit(raising(error))
+        for _ in range(3):
+            producer.send(Message("T", b"x"))
+
+
+def raise_now(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.usefixtures("loops")
+def test_a_callback_that_exits_ends_nothing() -> None:
+    with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
+        for _ in range(3):
+            producer.send_async(Message("T", b"x")).add_done_callback(lambda future: sys.exit(1))
+        until(lambda: sum(command.code == SEND for command in peers.broker.requests) == 3)
+        producer.send(Message("T", b"y"))
+
+
+def test_close_in_a_callback_is_refused_and_the_client_stays_open() -> None:
+    with peers_in_a_thread() as peers:
+        producer = gantrymq.Producer("pg", name_servers=peers.address)
+        producer.start()
+        caught: Future[BaseException] = Future()
+
+        def callback(_: object) -> None:
+            try:
+                producer.close()
+            except RuntimeError as error:
+                caught.set_result(error)
+
+        producer.send_async(Message("T", b"x")).add_done_callback(callback)
+        assert "another thread" in str(caught.result(10))
+        producer.send(Message("T", b"y"))
+        producer.close()
+        assert not producer._client._endpoint.remoting.connected_addresses()
+
+
+def test_an_object_that_is_changed_behind_send_async_was_sent_as_it_was() -> None:
+    with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
+        message = Message("T", b"0", keys="k0")
+        futures = []
+        for number in range(50):
+            message.body, message.properties["KEYS"] = b"%d" % number, f"k{number}"
+            futures.append(producer.send_async(message))
+        assert len({future.result(10).message_id for future in futures}) == 50
+        assert {command.body for command in peers.broker.requests if command.code == SEND} == {
+            b"%d" % number for number in range(50)
+        }
+
+
+def test_calls_of_a_portal_that_has_ended_are_refused() -> None:
+    door = portal.acquire(user := object(), no_drop)
+    with pytest.raises(TypeError, match="argument"):
+        door.call(no_drop, 1)
+    door.post(door.leave, user)
+    until(lambda: door._ended)
+    with pytest.raises(gantrymq.GantryError, match="create a new one"):
+        door.call(no_drop)
+    assert door.submit(no_drop).exception(10) is not None
+    other = portal.acquire(user, no_drop)
+    assert other is not door and other.call(no_drop) is None  # type: ignore[func-returns-value]
+    other.post(other.leave, user)
+
+
+async def no_drop() -> None:
+    pass
+
+
+PROGRAM = """
+import sys, gantrymq
+producer = gantrymq.Producer("pg", name_servers=sys.argv[1])
+producer.start()
+producer.send(gantrymq.Message("T", b"x"))
+"""
+
+
+def test_a_client_that_was_not_closed_is_named_and_its_connections_are_closed() -> None:
+    """uvloop waits for seconds at the end when it may not warn of an open connection."""
+    with peers_in_a_thread() as peers:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-W", "error", "-c", PROGRAM, peers.address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+        assert done.returncode == 0 and "a Producer was not closed" in done.stderr
+        assert "unclosed resource" not in done.stderr

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import logging
+import zlib
+
+import pytest
+
+from gantrymq.client.consuming.pulling import views
+from gantrymq.client.results import PullStatus, RawPull
+from gantrymq.errors import RemoteProtocolError
+from gantrymq.message import flags
+from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.stored_message import encode_record, pack_host
+
+QUEUE = MessageQueue("Orders", "broker-a", 0)
+HOST = pack_host("127.0.0.1:10911")
+
+
+def pulled(*bodies: tuple[bytes, int]) -> RawPull:
+    """An answer with these bodies and system flags."""
+    data, at = b"", 0
+    for number, (body, sys_flag) in enumerate(bodies):
+        data += encode_record(b"Orders", body, b"", 0, number, at, 1, HOST, 2, HOST, sys_flag=sys_flag)
+        at = len(data)
+    end = QueueOffset(len(bodies))
+    return RawPull(status=PullStatus.FOUND, data=data, next_offset=end, min_offset=QueueOffset(0), max_offset=end)
+
+
+def test_a_body_that_is_not_what_its_flag_says_keeps_nobody_from_those_behind(caplog: pytest.LogCaptureFixture) -> None:
+    """No checksum covers the flag, and a producer may set it wrongly: the queue would be stuck there for ever."""
+    raw = pulled((b"plain", flags.COMPRESSED), (zlib.compress(b"packed"), flags.COMPRESSED), (b"last", 0))
+    with caplog.at_level(logging.ERROR):
+        found = views(raw, QUEUE)
+    assert [view.body for view in found] == [b"plain", b"packed", b"last"]
+    assert "offset 0 of" in caplog.text and "handed out as it is" in caplog.text
+
+
+def test_a_library_that_is_not_installed_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr("gantrymq.protocol.compression.import_module", missing)
+    with pytest.raises(RemoteProtocolError, match="pip install"):
+        views(pulled((b"x", flags.COMPRESSED | flags.COMPRESSION_ZSTD)), QUEUE)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantrymq.store.index.index import hash_all, key_hash, keys_of
+from gantrymq.store.index.index_file import IndexFile
+from gantrymq.testing.disk import SimDisk
+from tests.support.places import durable, open_store, record, run, small
+from tests.support.sim_clock import SimClock
+
+
+@given(st.lists(st.tuples(st.sampled_from(["T", "Bestellung", "商品"]), st.text(min_size=1, max_size=40)), max_size=60))
+def test_hashing_many_keys_is_hashing_each(keys: list[tuple[str, str]]) -> None:
+    assert hash_all([(topic, key, 0, 0) for topic, key in keys]) == [key_hash(topic, key) for topic, key in keys]
+
+
+@given(st.lists(st.text("0123456789ABCDEF", min_size=32, max_size=32), min_size=20, max_size=40))
+def test_hashing_unique_keys_together(keys: list[str]) -> None:
+    assert hash_all([("Orders", key, 0, 0) for key in keys]) == [key_hash("Orders", key) for key in keys]
+
+
+def test_java_hashes_and_the_one_without_a_positive_counterpart() -> None:
+    assert key_hash("a", "b") == ord("a") * 31 * 31 + ord("#") * 31 + ord("b")
+    assert keys_of("KEYS\x01a  b\x02UNIQ_KEY\x01u\x02TAGS\x01t\x02") == ["u", "a", "b"]
+    assert keys_of("MY_KEYS\x01a\x02NOT_UNIQ_KEY\x01u\x02") == []
+
+
+def test_queries_over_many_files_newest_first_within_times(tmp_path: Path) -> None:
+    async def story() -> None:
+        clock = SimClock()
+        store = open_store(small(tmp_path), clock=clock)
+        start = clock.wall_ms()
+        placed = []
+        for number in range(300):
+            await clock.advance(1)
+            text = f"KEYS\x01all k{number}\x02UNIQ_KEY\x01U{number:031d}\x02"
+            placed += store.append([record(properties=text)])
+        assert await durable(store, placed) is None
+        newest = [place.log_offset for place in placed][::-1]
+        assert [m.log_offset for m in store.query("Orders", "all", 10)] == newest[:10]
+        assert [m.log_offset for m in store.query("Orders", "all", 1000)] == newest[:64]
+        assert [m.log_offset for m in store.query("Orders", f"U{7:031d}", 5)] == [placed[7].log_offset]
+        assert store.query("Other", "all", 5) == [] and store.query("Orders", "k300", 5) == []
+        at = placed[100].store_timestamp
+        assert at == start + 101_000
+        found = [m.log_offset for m in store.query("Orders", "all", 64, at, at + 2000)]
+        assert found == [placed[n].log_offset for n in (102, 101, 100)]
+        assert store.query("Orders", "all", 64, at + 1, at + 999) == []
+        await store.close()
+        assert len(list((tmp_path / "index").iterdir())) == 8  # 900 keys, 119 in a file
+
+    run(story())
+
+
+def test_without_an_index_nothing_is_found_by_key(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = open_store(small(tmp_path, message_index_enable=False))
+        await durable(store, store.append([record()]))
+        assert store.query("Orders", "order-1", 5) == []
+        await store.close()
+        assert not (tmp_path / "index").exists()
+        again = open_store(small(tmp_path))  # switched on later, it is built from the log
+        assert len(again.query("Orders", "order-1", 5)) == 1
+        await again.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize("left", [0, 40, 200, 340, 345, 360, 2190, 2200])
+def test_checking_a_file_that_somebody_cut_off_comes_to_an_end(left: int) -> None:
+    """Its header says how many entries there are, and a step that reads none of them must not be repeated."""
+    disk = SimDisk()
+    disk.make_dirs("/index")
+    file = IndexFile(disk, "/index/20260101000000000", 40, 120)
+    file.create()
+    file.put_all([(number * 7, number * 100, number) for number in range(1, 100)])
+    assert file.flush() and list(file.verify(1 << 20)) == [True]
+    disk.open(file.path).truncate(left)
+    verdicts = list(islice(file.verify(1 << 20), 10))
+    assert verdicts == [left == 2200]
+    assert file.header.count == max(1, (left - 200) // 20)
