@@ -74,7 +74,7 @@ def layers(_: list[str]) -> bool:
 
 
 PYTEST = (BIN / "python", "-m", "pytest", "--durations=10")
-WORKERS = ("-n", "2", "--dist", "worksteal")
+WORKERS = ("-n", "2", "--dist", "load")
 """Two processes on two cores: much of what the tests do is waiting for processes of their own."""
 UNIT = ("not interop", "not kill", "not spark", "not packaging", "not slow")
 """The marks of pyproject.toml that the stage unit leaves out."""
