@@ -24,7 +24,7 @@ NEEDED = {"spark": "pyspark", "packaging": "build"}
 
 SLOW_SECONDS = 1.0
 """A test that takes longer on a machine with nothing else to do gets the mark ``slow``."""
-APART = ("slow", "interop", *NEEDED, "kill")
+APART = ("slow", "interop", "compiled", *NEEDED, "kill")
 """Marks of tests that ``python3 run.py test quick`` leaves out."""
 
 

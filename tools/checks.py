@@ -76,7 +76,7 @@ def layers(_: list[str]) -> bool:
 PYTEST = (BIN / "python", "-m", "pytest", "--durations=10")
 WORKERS = ("-n", "2", "--dist", "load")
 """Two processes on two cores: much of what the tests do is waiting for processes of their own."""
-UNIT = ("not interop", "not kill", "not spark", "not packaging", "not slow")
+UNIT = ("not interop", "not compiled", "not kill", "not spark", "not packaging", "not slow")
 """The marks of pyproject.toml that the stage unit leaves out."""
 
 
@@ -85,15 +85,16 @@ def unit(arguments: list[str]) -> bool:
 
 
 def tests(arguments: list[str]) -> bool:
+    whole = "not interop and not compiled"
     if arguments:
-        return run(*PYTEST, *WORKERS, "-m", "not interop", *arguments)
+        return run(*PYTEST, *WORKERS, "-m", whole, *arguments)
     # The tests that share the one Spark session need one process. It runs beside the others, which leave it the cores
     # first: Spark gives each Python process that it starts 10 s until it calls back, and no setting changes that.
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as threads:
         shown = Path(directory, "spark.log")
-        spark = ("-m", "spark and not interop", "-o", "cache_dir=.pytest_cache/spark")
+        spark = ("-m", f"spark and {whole}", "-o", "cache_dir=.pytest_cache/spark")
         beside = threads.submit(run, *PYTEST, *spark, output=shown)
-        done = run("nice", "-n", "5", *PYTEST, *WORKERS, "-m", "not interop and not spark")
+        done = run("nice", "-n", "5", *PYTEST, *WORKERS, "-m", f"{whole} and not spark")
         done_beside = beside.result()
         print(f"\n{shown.read_text()}", flush=True)
     return done and done_beside
@@ -109,8 +110,11 @@ def demo(_: list[str]) -> bool:
     return run(BIN / "python", ROOT / "tools" / "demo_without_java.py")
 
 
-COMPILED_TESTS = [f"tests/{name}" for name in ("broker", "cli", "client", "golden", "kill", "message", "nameserver")]
+COMPILED_TESTS = [
+    f"tests/{name}" for name in ("admin", "broker", "cli", "client", "golden", "kill", "message", "nameserver")
+]
 COMPILED_TESTS += [f"tests/{name}" for name in ("protocol", "remoting", "runtime", "store", "transactions")]
+COMPILED_TESTS += ["tests/packaging/test_compiled_wheel.py"]
 """What tests the compiled core. The simulation and the broken brokers of tests/holes replace parts of a module while it
 runs; they stay pure. The interop tests: ``run.py test compiled -- tests/interop -m interop``."""
 
@@ -128,7 +132,7 @@ def compiled(arguments: list[str]) -> bool:
         print(text, flush=True)
         return False
     os.environ["GANTRY_COMPILED"] = text.splitlines()[-1].removeprefix("compiled ")
-    marks = "not interop and not spark and not packaging"
+    marks = "not interop and not spark"
     try:
         return run(*PYTEST, *(arguments or [*WORKERS, "-m", marks, *COMPILED_TESTS]))
     finally:
