@@ -123,6 +123,12 @@ class PushConsumer(Lifetime):
             self._queues.stop()
             await self._endpoint.close(self._leave)
 
+    async def drop(self) -> None:
+        """See Lifetime; no listener is started any more, and those at work are not waited for."""
+        self._endpoint.stop_accepting()
+        self._queues.stop()
+        await super().drop()
+
     async def _leave(self) -> None:
         await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
         await self._queues.store()

@@ -54,14 +54,22 @@ class Clients:
 
         return Doors(client.network, self.clock, SystemRng(), OsDisk(), started)
 
-    def of(self, client: object) -> MadeClient:
-        """What is known of a client that the test has. Raises ConfigError for one that is not of this cluster."""
-        inner = getattr(client, "_client", client)
-        endpoint = getattr(inner, "_endpoint", None)
-        for known in self.made:
-            if endpoint is not None and known.endpoint is endpoint:
-                return known
-        raise ConfigError(f"{client!r} is no client that was started in this local cluster")
+    def own_doors(self) -> Doors:
+        """Doors of a client that the cluster has for itself."""
+        return Doors(self.network.of(None), self.clock)
+
+    async def kill(self, client: object) -> None:
+        """Cut off a client that the test has. Raises ConfigError for one that is not of this cluster."""
+        endpoint = getattr(getattr(client, "_client", client), "_endpoint", None)
+        found = [known for known in self.made if endpoint is not None and known.endpoint is endpoint]
+        if not found:
+            raise ConfigError(f"{client!r} is no client that was started in this local cluster")
+        found[0].network.cut()
+
+    def cut(self) -> None:
+        """Cut off all of them."""
+        for client in self.made:
+            client.network.cut()
 
     def forgotten(self) -> list[MadeClient]:
         """Those that are started and not closed."""

@@ -51,6 +51,7 @@ class LocalNetwork:
         self.loops: set[asyncio.AbstractEventLoop] = set()
         """Of all clients that ever connected."""
         self.stirred = stirred
+        self._ports_of_brokers: set[int] = set()
         self._name_servers = name_servers
         self._ports = itertools.count(FIRST_FREE_PORT)
         self._pid = os.getpid()
@@ -59,12 +60,18 @@ class LocalNetwork:
         """The network as a server uses it, or (None) a client."""
         return NodeNetwork(self, node)
 
-    def server_at(self, host: str, port: int) -> _Accepting | None:
-        """Who answers at an address; the name server at every address that nobody else has."""
-        server = self.servers.get(port) if host in (HOST, "localhost") else None
-        if server is None and (self._name_servers is None or address_of(host, port) in self._name_servers):
-            return self.servers.get(NAME_SERVER_PORT)
-        return server
+    def server_at(self, host: str, port: int, *, inside: bool) -> _Accepting | None:
+        """Who answers at an address; the name server at every address that no broker has. ``inside``: a server asks."""
+        if host in (HOST, "localhost") and port in self._ports_of_brokers:
+            return self.servers.get(port)
+        known = inside or self._name_servers is None or address_of(host, port) in self._name_servers
+        return self.servers.get(NAME_SERVER_PORT) if known else None
+
+    def add(self, server: _Accepting) -> None:
+        """A server listens. A port that a broker had stays a broker's while that is down."""
+        self.servers[server.port] = server
+        if server.port != NAME_SERVER_PORT:
+            self._ports_of_brokers.add(server.port)
 
     def join(self, loop: asyncio.AbstractEventLoop, server: _Accepting, server_loop: Any, receiver: Receiver) -> End:
         """Both ends of a new connection; none is told yet."""
@@ -102,15 +109,14 @@ class NodeNetwork:
     async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
         if self._node is None or port in self._network.servers:
             raise Unreachable(address_of(host, port), "cannot listen there")
-        server = self._network.servers[port] = _Accepting(
-            self._network, self._node, port, accept, address_of(HOST, port)
-        )
+        server = _Accepting(self._network, self._node, port, accept, address_of(HOST, port))
+        self._network.add(server)
         return server
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
         network = self._network
         network.check_process()
-        server = network.server_at(host, port)
+        server = network.server_at(host, port, inside=self._node is not None)
         if self._cut or server is None:
             raise Unreachable(
                 address_of(host, port),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import FIELDS, BrokerConfig, convert
-from gantrymq.errors import ConfigError
+from gantrymq.errors import Closed, ConfigError
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.runtime.clock import Clock
@@ -44,12 +44,20 @@ class Servers:
 
     def __init__(self, config: BrokerConfig, network: LocalNetwork, clock: Clock) -> None:
         self._config = config
+        self.broker_name = config.broker_name
         self._network = network
         self._clock = clock
         self._disk = MemoryDisk(clock)
         self._node: Node | None = None
         self._name_server: tuple[Node, NameServer] | None = None
         self.broker: Broker | None = None
+
+    @property
+    def running(self) -> Broker:
+        """The broker; raises Closed when it does not run."""
+        if self.broker is None:
+            raise Closed("the broker of the local cluster does not run; it could not be started again")
+        return self.broker
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -67,12 +75,12 @@ class Servers:
         await node.start(broker.start())
         self.broker = broker
 
-    async def stop_broker(self) -> None:
-        """In order, as by SIGTERM."""
-        if self.broker is not None and self._node is not None:
+    async def restart_broker(self, *, kill: bool) -> None:
+        """``kill``: as by SIGKILL; else in order, as by SIGTERM."""
+        if not kill and self.broker is not None and self._node is not None:
             await self._node.start(self.broker.close())
-            self._node.kill()
-            self.broker = None
+        self.kill_broker()
+        await self.start_broker()
 
     def kill_broker(self) -> None:
         """As by SIGKILL: what it has written is there, what it wanted to write is not, and nobody is told."""
