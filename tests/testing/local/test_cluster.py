@@ -183,6 +183,21 @@ def test_an_asyncio_client_that_was_not_closed_is_named_too() -> None:
         asyncio.run(main())
 
 
+def test_a_loop_that_cannot_be_asked_is_refused() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def main() -> None:
+        async with aio.Producer("p", name_servers=ANYWHERE):
+            pass
+
+    with (
+        LocalCluster(),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        pytest.raises(ConfigError, match="cannot ask a loop of uvloop"),
+    ):
+        runner.run(main())
+
+
 def test_clients_that_were_closed_are_not_named() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnclosedClientWarning)

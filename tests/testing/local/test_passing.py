@@ -272,7 +272,7 @@ def test_a_listener_that_hangs_is_named() -> None:
         cluster.advance(60)
 
 
-def test_closing_a_consumer_whose_listener_hangs_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_a_consumer_whose_listener_hangs_ends() -> None:
     may_end = threading.Event()
     with (
         LocalCluster(virtual_time=True, patience=0.2) as cluster,

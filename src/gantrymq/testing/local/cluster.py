@@ -24,6 +24,7 @@ from gantrymq.testing.local import reading
 from gantrymq.testing.local.calls import Calls
 from gantrymq.testing.local.clients import Clients
 from gantrymq.testing.local.clock import VirtualClock
+from gantrymq.testing.local.door import Checker, LocalDoor
 from gantrymq.testing.local.loop import LocalLoop, can_be_asked
 from gantrymq.testing.local.network import HOST, NAME_SERVER_PORT, LocalNetwork
 from gantrymq.testing.local.passing import PassingTime
@@ -202,6 +203,13 @@ class LocalCluster(PassingTime):
             self._producer = Producer("gantry", name_servers=self.name_servers, doors=self._clients.own_doors())
             await self._producer.start()
         return await self._producer.send(message)
+
+    def door(self, group: str = "gantry", check: Checker | None = None) -> LocalDoor:
+        """Send, end and read by values, without a client: ``with gantry.door("payments", check=...) as door: ...``
+
+        ``check``: makes it a member of the producer group that answers check-backs.
+        """
+        return LocalDoor(self._calls, self._servers, group, check)
 
     def restart_broker(self, *, kill: bool = True) -> None:
         """Start the broker again on its store, after a crash (``kill``: as by ``kill -9``) or in order."""

@@ -33,7 +33,7 @@ def broker_config(settings: Mapping[str, object]) -> BrokerConfig:
             raise ConfigError(f"{key} is no setting of a broker; write a key of broker.conf, as transactionTimeOut")
         text = str(value).lower() if isinstance(value, bool) else str(value)
         known[field.name] = convert(key, text, str(field.type))
-    return BrokerConfig(**{
+    return BrokerConfig.of(**{
         "listen_port": BROKER_PORT, "bind_address": HOST, "broker_ip1": HOST, "store_path_root_dir": STORE,
         "namesrv_addr": address_of(HOST, NAME_SERVER_PORT), **SMALL, **known,
     })  # fmt: skip
@@ -44,9 +44,10 @@ class Servers:
 
     def __init__(self, config: BrokerConfig, network: LocalNetwork, clock: Clock) -> None:
         self._config = config
-        self.broker_name = config.broker_name
+        self.broker_name = config.identity.broker_name
         self._network = network
         self._clock = clock
+        self.wall_ms = clock.wall_ms
         self._disk = MemoryDisk(clock)
         self._node: Node | None = None
         self._name_server: tuple[Node, NameServer] | None = None
@@ -70,7 +71,7 @@ class Servers:
         await self.start_broker()
 
     async def start_broker(self) -> None:
-        node = self._node = Node(self._config.broker_name, asyncio.get_running_loop())
+        node = self._node = Node(self._config.identity.broker_name, asyncio.get_running_loop())
         broker = Broker(self._config, self._network.of(node), NodeTime(self._clock, node), SystemRng(), self._disk)
         await node.start(broker.start())
         self.broker = broker
