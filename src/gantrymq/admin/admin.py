@@ -12,7 +12,8 @@ from gantrymq.admin.asking import Asking
 from gantrymq.admin.topic_changes import TopicChange, TopicChanges, Wanted
 from gantrymq.admin.topic_state import TopicState
 from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.settings_rules import Flag, Whole, read_setting
@@ -68,7 +69,7 @@ class Admin(Lifetime):
     ) -> None:
         """``settings``: fields of ClientConfig."""
         self._config = settings_of(ClientConfig, name_servers, settings)
-        self._endpoint = Endpoint(type(self).__name__, self._config, Doors() if doors is None else doors)
+        self._endpoint = Endpoint(type(self).__name__, self._config, default_doors() if doors is None else doors)
         self._asking = Asking(self._endpoint)
 
     async def create_topic(

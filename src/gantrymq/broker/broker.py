@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.durability import Durability
@@ -230,12 +231,16 @@ class Broker:
     def _connection_closed(self, session: ClientSession) -> None:
         if not self._started:
             return
-        self.held_pulls.client_gone(session)
-        self.popping.session_closed(session)
-        # Before its heartbeats are forgotten: they say whose connection it was.
-        self.coordinator.client_gone(session)
-        self.operations.members.connection_closed(session)
+        self.client_gone(session)
         self._door.forget(session)
+
+    def client_gone(self, connection: Connection) -> None:
+        """The connection of a client ended, whatever door it came through."""
+        self.held_pulls.client_gone(connection)
+        self.popping.session_closed(connection)
+        # Before its heartbeats are forgotten: they say whose connection it was.
+        self.coordinator.client_gone(connection)
+        self.operations.members.connection_closed(connection)
 
     @cached_property
     def explanations(self) -> TransactionExplanations:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Self, Unpack
 
 from gantrymq.client.config import LitePullConfig, LitePullSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.connection.routes import subscribe_queues
@@ -55,7 +56,7 @@ class LitePullConsumer(Lifetime):
         system_topics.check_group(group)
         self.group = with_namespace(config.namespace, group)
         endpoint = self._endpoint = Endpoint(
-            type(self).__name__, config, Doors() if doors is None else doors,
+            type(self).__name__, config, default_doors() if doors is None else doors,
             pushes=lambda channel, command: self._queues.questions.asked(channel, command),
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final, Unpack
 
 from gantrymq.client.config import ProducerConfig, ProducerSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint, decline, every
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint, decline, every
 from gantrymq.client.connection.heartbeat import Heartbeats
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
@@ -65,8 +66,9 @@ class Producer(Lifetime):
         self.group = with_namespace(config.namespace, group)
         self._config = config
         self._endpoint = Endpoint(
-            type(self).__name__, config, Doors() if doors is None else doors, pushes=self._pushed, greet=self._greet
-        )
+            type(self).__name__, config, default_doors() if doors is None else doors,
+            pushes=self._pushed, greet=self._greet,
+        )  # fmt: skip
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._endpoint.routes.masters)
         self._delivery = Delivery(self._endpoint, self._config)
         self._frames: dict[MessageQueue, SendFrames] = {}

@@ -10,7 +10,8 @@ from typing import Final, Unpack
 
 from gantrymq.client import settings_rules as rules
 from gantrymq.client.config import PullConfig, PullSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace, without_namespace
 from gantrymq.client.connection.routes import subscribe_queues
@@ -60,7 +61,7 @@ class PullConsumer(Lifetime):
             system_topics.check_group(group)
             group = with_namespace(config.namespace, group)
         self.group = group
-        self._endpoint = Endpoint(type(self).__name__, config, Doors() if doors is None else doors)
+        self._endpoint = Endpoint(type(self).__name__, config, default_doors() if doors is None else doors)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that may be read, freshly asked. Raises RouteNotFound or Unreachable."""

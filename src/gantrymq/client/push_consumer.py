@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Self, Unpack
 
 from gantrymq.client.config import PushConfig, PushSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint, every
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint, every
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.consuming.assigned_queues import AssignedQueues
@@ -57,7 +58,7 @@ class PushConsumer(Lifetime):
         if not callable(listener):
             raise ConfigError("the listener must be callable: a function that gets a list of messages")
         self.group = with_namespace(config.namespace, group)
-        doors = Doors() if doors is None else doors
+        doors = default_doors() if doors is None else doors
         endpoint = self._endpoint = Endpoint(
             type(self).__name__, config, doors,
             pushes=lambda channel, command: self._questions.asked(channel, command),
@@ -121,6 +122,12 @@ class PushConsumer(Lifetime):
             self._queues.excuse()
             self._queues.stop()
             await self._endpoint.close(self._leave)
+
+    async def drop(self) -> None:
+        """See Lifetime; no listener is started any more, and those at work are not waited for."""
+        self._endpoint.stop_accepting()
+        self._queues.stop()
+        await super().drop()
 
     async def _leave(self) -> None:
         await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)

@@ -69,6 +69,10 @@ class Connection(Generic[Waiter]):
         late = [opaque for opaque, (deadline, _) in self._pending.items() if deadline <= now]
         return [self._pending.pop(opaque)[1] for opaque in late]
 
+    def next_deadline(self) -> float:
+        """The first deadline of those that wait; there must be one."""
+        return min(deadline for deadline, _ in self._pending.values())
+
     def abandon(self) -> list[Waiter]:
         """Take out everyone: the connection is gone."""
         waiters = [waiter for _, waiter in self._pending.values()]

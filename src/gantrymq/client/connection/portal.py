@@ -39,10 +39,11 @@ ALL_CLOSED: Final = "all clients of this process are closed; create a new one"
 class Portal:
     """Runs coroutines on its own loop for threads that wait for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """``loop``: what its thread runs; None: the fastest there is."""
         self._claim = [None]
         """Taken by the thread that runs the loop; another one that was started for it finds nothing and ends."""
-        self._loop = _new_loop()
+        self._loop = _new_loop() if loop is None else loop
         self._calls: set[Call[Any] | Promise[Any]] = set()
         """Calls that were made and have no outcome: the loop itself holds its tasks only weakly."""
         self._users: dict[object, Closing] = {}
@@ -248,6 +249,16 @@ class Portal:
         if self._stopping and thread is not None and thread is not threading.current_thread():
             thread.join(JOIN_TIMEOUT_S)
 
+    @property
+    def users(self) -> list[object]:
+        """The clients that are started and not closed."""
+        return list(self._users)
+
+    def calls_of(self, wanted: Callable[[int], bool]) -> int:
+        """How many threads, of those whose number is ``wanted``, wait here for the outcome of a call."""
+        calls = list(self._calls)
+        return sum(isinstance(call, Call) and not call.in_thread and wanted(call.thread) for call in calls)
+
     def stop(self) -> None:
         """End the loop and its thread; calls that still wait raise Closed."""
         self._stopping = True
@@ -269,6 +280,9 @@ _portals: Final[dict[int, Portal]] = {}
 
 _inherited: Final[list[Portal]] = []
 """Those of the processes that this one was forked from: nobody may touch their loops here, not even to free them."""
+
+_set_aside: Final[dict[Portal, Portal | None]] = {}
+"""A portal that somebody brought, and the one whose place it took."""
 
 _threads: Final[set[int]] = set()
 """The threads that run a portal's loop now."""
@@ -308,6 +322,29 @@ def acquire(user: object, drop: Closing) -> Portal:
     return portal
 
 
+def bring(loop: asyncio.AbstractEventLoop, user: object, drop: Closing) -> Portal:
+    """Have clients that start from now on share a portal with this ``loop``. Those that run already keep theirs.
+
+    ``user`` holds it, as after ``acquire``; ``take_away`` ends it.
+    """
+    portal = Portal(loop)
+    _set_aside[portal] = _portals.pop(os.getpid(), None)
+    portal._users[user] = drop
+    _portals[os.getpid()] = portal
+    portal._start()
+    return portal
+
+
+def take_away(portal: Portal) -> None:
+    """End a portal that ``bring`` made, and put back the one whose place it took, if that still runs."""
+    before = _set_aside.pop(portal, None)
+    if _portals.get(os.getpid()) is portal:
+        del _portals[os.getpid()]
+    portal.stop()
+    if before is not None and not before._stopping:
+        _portals.setdefault(os.getpid(), before)
+
+
 def release(user: object) -> None:
     """Let go of a portal whose ``acquire`` was interrupted. Anybody may call it, also for nothing."""
     portal = _portals.get(os.getpid())
@@ -327,7 +364,9 @@ def _at_exit() -> None:
 
 def _in_child() -> None:
     _inherited.extend(_portals.values())
+    _inherited.extend(portal for portal in _set_aside.values() if portal is not None)
     _portals.clear()
+    _set_aside.clear()
     _threads.clear()
 
 

@@ -46,6 +46,11 @@ class ConcurrentConsumption:
         """Listeners at work, and batches that are being given back."""
         return self._pool.running + self._giving_back
 
+    @property
+    def in_threads(self) -> int:
+        """Batches that threads of the pool have, or will have."""
+        return self._pool.in_threads
+
     def excuse(self) -> None:
         """See ConsumePool."""
         self._pool.excuse()

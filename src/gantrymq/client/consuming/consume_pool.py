@@ -43,6 +43,10 @@ class ConsumePool(Protocol[OwnerIn]):
     def running(self) -> int:
         """Listeners at work, but for those that were excused."""
 
+    @property
+    def in_threads(self) -> int:
+        """Batches that threads of this pool have, or will have."""
+
     def excuse(self) -> None:
         """The listener that calls this, if one does, is about to wait for the others: nobody must wait for it."""
 
@@ -118,6 +122,10 @@ class ThreadPool:
     def running(self) -> int:
         return self._started - self._ended
 
+    @property
+    def in_threads(self) -> int:
+        return self._started - self._ended
+
     def excuse(self) -> None:
         """A thread of ours never runs on the loop."""
 
@@ -174,6 +182,10 @@ class TaskPool:
     @property
     def running(self) -> int:
         return len(self._tasks - self._excused)
+
+    @property
+    def in_threads(self) -> int:
+        return 0
 
     def excuse(self) -> None:
         if (task := asyncio.current_task()) in self._tasks and task is not None:

@@ -32,6 +32,7 @@ from gantrymq.protocol.bodies.heartbeat import (
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.remoting.channel import ClientChannel
+from gantrymq.runtime.clock import time_limit
 
 log = logging.getLogger("gantrymq.client")
 
@@ -142,7 +143,7 @@ class GroupMember:
     async def _rebalance_forever(self, balanced: bool) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._interval_s if balanced else UNBALANCED_PAUSE_S):
+                async with time_limit(self._endpoint.clock, self._interval_s if balanced else UNBALANCED_PAUSE_S):
                     await self._rebalance_now.wait()
             except TimeoutError:
                 pass

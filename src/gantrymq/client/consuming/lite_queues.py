@@ -23,6 +23,7 @@ from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
 from gantrymq.protocol.bodies.progress import ConsumedDirectly, ConsumerRunning, key_of
+from gantrymq.runtime.clock import time_limit
 
 NO_LISTENER: Final = "this consumer polls; it has no listener that could consume a message at the request of a tool"
 
@@ -146,7 +147,7 @@ class LiteQueues:
             if taken or remaining_s <= 0:
                 return taken
             try:
-                async with asyncio.timeout(remaining_s):
+                async with time_limit(clock, remaining_s):
                     await self._arrived.wait()
             except TimeoutError:
                 return self._next()

@@ -78,6 +78,11 @@ class OrderlyConsumption:
         """Listeners at work."""
         return self._pool.running
 
+    @property
+    def in_threads(self) -> int:
+        """Batches that threads of the pool have, or will have."""
+        return self._pool.in_threads
+
     def excuse(self) -> None:
         """See ConsumePool."""
         self._pool.excuse()

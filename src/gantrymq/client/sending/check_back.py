@@ -86,6 +86,8 @@ class CheckBack:
         self._waiting = 0
         self._at_work: Counter[str] = Counter()
         """Checks that the listener has, by transaction."""
+        self._in_threads = 0
+        endpoint.listeners.append(lambda: self._in_threads)
 
     def close(self) -> None:
         """Answer nothing more; a listener that is running ends in its thread."""
@@ -157,7 +159,11 @@ class CheckBack:
         try:
             if is_async(method) or self._config.inline_listener:
                 return await call_contained(method, question.view)
-            return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+            self._in_threads += 1
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+            finally:
+                self._in_threads -= 1
         finally:
             at_work[transaction_id] -= 1
             if not at_work[transaction_id]:

@@ -5,7 +5,6 @@ Source: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy; docs/protocol.md
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -23,6 +22,7 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.remoting.channel import ClientChannel
+from gantrymq.runtime.clock import time_limit
 
 log = logging.getLogger("gantrymq.client")
 
@@ -242,7 +242,7 @@ class Delivery:
         if deadline is None:
             return self._publish_of(topic, await self.route(topic))
         try:
-            async with asyncio.timeout(max(deadline - self._endpoint.clock.monotonic(), 0)):
+            async with time_limit(self._endpoint.clock, deadline - self._endpoint.clock.monotonic()):
                 return self._publish_of(topic, await self.route(topic))
         except TimeoutError as error:
             raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error

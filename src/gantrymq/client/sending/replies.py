@@ -20,6 +20,7 @@ from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.compression import decompress
 from gantrymq.protocol.headers.send import PushReply
 from gantrymq.remoting.channel import ClientChannel
+from gantrymq.runtime.clock import time_limit
 
 log = logging.getLogger("gantrymq.client")
 
@@ -50,7 +51,7 @@ class Replies:
     async def wait(self, answer: asyncio.Future[MessageView], remaining_s: float, timeout_ms: int) -> MessageView:
         """The answer; raises TimedOut."""
         try:
-            async with asyncio.timeout(max(remaining_s, 0)):
+            async with time_limit(self._endpoint.clock, remaining_s):
                 return await answer
         except TimeoutError as error:
             raise TimedOut("waiting for the reply to a request", timeout_ms) from error
