@@ -52,7 +52,12 @@ CASES = [
     Case(
         "disk nearly full",
         disk_nearly_full,
-        (Mutant("the limit of retention", lambda patch: patch.setattr(WaitingMessages, "keep_from", lambda waiting: None)),),
+        (
+            Mutant(
+                "the limit of retention",
+                lambda patch: patch.setattr(WaitingMessages, "keep_from", lambda waiting: None),
+            ),
+        ),
         NotRepeated("needs a full disk: seen by hand on both versions, 10 of 10 commits answered SYSTEM_ERROR"),
     )
 ]
