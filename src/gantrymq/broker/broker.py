@@ -50,6 +50,10 @@ from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainProcessor
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
+from gantrymq.broker.remoting.name_server_routes import NameServerRoutes
+from gantrymq.broker.remoting.pop import PopHandler
+from gantrymq.broker.remoting.pop_acks import PopAckHandler
+from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullHandler
@@ -232,8 +236,8 @@ class Broker:
         unique_ids = UniqueIds(self._rng, clock, self._host[:-4], self._rng.below(1 << 16))
         self.statistics = statistics = Statistics(config.broker_cluster_name, clock, store.put_counts)
         self.popping = Popping(
-            config, store, self.topics, self.groups, self.offsets, self.consumers, self._client, clock, self._rng,
-            self._disk, self._host, statistics,
+            config, store, self.topics, self.groups, self.offsets, self.consumers,
+            NameServerRoutes(config, self._client), clock, self._rng, self._disk, self._host, statistics,
         )  # fmt: skip
         pull_checks = PullChecks(config, self.topics, self.groups, self.consumers, self.filters)
         self._pulls = Pulls(config, store, pull_checks, self.offsets, clock, statistics)
@@ -291,7 +295,9 @@ class Broker:
             resume_half=ResumeProcessor(store, self.coordinator).resume,
             explain=self._explain.explain,
             list_checks=self._explain.list_checks,
-            popping=self.popping,
+            pop=PopHandler(config, self.popping.requests),
+            pop_acks=PopAckHandler(self.popping.acks),
+            assignments=AssignmentHandler(self.popping.assignments),
             timer=TimerHandler(
                 Timers(config, timer_rules(config), self.timer, durability, self.topics, clock), config.region_id
             ),
@@ -367,7 +373,7 @@ class Broker:
         if not self._started:
             return
         self._pulls.held.client_gone(session)
-        self.popping.session_closed(session)
+        self.popping.client_gone(session)
         # Before its heartbeats are forgotten: they say whose connection it was.
         self.coordinator.client_gone(session)
         self._members.connection_closed(session)

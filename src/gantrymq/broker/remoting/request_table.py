@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
+from gantrymq.broker.remoting.pop import PopHandler
+from gantrymq.broker.remoting.pop_acks import PopAckHandler
+from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
 from gantrymq.broker.remoting.positions import PositionProcessor
 from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullHandler
@@ -52,7 +54,9 @@ def request_table(
     resume_half: Handler,
     explain: Handler,
     list_checks: Handler,
-    popping: Popping,
+    pop: PopHandler,
+    pop_acks: PopAckHandler,
+    assignments: AssignmentHandler,
     timer: TimerHandler,
 ) -> Mapping[int, Handler]:
     """Request code to handler."""
@@ -76,17 +80,17 @@ def request_table(
         RequestCode.QUERY_MESSAGE: query.query,
         RequestCode.VIEW_MESSAGE_BY_ID: query.view,
         # Messages handed out for a time.
-        RequestCode.POP_MESSAGE: popping.pops.pop,
-        RequestCode.PEEK_MESSAGE: popping.pops.peek,
-        RequestCode.NOTIFICATION: popping.pops.notification,
-        RequestCode.POLLING_INFO: popping.pops.polling_info,
-        RequestCode.ACK_MESSAGE: popping.acks.ack,
-        RequestCode.BATCH_ACK_MESSAGE: popping.acks.batch_ack,
-        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: popping.acks.change,
-        RequestCode.POP_ROLLBACK: popping.acks.rollback,
-        RequestCode.QUERY_ASSIGNMENT: popping.assignments.query,
-        RequestCode.SET_MESSAGE_REQUEST_MODE: popping.assignments.set_mode,
-        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: popping.assignments.all_modes,
+        RequestCode.POP_MESSAGE: pop.pop,
+        RequestCode.PEEK_MESSAGE: pop.peek,
+        RequestCode.NOTIFICATION: pop.notification,
+        RequestCode.POLLING_INFO: pop.polling_info,
+        RequestCode.ACK_MESSAGE: pop_acks.ack,
+        RequestCode.BATCH_ACK_MESSAGE: pop_acks.batch_ack,
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop_acks.change,
+        RequestCode.POP_ROLLBACK: pop_acks.rollback,
+        RequestCode.QUERY_ASSIGNMENT: assignments.query,
+        RequestCode.SET_MESSAGE_REQUEST_MODE: assignments.set_mode,
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: assignments.all_modes,
         # Positions.
         RequestCode.QUERY_CONSUMER_OFFSET: positions.query_offset,
         RequestCode.UPDATE_CONSUMER_OFFSET: positions.update_offset,
