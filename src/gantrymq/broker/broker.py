@@ -21,7 +21,9 @@ from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
+from gantrymq.broker.operations.positions import Positions
 from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.queries import Queries
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.operations.reset import Resets
 from gantrymq.broker.operations.runtime_info import Figures
@@ -54,10 +56,10 @@ from gantrymq.broker.remoting.name_server_routes import NameServerRoutes
 from gantrymq.broker.remoting.pop import PopHandler
 from gantrymq.broker.remoting.pop_acks import PopAckHandler
 from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
-from gantrymq.broker.remoting.positions import PositionProcessor
+from gantrymq.broker.remoting.positions import PositionHandler
 from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullHandler
-from gantrymq.broker.remoting.query import QueryProcessor
+from gantrymq.broker.remoting.query import QueryHandler
 from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.request_table import request_table
@@ -259,8 +261,8 @@ class Broker:
             send_batch=SendBatchHandler(BatchSends(admission, durability, unique_ids), answers),
             send_reply=SendReplyProcessor(config, admission, durability, answers, self.producers, clock, self.address),
             pull=PullHandler(self._pulls),
-            positions=PositionProcessor(store, self.topics, self.groups, self.offsets),
-            query=QueryProcessor(store),
+            positions=PositionHandler(Positions(store, self.topics, self.groups, self.offsets)),
+            query=QueryHandler(Queries(store)),
             membership=MembershipHandler(self._members),
             client_config=ClientConfigHandler(config),
             send_back=SendBackHandler(

@@ -1,6 +1,6 @@
 """Pulls: what a consumer reads from one queue, at once or when a message comes.
 
-Source: PullMessageProcessor; wire-protocol.md 5.
+Source: PullMessageProcessor.
 """
 
 from __future__ import annotations

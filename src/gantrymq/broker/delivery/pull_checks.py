@@ -1,6 +1,6 @@
 """Who may pull what, and which messages a pull selects. The checks come in the order of Apache's broker.
 
-Source: PullMessageProcessor; wire-protocol.md 5.
+Source: PullMessageProcessor.
 """
 
 from __future__ import annotations

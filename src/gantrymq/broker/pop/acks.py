@@ -1,6 +1,6 @@
 """Acknowledgements and changes of the invisible time, as consumers ask for them.
 
-Source: AckMessageProcessor, ChangeInvisibleTimeProcessor; wire-protocol.md 10.
+Source: AckMessageProcessor, ChangeInvisibleTimeProcessor; docs/protocol.md#pop.
 """
 
 from __future__ import annotations

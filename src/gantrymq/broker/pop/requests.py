@@ -1,6 +1,6 @@
 """POP, peek, notification and polling info: checks, selection, limits and waiting.
 
-Source: PopMessageProcessor, PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor; wire-protocol.md 10.
+Source: PopMessageProcessor, PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor; docs/protocol.md#pop.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.pop import PopHandler
 from gantrymq.broker.remoting.pop_acks import PopAckHandler
 from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
-from gantrymq.broker.remoting.positions import PositionProcessor
+from gantrymq.broker.remoting.positions import PositionHandler
 from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullHandler
-from gantrymq.broker.remoting.query import QueryProcessor
+from gantrymq.broker.remoting.query import QueryHandler
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
@@ -36,8 +36,8 @@ def request_table(
     send_batch: SendBatchHandler,
     send_reply: SendReplyProcessor,
     pull: PullHandler,
-    positions: PositionProcessor,
-    query: QueryProcessor,
+    positions: PositionHandler,
+    query: QueryHandler,
     membership: MembershipHandler,
     client_config: ClientConfigHandler,
     send_back: SendBackHandler,
