@@ -1,6 +1,6 @@
 """Pulls: what a consumer reads from one queue, at once or when a message comes.
 
-Source: PullMessageProcessor.
+Source: PullMessageProcessor; docs/protocol.md#pulling.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where queues begin and end, and how far consumer groups have read them.
 
-Source: ConsumerManageProcessor, AdminBrokerProcessor.
+Source: ConsumerManageProcessor, AdminBrokerProcessor; docs/protocol.md#consumer-offsets.
 """
 
 from __future__ import annotations

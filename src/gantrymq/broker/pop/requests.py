@@ -11,7 +11,7 @@ from typing import Final
 from gantrymq.broker.client import Client
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.selection import EVERYTHING
-from gantrymq.broker.operations.selectors import selection_of
+from gantrymq.broker.filtering.subscriptions import selection_of
 from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.pop.values import (

@@ -6,7 +6,7 @@ Source: ClientManageProcessor.checkClientConfig; docs/selectors.md.
 from __future__ import annotations
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.operations.selectors import check_selector
+from gantrymq.broker.filtering.subscriptions import check_selector
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.bodies.heartbeat import CheckClient
 from gantrymq.protocol.codes import ResponseCode

@@ -8,7 +8,7 @@ import pytest
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.selection import EVERYTHING
-from gantrymq.broker.operations.selectors import check_selector, selection_of
+from gantrymq.broker.filtering.subscriptions import check_selector, selection_of
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message.tags import java_hash
 from gantrymq.protocol.bodies.heartbeat import SubscriptionData
