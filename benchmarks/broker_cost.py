@@ -173,7 +173,7 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
     scratch = Path(tempfile.mkdtemp(prefix="gantry-cost-", dir=chosen.dir))
     network = _NoNetwork()
     try:
-        config = BrokerConfig(
+        config = BrokerConfig.of(
             store_path_root_dir=str(scratch), listen_port=0, bind_address="127.0.0.1",
             flush_disk_type="ASYNC_FLUSH", disk_space_warning_level_ratio=100, mapped_file_size_commit_log=64 << 20,
         )  # fmt: skip

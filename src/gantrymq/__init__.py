@@ -3,8 +3,15 @@
 The blocking client is here; ``gantrymq.aio`` has the same names for asyncio. Nothing is imported before it is used.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if "GANTRY_PURE" in os.environ or "GANTRY_COMPILED" in os.environ:
+    # Before any other module of the package: it decides whether their compiled or their Python form is imported.
+    from gantrymq.build_info import choose
+
+    choose()
 
 if TYPE_CHECKING:
     from gantrymq.admin import QueueStats as QueueStats

@@ -360,7 +360,7 @@ def test_the_name_server_knows_a_new_topic_when_its_first_message_is_answered(tm
             text = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02" if number == 4 else ""
             assert (await c.send(topic, properties=text)).code == ResponseCode.SUCCESS
             route = await c.client.call(
-                c.broker._config.namesrv_addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic),
+                c.broker._config.network.namesrv_addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic),
                 timeout_ms=TIMEOUT_MS,
             )  # fmt: skip
             assert route.code == ResponseCode.SUCCESS

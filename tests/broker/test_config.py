@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.config import FIELDS, BrokerConfig, from_properties, key_of, parse_properties
+from gantrymq.broker.config import FIELDS, SECTION_OF, BrokerConfig, from_properties, key_of, parse_properties
 from gantrymq.errors import ConfigError
 
 ROCKETMQ_SAMPLE = """\
@@ -30,20 +30,21 @@ messageDelayLevel=1s 5s \\
 def test_a_file_of_rocketmq_is_understood_and_what_has_no_effect_is_named() -> None:
     config, unknown = from_properties(ROCKETMQ_SAMPLE)
     assert unknown == ["sendMessageThreadPoolNums"]
-    assert (config.broker_name, config.file_reserved_time, config.flush_disk_type) == ("broker-b", 48, "ASYNC_FLUSH")
-    assert config.name_servers == ["10.0.0.1:9876", "10.0.0.2:9876"]
-    assert (config.broker_ip1, config.auto_create_topic_enable) == ("10.0.0.3", False)
-    assert config.message_delay_level == "1s 5s 10s"
+    assert (config.identity.broker_name, config.store.flush_disk_type) == ("broker-b", "ASYNC_FLUSH")
+    assert config.retention.file_reserved_time == 48
+    assert config.network.name_servers == ["10.0.0.1:9876", "10.0.0.2:9876"]
+    assert (config.network.broker_ip1, config.topics.auto_create_topic_enable) == ("10.0.0.3", False)
+    assert config.delay.message_delay_level == "1s 5s 10s"
 
 
 def test_what_a_file_does_not_say_stays() -> None:
-    base = BrokerConfig(broker_name="mine", listen_port=1)
+    base = BrokerConfig.of(broker_name="mine", listen_port=1)
     config, _ = from_properties("listenPort=2", base)
-    assert (config.broker_name, config.listen_port) == ("mine", 2)
+    assert (config.identity.broker_name, config.network.listen_port) == ("mine", 2)
 
 
 def test_an_acknowledged_message_is_on_the_disk_by_default() -> None:
-    assert BrokerConfig().flush_disk_type == "SYNC_FLUSH"
+    assert BrokerConfig().store.flush_disk_type == "SYNC_FLUSH"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_an_impossible_value_is_named(line: str) -> None:
 def test_keys_are_rocketmqs() -> None:
     assert key_of("transaction_check_interval") == "transactionCheckInterval"
     assert "brokerIP1" in FIELDS and "brokerIp1" not in FIELDS
-    assert len(FIELDS) == len(BrokerConfig.__dataclass_fields__)
+    assert set(SECTION_OF) == {field.name for field in FIELDS.values()} and len(FIELDS) == 69
 
 
 def test_properties_syntax() -> None:
@@ -79,5 +80,5 @@ def test_properties_syntax() -> None:
 
 
 def test_the_period_of_registration_keeps_apaches_bounds() -> None:
-    assert BrokerConfig(register_name_server_period=1).register_period_seconds == 10
-    assert BrokerConfig(register_name_server_period=10**6).register_period_seconds == 60
+    assert BrokerConfig.of(register_name_server_period=1).network.register_period_seconds == 10
+    assert BrokerConfig.of(register_name_server_period=10**6).network.register_period_seconds == 60

@@ -12,20 +12,20 @@ from gantrymq.errors import ConfigError
 def test_without_a_place_for_the_messages_there_is_no_store() -> None:
     with pytest.raises(ConfigError, match="storePathRootDir"):
         store_config(BrokerConfig())
-    assert store_config(BrokerConfig(store_path_root_dir="/s", disk_space_warning_level_ratio=90)).root == "/s"
+    assert store_config(BrokerConfig.of(store_path_root_dir="/s", disk_space_warning_level_ratio=90)).root == "/s"
 
 
 def test_transactions_are_told_what_the_broker_is_called() -> None:
-    told = transaction_config(BrokerConfig(broker_name="b", transaction_time_out=7, transaction_check_max=3))
+    told = transaction_config(BrokerConfig.of(broker_name="b", transaction_time_out=7, transaction_check_max=3))
     assert (told.broker_name, told.timeout_ms, told.check_max) == ("b", 7, 3)
 
 
 @pytest.mark.parametrize(("wanted", "precision"), [(50, 100), (100, 100), (700, 500), (5000, 1000)])
 def test_timer_steps_are_those_of_the_wheel(wanted: int, precision: int) -> None:
-    assert timer_rules(BrokerConfig(timer_precision_ms=wanted)).precision_ms == precision
+    assert timer_rules(BrokerConfig.of(timer_precision_ms=wanted)).precision_ms == precision
 
 
 @pytest.mark.parametrize(("slots", "window"), [(1, MAX_ROLL_SLOTS), (2, 2), (MAX_ROLL_SLOTS + 1, MAX_ROLL_SLOTS)])
 def test_a_roll_window_that_the_wheel_has_not_is_its_largest(slots: int, window: int) -> None:
-    rules = timer_rules(BrokerConfig(timer_roll_window_slot=slots, timer_precision_ms=1000))
+    rules = timer_rules(BrokerConfig.of(timer_roll_window_slot=slots, timer_precision_ms=1000))
     assert rules.roll_window_ms == window * 1000

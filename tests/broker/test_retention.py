@@ -47,7 +47,7 @@ async def look(
         file = disk.open(path)
         file.write(b"\0", 16383)
         file.close()
-    config = BrokerConfig(store_path_root_dir="/data/store", **settings)  # type: ignore[arg-type]
+    config = BrokerConfig.of(store_path_root_dir="/data/store", **settings)  # type: ignore[arg-type]
     kept = None if keep is None else placed[keep].log_offset
     Retention(config, store, clock, lambda: kept).run()
     return store.min_log_offset, store, [place.log_offset for place in placed]
@@ -119,9 +119,13 @@ def test_a_new_broker_has_no_directory_of_the_log_yet_and_its_disk_is_measured(t
     """Seen as an ERROR a minute in the log of a new broker until its first message."""
 
     async def story() -> None:
-        config = BrokerConfig(store_path_root_dir=str(tmp_path), store_path_commit_log=str(tmp_path / "disk-2" / "log"))
+        config = BrokerConfig.of(
+            store_path_root_dir=str(tmp_path), store_path_commit_log=str(tmp_path / "disk-2" / "log")
+        )
         disk, clock = OsDisk(), SystemClock()
-        store = open_store(StoreConfig(root=str(tmp_path), log_directory=config.store_path_commit_log), disk, clock)
+        store = open_store(
+            StoreConfig(root=str(tmp_path), log_directory=config.store.store_path_commit_log), disk, clock
+        )
         Retention(config, store, clock, lambda: None).run()
         assert 0 <= store.space.fullest()[1] <= 1
         await store.close()

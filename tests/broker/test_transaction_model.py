@@ -19,7 +19,7 @@ DECISIONS = st.sampled_from([Resolution.COMMIT, Resolution.ROLLBACK])
 
 
 @dataclass
-class Told:
+class Sent:
     """One transaction as its producer sees it."""
 
     half: Half
@@ -42,41 +42,41 @@ class Told:
 class Transactions(RuleBasedStateMachine):
     """Producers that send, decide and repeat themselves; a disk that stalls and fills; a process that dies."""
 
-    told = Bundle("told")
+    sent = Bundle("sent")
 
     def __init__(self) -> None:
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="gantry-model-"))
         self.lab = Lab(self.root / "store", check_max=2)
         self.session: LabClient = self.lab.online()
-        self.all: list[Told] = []
+        self.all: list[Sent] = []
 
     def teardown(self) -> None:
         self.lab.crash()
         shutil.rmtree(self.root)
 
-    @rule(target=told)
-    def send(self) -> Told:
-        told = Told(self.lab.half())
-        self.all.append(told)
-        return told
+    @rule(target=sent)
+    def send(self) -> Sent:
+        sent = Sent(self.lab.half())
+        self.all.append(sent)
+        return sent
 
-    @rule(target=told, first=told)
-    def send_the_same_key_again(self, first: Told) -> Told:
+    @rule(target=sent, first=sent)
+    def send_the_same_key_again(self, first: Sent) -> Sent:
         before = [ended for _, ended in first.asked]
-        told = Told(self.lab.half(key=first.half.key), before=before, other=first.half)
-        self.all.append(told)
-        return told
+        sent = Sent(self.lab.half(key=first.half.key), before=before, other=first.half)
+        self.all.append(sent)
+        return sent
 
-    @rule(told=told, resolution=DECISIONS, check=st.booleans())
-    def decide(self, told: Told, resolution: Resolution, check: bool) -> None:
-        if told.known:
-            told.asked.append((resolution, self.lab.end(self.session, told.half, resolution, check=check)))
+    @rule(sent=sent, resolution=DECISIONS, check=st.booleans())
+    def decide(self, sent: Sent, resolution: Resolution, check: bool) -> None:
+        if sent.known:
+            sent.asked.append((resolution, self.lab.end(self.session, sent.half, resolution, check=check)))
 
-    @rule(told=told)
-    def answer_unknown(self, told: Told) -> None:
-        if told.known:
-            self.lab.end(self.session, told.half, Resolution.UNKNOWN, check=True, one_way=True)
+    @rule(sent=sent)
+    def answer_unknown(self, sent: Sent) -> None:
+        if sent.known:
+            self.lab.end(self.session, sent.half, Resolution.UNKNOWN, check=True, one_way=True)
 
     @rule(seconds=st.sampled_from([0.5, 6, 31, 61]))
     def wait(self, seconds: float) -> None:
@@ -109,14 +109,14 @@ class Transactions(RuleBasedStateMachine):
             self.lab.coordinator.close()
         self._die(kept, with_file)
 
-    @rule(told=told, resolution=DECISIONS, kept=st.floats(0, 1), with_file=st.booleans(), whole=st.booleans())
-    def die_while_deciding(self, told: Told, resolution: Resolution, kept: float, with_file: bool, whole: bool) -> None:
+    @rule(sent=sent, resolution=DECISIONS, kept=st.floats(0, 1), with_file=st.booleans(), whole=st.booleans())
+    def die_while_deciding(self, sent: Sent, resolution: Resolution, kept: float, with_file: bool, whole: bool) -> None:
         """The client without an answer repeats its decision after the restart."""
         self.lab.disk.full = False
         self.stall_the_disk()
-        self.decide(told, resolution, False)
+        self.decide(sent, resolution, False)
         self._die(kept, with_file, whole_records=whole)
-        self.decide(told, resolution, False)
+        self.decide(sent, resolution, False)
 
     def _die(self, kept: float, with_file: bool, *, whole_records: bool = False) -> None:
         self.lab.power_cut(kept, whole_records=whole_records)
@@ -126,39 +126,39 @@ class Transactions(RuleBasedStateMachine):
         self.lab.open()
         self.session = self.lab.online()
         halves = self.lab.store.queue_range(HALF, 0)[1]
-        for told in self.all:
-            assert not told.known or told.half.place[0] < halves, "an answered half is lost"
+        for sent in self.all:
+            assert not sent.known or sent.half.place[0] < halves, "an answered half is lost"
 
     @invariant()
     def what_was_promised_holds(self) -> None:
         delivered = [message.prepared_transaction_offset for message in self.lab.delivered()]
         assert len(delivered) == len(set(delivered)), "one half, one final message"
-        by_place: dict[tuple[int, int], list[Told]] = {}
-        for told in self.all:
-            if told.known:
-                by_place.setdefault(told.half.place, []).append(told)
+        by_place: dict[tuple[int, int], list[Sent]] = {}
+        for sent in self.all:
+            if sent.known:
+                by_place.setdefault(sent.half.place, []).append(sent)
         for place, sharers in by_place.items():
-            promised = set().union(*(told.promised() for told in sharers))
+            promised = set().union(*(sent.promised() for sent in sharers))
             assert len(promised) <= 1, "first decision wins"
             if promised == {Resolution.COMMIT}:
                 assert place[1] in delivered, "an acknowledged commit is delivered"
             if promised == {Resolution.ROLLBACK}:
                 assert place[1] not in delivered, "a rolled-back message is not delivered"
-            if not any(resolution is Resolution.COMMIT for told in sharers for resolution, _ in told.asked):
+            if not any(resolution is Resolution.COMMIT for sent in sharers for resolution, _ in sent.asked):
                 assert place[1] not in delivered, "nothing is delivered that nobody committed"
 
     @invariant()
     def nothing_is_swallowed(self) -> None:
-        for told in self.all:
-            if told.known and told.other is not None and any(ended.result is DONE for ended in told.before):
-                assert told.half.place != told.other.place, "after a decision the key begins a new transaction"
+        for sent in self.all:
+            if sent.known and sent.other is not None and any(ended.result is DONE for ended in sent.before):
+                assert sent.half.place != sent.other.place, "after a decision the key begins a new transaction"
 
     @invariant()
     def every_answered_half_is_open_or_decided(self) -> None:
         table = self.lab.coordinator.table
-        for told in self.all:
-            if told.known:
-                queue_offset = told.half.place[0]
+        for sent in self.all:
+            if sent.known:
+                queue_offset = sent.half.place[0]
                 assert (queue_offset in table) != bool(table.decisions[queue_offset])
 
 

@@ -115,7 +115,7 @@ class LabDisk(OsDisk):
         self.held = deque()
 
     def release(self, error: BaseException | None = None) -> None:
-        """Answer what was held, and go on as usual."""
+        """Answer what was held, and hold no more."""
         held, self.held = self.held or deque(), None
         for done in held:
             done(error)

@@ -40,7 +40,7 @@ async def name_server() -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def broker(directory: Path, name_servers: str, **settings: Any) -> AsyncIterator[Broker]:
-    config = BrokerConfig(
+    config = BrokerConfig.of(
         store_path_root_dir=str(directory),
         namesrv_addr=name_servers,
         bind_address="127.0.0.1",

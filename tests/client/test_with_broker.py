@@ -173,13 +173,13 @@ def test_the_first_decision_wins(tmp_path: Path) -> None:
             server(tmp_path) as address,
             TransactionProducer("tpg", name_servers=address, listener=books) as producer,
         ):
-            from gantrymq.client.listener import Outcome
+            from gantrymq.client.listener import ListenerAnswer
 
             half = await producer.begin(Message("T", b"x"))
-            assert (await producer.finish(half, Outcome(ROLLBACK))).decided
+            assert (await producer.finish(half, ListenerAnswer(ROLLBACK))).decided
             producer._delivery.in_flight += 1
             with pytest.raises(TransactionConflict) as caught:
-                await producer.finish(half, Outcome(COMMIT))
+                await producer.finish(half, ListenerAnswer(COMMIT))
             assert caught.value.code == 604
             assert not await everything(address, "T")
 

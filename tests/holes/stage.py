@@ -247,7 +247,7 @@ class OurStage(Stage):
             "mapped_file_size_consume_queue": 20_000, "max_index_num": 400, "max_hash_slot_num": 100,
             "disk_space_warning_level_ratio": 100,
         }  # fmt: skip
-        config = BrokerConfig(**{**values, **self._settings})
+        config = BrokerConfig.of(**{**values, **self._settings})
         self.broker = Broker(config, doors.network, doors.clock, doors.rng, self.disk)
         await node.start(self.broker.start())
 

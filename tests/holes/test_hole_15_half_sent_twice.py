@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gantrymq.client.sending.delivery import Delivery
-from gantrymq.client.sending.half_memory import HalfMemory, Verdict
+from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.publish import PublishQueues
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import Unreachable
@@ -137,7 +137,7 @@ def test_hole_15_no_second_send_on_another_broker() -> None:
 def test_hole_15_a_second_send_on_another_broker_is_delivered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that goes on to the next broker, as Apache's do; a sibling that remembers no half is asked."""
     monkeypatch.setattr(Delivery, "_choose", _any_broker)
-    monkeypatch.setattr(HalfMemory, "verdict", lambda *facts: Verdict.ASK_LISTENER)
+    monkeypatch.setattr(HalfMemory, "answer", lambda *facts: None)
     cluster = Cluster.build(7)
     assert run_to_the_end(cluster.loop, _second_send_on_another_broker(cluster)) == 2
 

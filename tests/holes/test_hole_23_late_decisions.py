@@ -17,7 +17,7 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.end import Done, EndOperation
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.client import transaction_producer
-from gantrymq.client.listener import Outcome
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.transaction_producer import OpenHalf
@@ -100,7 +100,7 @@ def _refuse_and_send_one_way(patch: pytest.MonkeyPatch) -> None:
     _refuse_late(patch)
     patch.setattr(HalfMemory, "ended", lambda *_: None)
 
-    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         self._tell_unknown(half, outcome)
         return transaction_producer._result(half, outcome, decided=True)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.broker.remoting import topic_admin
+from gantrymq.broker.operations import topics
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.message.system_topics import HALF, OP, PARKED
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -66,7 +66,7 @@ def _gauge(stage: Stage, topic: str) -> int:
 
 
 def _nothing_is_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(topic_admin, "_KEPT", frozenset())
+    patch.setattr(topics, "_KEPT", frozenset())
 
 
 def _counted_by_events(patch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.transactions.end import Done, EndOperation
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.client import transaction_producer
-from gantrymq.client.listener import Outcome
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.transaction_producer import OpenHalf
@@ -75,7 +75,7 @@ async def _our_client_repeats(stage: Stage) -> Seen:
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy")
         return handle(session, command)
 
-    stage.broker._handlers[37] = drop_first  # type: ignore[assignment]
+    stage.broker.handlers[37] = drop_first  # type: ignore[assignment]
     async with our_client(stage, Listener()) as producer:
         results = [await producer.send_in_transaction(Message(topic, b"paid")) for _ in range(3)]
     delivered = len(await stage.keys(topic))
@@ -98,7 +98,7 @@ def _drop_after_3_s(patch: pytest.MonkeyPatch) -> None:
 
 
 def _once_one_way(patch: pytest.MonkeyPatch) -> None:
-    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         self._tell_unknown(half, outcome)
         return transaction_producer._result(half, outcome, decided=True)
 

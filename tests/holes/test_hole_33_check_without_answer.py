@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView
-from gantrymq.client.listener import Outcome
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.sending.check_back import CheckBack, Question
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.our_client import NAME_SERVER, our_client
@@ -80,7 +80,7 @@ async def _is_swamped(stage: Stage) -> Seen:
 def _say_nothing(patch: pytest.MonkeyPatch) -> None:
     usual = CheckBack._answer
 
-    def answer(self: CheckBack, question: Question, outcome: Outcome) -> None:
+    def answer(self: CheckBack, question: Question, outcome: ListenerAnswer) -> None:
         if outcome.state is not LocalTransactionState.UNKNOWN:
             usual(self, question, outcome)
 

@@ -14,7 +14,7 @@ import pytest
 
 from gantrymq.aio import LocalTransactionState, Message, MessageView
 from gantrymq.client.sending.check_back import CheckBack
-from gantrymq.client.sending.half_memory import HalfMemory, Verdict
+from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.errors import TransactionConflict
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
 from tests.holes.our_client import NAME_SERVER, our_client
@@ -85,13 +85,13 @@ def _one_thread(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ask_anyway(patch: pytest.MonkeyPatch) -> None:
-    usual = HalfMemory.verdict
+    known = HalfMemory.answer
 
-    def verdict(self: HalfMemory, *arguments: object) -> Verdict:
-        found = usual(self, *arguments)  # type: ignore[arg-type]
-        return Verdict.ASK_LISTENER if found is Verdict.UNKNOWN else found
+    def answer(self: HalfMemory, *arguments: object) -> LocalTransactionState | None:
+        state = known(self, *arguments)  # type: ignore[arg-type]
+        return None if state is LocalTransactionState.UNKNOWN else state
 
-    patch.setattr(HalfMemory, "verdict", verdict)
+    patch.setattr(HalfMemory, "answer", answer)
 
 
 OURS = {"namesrv_addr": NAME_SERVER}

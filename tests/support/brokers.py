@@ -95,7 +95,7 @@ def broker_config(root: Path | str, **settings: object) -> BrokerConfig:
         "mapped_file_size_commit_log": 16 << 20, "mapped_file_size_consume_queue": 20 * 4096,
         "max_index_num": 4000, "max_hash_slot_num": 1000, "disk_space_warning_level_ratio": 100,
     }  # fmt: skip
-    return BrokerConfig(**{**values, **settings})  # type: ignore[arg-type]
+    return BrokerConfig.of(**{**values, **settings})  # type: ignore[arg-type]
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""How often open transactions were checked, which only our brokers tell: an Apache broker writes it into its halves."""
+"""How often open transactions were checked, which only our brokers say: an Apache broker writes it into its halves."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 from gantrymq.admin.asking import Asking
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.headers.tools import CHECKS_SPAN_MAX, ListChecks
-from gantrymq.transactions.history.diagnosis import Asked
+from gantrymq.protocol.headers.tools import ListChecks
+from gantrymq.transactions.history.diagnosis import CHECKS_SPAN_MAX, CheckProgress
 
 
-async def checks_of(asking: Asking, address: str, queue_offsets: list[int]) -> dict[int, Asked]:
+async def checks_of(asking: Asking, address: str, queue_offsets: list[int]) -> dict[int, CheckProgress]:
     """How often our broker asked about these halves, of those that are open; of an Apache broker nothing."""
-    found: dict[int, Asked] = {}
+    found: dict[int, CheckProgress] = {}
     if asking.endpoint.speaks_java(address):
         return found
     for span in spans(queue_offsets, CHECKS_SPAN_MAX):
@@ -30,7 +30,7 @@ async def checks_of(asking: Asking, address: str, queue_offsets: list[int]) -> d
             rows = msgspec.json.decode(answer.body, type=list[tuple[int, int, int, int | None]])
         except msgspec.MsgspecError as error:
             raise RemoteProtocolError(f"{address} lists checks in no JSON list: {error}") from error
-        found |= {offset: Asked(times, unknown, next_ms) for offset, times, unknown, next_ms in rows}
+        found |= {offset: CheckProgress(times, unknown, next_ms) for offset, times, unknown, next_ms in rows}
     return found
 
 

@@ -1,4 +1,4 @@
-"""What happened to a transaction, event by event: our brokers tell it themselves, of Apache's their records tell."""
+"""What happened to a transaction, event by event. Our brokers explain it; of Apache's brokers the records are read."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Explanations:
         """The transactions with this id on all brokers or on one; see ``transactions.explanation`` for the fields."""
         found: list[dict[str, Any]] = []
         for name, address in (await self._asking.chosen(broker)).items():
-            told = await self._by_broker(address, transaction_id)
-            found += await self._by_records(name, address, transaction_id) if told is None else told
+            explained = await self._by_broker(address, transaction_id)
+            found += await self._by_records(name, address, transaction_id) if explained is None else explained
         return found
 
     async def _by_broker(self, address: str, transaction_id: str) -> list[dict[str, Any]] | None:
@@ -47,8 +47,8 @@ class Explanations:
             raise RemoteProtocolError(f"{address} explains a transaction in no JSON list: {error}") from error
 
     async def _by_records(self, name: str, address: str, transaction_id: str) -> list[dict[str, Any]]:
-        told = []
+        explained = []
         for place in await self._transactions.find(transaction_id, name):
-            around = await self._transactions.surroundings(address, {place.story.group})
-            told.append(explanation(place.story, name, address, around))
-        return told
+            around = await self._transactions.surroundings(address, {place.transaction.group})
+            explained.append(explanation(place.transaction, name, address, around))
+        return explained

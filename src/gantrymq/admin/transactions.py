@@ -1,7 +1,7 @@
-"""Transactions seen and ended from outside: halves, op messages and parked copies are read as the owner's tool reads
-them, a decision is sent as a producer of the group sends it. Works with Apache's brokers, too.
+"""Transactions from outside: halves, op messages and parked copies are read as the tools of RocketMQ read them, and a
+decision is sent as a producer of the group sends it. This works with Apache's brokers, too.
 
-Where a transaction stands is told by ``gantrymq.transactions.history.diagnosis``; this module only fetches.
+``gantrymq.transactions.history.diagnosis`` says what state a transaction is in and why; this module only fetches.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from gantrymq.protocol.headers.tools import QueryConsumeQueue, ResumeCheck
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import decode_record, scan
-from gantrymq.transactions.history.diagnosis import Stage, Story, Surroundings, tell
-from gantrymq.transactions.history.evidence import FinalSeen, HalfSeen, OpSeen, final_seen, op_seen, seen
+from gantrymq.transactions.history.diagnosis import Surroundings, Transaction, diagnose
+from gantrymq.transactions.history.evidence import FinalRecord, HalfRecord, OpRecord
 from gantrymq.transactions.records.half import parse_op
+from gantrymq.transactions.rules.states import State
 
 PULL_COUNT: Final = 1_000
 """Records asked for at once; Apache's brokers give 32."""
@@ -52,7 +53,7 @@ CLOCK_SLACK_MS: Final = 2_000
 """The op of a half is never older than the half by more than this, whatever the index of times rounds to."""
 
 Read = Callable[[int], None]
-"""Told how many records have been read so far."""
+"""Called with the number of records that were read since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Place:
 
     broker: str
     address: str
-    story: Story
+    transaction: Transaction
     java: bool = False
     """An Apache broker keeps it."""
 
@@ -70,11 +71,11 @@ class Place:
 class _Ops:
     """The op messages read so far, by the half they name."""
 
-    by_half: dict[int, OpSeen] = field(default_factory=dict)
+    by_half: dict[int, OpRecord] = field(default_factory=dict)
 
     def add(self, record: StoredMessage) -> None:
         for half in parse_op(record.body):
-            self.by_half.setdefault(half, op_seen(record))
+            self.by_half.setdefault(half, OpRecord.of(record))
 
 
 class Transactions:
@@ -90,9 +91,12 @@ class Transactions:
         """The open and the parked transactions of the masters (or of one), oldest first."""
         found: list[Place] = []
         for name, address in (await self._asking.chosen(broker)).items():
-            stories = await self._undecided_at(name, address, read)
-            found += [Place(name, address, story, self._asking.endpoint.speaks_java(address)) for story in stories]
-        return sorted(found, key=lambda place: place.story.half.born_ms)
+            transactions = await self._undecided_at(name, address, read)
+            found += [
+                Place(name, address, transaction, self._asking.endpoint.speaks_java(address))
+                for transaction in transactions
+            ]
+        return sorted(found, key=lambda place: place.transaction.half.born_ms)
 
     async def find(self, transaction_id: str, broker: str | None = None) -> list[Place]:
         """Every transaction with this id (UNIQ_KEY, or the offset message id of its half), whatever became of it.
@@ -101,29 +105,34 @@ class Transactions:
         """
         found: list[Place] = []
         for name, address in (await self._asking.chosen(broker)).items():
-            stories = await self._find_at(name, address, transaction_id)
-            found += [Place(name, address, story, self._asking.endpoint.speaks_java(address)) for story in stories]
+            transactions = await self._find_at(name, address, transaction_id)
+            found += [
+                Place(name, address, transaction, self._asking.endpoint.speaks_java(address))
+                for transaction in transactions
+            ]
         return found
 
     async def end(self, place: Place, resolution: Resolution, why: str) -> None:
         """Commit or roll back an open transaction. Raises RequestRejected when the broker refuses, TimedOut when it did
         not answer in time: then look again before trying again.
         """
-        story = place.story
-        if story.stage is not Stage.OPEN:
-            raise ConfigError(f"transaction {story.transaction_id} is {story.stage}; only an open one can be ended")
+        transaction = place.transaction
+        if transaction.state is not State.OPEN:
+            raise ConfigError(
+                f"transaction {transaction.transaction_id} is {transaction.state.text}; only an open one can be ended"
+            )
         # Our broker hears members of the group only; an Apache broker hears everybody, and would ask us.
         if place.java:
-            await self._end(place, story.half, resolution, why)
+            await self._end(place, transaction.half, resolution, why)
             await self._settle_copies(place, why)
             return
         try:
             await self._join(place)
-            await self._end(place, story.half, resolution, why)
+            await self._end(place, transaction.half, resolution, why)
         finally:
             self._leave(place)
 
-    async def _end(self, place: Place, half: HalfSeen, resolution: Resolution, why: str) -> None:
+    async def _end(self, place: Place, half: HalfRecord, resolution: Resolution, why: str) -> None:
         header = EndTransaction(
             producer_group=half.group,
             tran_state_table_offset=half.queue_offset,
@@ -145,7 +154,7 @@ class Transactions:
         commit it once more. 5.x stores op messages up to three seconds late and makes copies until then. So each copy
         is settled by a rollback, which delivers nothing, until the ops of all are stored and there are no more.
         """
-        clock, ended = self._asking.endpoint.clock, place.story.half
+        clock, ended = self._asking.endpoint.clock, place.transaction.half
         deadline = clock.monotonic() + OPS_STORED_WITHIN_S
         done = {ended.queue_offset}
         while clock.monotonic() < deadline:
@@ -165,12 +174,16 @@ class Transactions:
 
     async def resume(self, place: Place, why: str) -> None:
         """Have a parked transaction checked again, as if it were new."""
-        story = place.story
-        if story.stage is not Stage.PARKED:
-            raise ConfigError(f"transaction {story.transaction_id} is {story.stage}; only a parked one can be resumed")
+        transaction = place.transaction
+        if transaction.state is not State.PARKED:
+            raise ConfigError(
+                f"transaction {transaction.transaction_id} is {transaction.state.text}; "
+                "only a parked one can be resumed"
+            )
         await self._asking.ask(
-            place.address, RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheck(msg_id=story.half.message_id),
-            timeout_ms=10_000, remark=OPERATOR_REMARK + why, what=f"resumption of transaction {story.transaction_id}",
+            place.address, RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheck(msg_id=transaction.half.message_id),
+            timeout_ms=10_000, remark=OPERATOR_REMARK + why,
+            what=f"resumption of transaction {transaction.transaction_id}",
         )  # fmt: skip
 
     async def _join(self, place: Place) -> None:
@@ -178,7 +191,7 @@ class Transactions:
         await self._asking.endpoint.channel(place.address, self._asking.endpoint.config.call_timeout_ms)
         beat = HeartbeatData(
             client_id=self._asking.endpoint.client_id + OPERATOR_CLIENT,
-            producer_data_set=[ProducerData(group_name=place.story.group)],
+            producer_data_set=[ProducerData(group_name=place.transaction.group)],
         )
         await self._asking.ask(place.address, RequestCode.HEART_BEAT, None, beat.encode(), what="heartbeat")
 
@@ -188,12 +201,12 @@ class Transactions:
         if channel is None:
             return  # the broker forgets with the connection
         client_id = self._asking.endpoint.client_id + OPERATOR_CLIENT
-        header = UnregisterClient(client_id=client_id, producer_group=place.story.group)
+        header = UnregisterClient(client_id=client_id, producer_group=place.transaction.group)
         channel.send(encode_request(RequestCode.UNREGISTER_CLIENT, channel.next_opaque(), header, one_way=True))
 
     # Reading one broker.
 
-    async def _undecided_at(self, name: str, address: str, read: Read | None) -> list[Story]:
+    async def _undecided_at(self, name: str, address: str, read: Read | None) -> list[Transaction]:
         half_queue, op_queue = MessageQueue(HALF, name, 0), MessageQueue(OP, name, 0)
         halves = await self._halves(address, half_queue, await self._settled_below(address, HALF, name), read)
         ops = _Ops()
@@ -202,35 +215,39 @@ class Transactions:
         parked = [
             half
             async for record in self._records(address, MessageQueue(PARKED, name, 0), 0, read)
-            if (half := seen(record)) is not None
+            if (half := HalfRecord.of(record)) is not None
         ]
         around = await self.surroundings(address, {half.group for half in (*halves, *parked)})
         undecided = [half.queue_offset for half in halves if half.queue_offset not in ops.by_half]
-        around = replace(around, asked=await checks_of(self._asking, address, undecided))
-        told = [s for s in tell(halves, ops.by_half, (), (), around) if s.stage is Stage.OPEN]
+        around = replace(around, progress=await checks_of(self._asking, address, undecided))
+        found = [s for s in diagnose(halves, ops.by_half, (), (), around) if s.state is State.OPEN]
         # Where a copy is all that is left in the queue, the half that was ended may lie behind the broker's progress.
-        for story in [story for story in told if story.half.put_back][:VERIFIED_MAX]:
-            stories = await self._by_index(name, address, story.transaction_id)
-            if any(s.half.identity == story.half.identity and s.stage is not Stage.OPEN for s in stories):
-                told.remove(story)
+        for transaction in [transaction for transaction in found if transaction.half.put_back][:VERIFIED_MAX]:
+            transactions = await self._by_index(name, address, transaction.transaction_id)
+            if any(s.half.identity == transaction.half.identity and s.state is not State.OPEN for s in transactions):
+                found.remove(transaction)
         # What became of a parked one stands behind the broker's progress, so it is looked up by its key.
         known = {half.identity for half in halves}
         for key in dict.fromkeys(half.unique_key for half in parked):
             copies = [half for half in parked if half.unique_key == key]
-            stories = await self._by_index(name, address, key) or tell((), {}, copies, (), around)
-            identities = {half.identity for half in copies} - (known & {s.half.identity for s in told})
-            told += [s for s in stories if s.stage is Stage.PARKED and s.half.identity in identities]
-        return told
+            transactions = await self._by_index(name, address, key) or diagnose((), {}, copies, (), around)
+            identities = {half.identity for half in copies} - (known & {s.half.identity for s in found})
+            found += [s for s in transactions if s.state is State.PARKED and s.half.identity in identities]
+        return found
 
-    async def _find_at(self, name: str, address: str, transaction_id: str) -> list[Story]:
-        stories = await self._by_index(name, address, transaction_id)
-        if stories:
-            return stories
+    async def _find_at(self, name: str, address: str, transaction_id: str) -> list[Transaction]:
+        transactions = await self._by_index(name, address, transaction_id)
+        if transactions:
+            return transactions
         # The index may be off or behind: look among the undecided ones.
-        stories = await self._undecided_at(name, address, None)
-        return [story for story in stories if transaction_id in (story.transaction_id, story.half.message_id)]
+        transactions = await self._undecided_at(name, address, None)
+        return [
+            transaction
+            for transaction in transactions
+            if transaction_id in (transaction.transaction_id, transaction.half.message_id)
+        ]
 
-    async def _by_index(self, name: str, address: str, transaction_id: str) -> list[Story]:
+    async def _by_index(self, name: str, address: str, transaction_id: str) -> list[Transaction]:
         """The transactions with this id that the index knows."""
         halves = await self._by_key(address, HALF, transaction_id)
         parked = await self._by_key(address, PARKED, transaction_id)
@@ -239,29 +256,29 @@ class Transactions:
         if not halves and not parked:
             return []
         ops = await self._ops_of(address, name, halves, parked)
-        finals: list[FinalSeen] = []
+        finals: list[FinalRecord] = []
         for topic, key in {(half.real_topic, half.unique_key) for half in (*halves, *parked)}:
             for record in await self._messages.query_broker(address, topic, key, unique=True):
                 if record.topic == topic and record.sys_flag & flags.TRANSACTION_MASK == flags.COMMITTED:
-                    finals.append(final_seen(record))
+                    finals.append(FinalRecord.of(record))
         around = await self.surroundings(address, {half.group for half in (*halves, *parked)})
         undecided = [half.queue_offset for half in halves if half.queue_offset not in ops]
-        around = replace(around, asked=await checks_of(self._asking, address, undecided))
-        return tell(halves, ops, parked, finals, around, all_finals=True)
+        around = replace(around, progress=await checks_of(self._asking, address, undecided))
+        return diagnose(halves, ops, parked, finals, around, all_finals=True)
 
-    async def _by_key(self, address: str, topic: str, key: str) -> list[HalfSeen]:
+    async def _by_key(self, address: str, topic: str, key: str) -> list[HalfRecord]:
         records = await self._messages.query_broker(address, topic, key, unique=True)
-        found = [half for record in records if record.topic == topic and (half := seen(record)) is not None]
+        found = [half for record in records if record.topic == topic and (half := HalfRecord.of(record)) is not None]
         return [half for half in found if half.unique_key == key]
 
-    async def _by_half_id(self, address: str, message_id: str) -> tuple[list[HalfSeen], list[HalfSeen]]:
+    async def _by_half_id(self, address: str, message_id: str) -> tuple[list[HalfRecord], list[HalfRecord]]:
         """Halves and parked copies of the transaction one of whose records has this offset message id."""
         try:
             _, log_offset = parse_offset_message_id(message_id)
             record = await self._view(address, log_offset)
         except RemoteProtocolError:
             return [], []
-        half = seen(record) if record is not None and record.topic in (HALF, PARKED) else None
+        half = HalfRecord.of(record) if record is not None and record.topic in (HALF, PARKED) else None
         if half is None or record is None or half.message_id != message_id.upper():
             return [], []
         found = [
@@ -273,8 +290,8 @@ class Transactions:
         return found[0], found[1]
 
     async def _ops_of(
-        self, address: str, name: str, halves: list[HalfSeen], parked: list[HalfSeen]
-    ) -> dict[int, OpSeen]:
+        self, address: str, name: str, halves: list[HalfRecord], parked: list[HalfRecord]
+    ) -> dict[int, OpRecord]:
         """The ops that name these halves: read from the oldest half's time on until all are found."""
         wanted = {half.queue_offset for half in halves}
         if not wanted:
@@ -298,9 +315,11 @@ class Transactions:
                 break
         return {half: op for half, op in ops.by_half.items() if half in wanted}
 
-    async def _halves(self, address: str, queue: MessageQueue, start: int, read: Read | None) -> list[HalfSeen]:
+    async def _halves(self, address: str, queue: MessageQueue, start: int, read: Read | None) -> list[HalfRecord]:
         return [
-            half async for record in self._records(address, queue, start, read) if (half := seen(record)) is not None
+            half
+            async for record in self._records(address, queue, start, read)
+            if (half := HalfRecord.of(record)) is not None
         ]
 
     async def _settled_below(self, address: str, topic: str, name: str) -> int:

@@ -1,207 +1,70 @@
-"""Settings of a broker: RocketMQ's keys with RocketMQ's meaning, and what a ``broker.conf`` says about them.
-
-A field is named after its key (``broker_ip1`` is ``brokerIP1``). Source: BrokerConfig, MessageStoreConfig;
-docs/settings.md.
-"""
+"""The configuration of a broker, and what a ``broker.conf`` says about it."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
+from gantrymq.broker.config_sections import (
+    DelaySettings,
+    GroupSettings,
+    Identity,
+    NetworkSettings,
+    PopSettings,
+    PullSettings,
+    RetentionSettings,
+    StoreSettings,
+    TopicSettings,
+    TransactionSettings,
+)
+from gantrymq.broker.config_sections import (
+    key_of as key_of,
+)
 from gantrymq.errors import ConfigError
-from gantrymq.message.validation import MAX_BODY_BYTES
-
-DEFAULT_LISTEN_PORT: Final = 10911
-MASTER_ID: Final = 0
-FLUSH_DISK_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
-REQUEST_MODES: Final = ("PULL", "POP")
-_MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """What one broker is told. Raises ConfigError naming the key when a value is not allowed."""
+    """What one broker is told, by what it is about. Nothing of it ever changes; see ``live_config``."""
 
-    # Identity and network.
-    broker_cluster_name: str = "DefaultCluster"
-    broker_name: str = "broker-a"
-    """Apache takes the host name. Ours must not change when a container is started again on the same store."""
-    broker_id: int = MASTER_ID
-    namesrv_addr: str = ""
-    """``host:port;host:port``; empty: this broker is known to nobody who does not have its address."""
-    listen_port: int = DEFAULT_LISTEN_PORT
-    bind_address: str = "0.0.0.0"
-    broker_ip1: str = "127.0.0.1"
-    """Address given to clients, and part of every offset message id. ``gantry broker`` detects it when it is not
-    set, as Apache does."""
-    http_port: int = 0
-    """Port of the HTTP endpoint; 0: there is none. Our own key."""
-    http_bind_address: str = "127.0.0.1"
-    """Address the HTTP endpoint listens on; whoever reaches it may read ids, groups and addresses. Our own key."""
-    broker_role: str = "ASYNC_MASTER"
-    broker_permission: int = 6
-    """4 read, 2 write."""
-    register_name_server_period: int = 30_000
-    """ms between registrations, 10 000 to 60 000."""
-    register_broker_timeout_mills: int = 6_000
-    region_id: str = "DefaultRegion"
-    trace_on: bool = True
-    """Whether clients that trace send trace messages (``TRACE_ON`` in answers to sends)."""
+    identity: Identity = field(default_factory=Identity)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    topics: TopicSettings = field(default_factory=TopicSettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    pull: PullSettings = field(default_factory=PullSettings)
+    delay: DelaySettings = field(default_factory=DelaySettings)
+    pop: PopSettings = field(default_factory=PopSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
 
-    # Topics, groups, consumers.
-    auto_create_topic_enable: bool = True
-    default_topic_queue_nums: int = 8
-    auto_create_subscription_group: bool = True
-    notify_consumer_ids_changed_enable: bool = True
-    use_server_side_reset_offset: bool = True
-    """Whether the broker resets offsets itself, as since 5.2; else it tells the members of the group to."""
-    long_polling_enable: bool = True
-    short_polling_time_mills: int = 1_000
-    """How long a pull may be held when long polling is off."""
-    flush_consumer_offset_interval: int = 5_000
-    """ms"""
-    flush_delay_offset_interval: int = 10_000
-    """ms"""
-    enable_property_filter: bool = False
-    """Whether consumers may select messages by SQL92 expressions over their properties."""
-    store_reply_message_enable: bool = True
-    """Whether answers of request-reply are also stored, in ``<cluster>_REPLY_TOPIC``."""
-    trace_topic_enable: bool = False
-    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
-    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-    timer_wheel_enable: bool = True
-    """Whether timer messages (TIMER_DELAY_SEC and the like) are taken."""
-    timer_precision_ms: int = 1_000
-    """ms a timer message may be late: 100, 200, 500 or 1000; others are rounded down to one of these."""
-    timer_max_delay_sec: int = 259_200
-    """Seconds; the farthest delivery a timer message may ask for."""
-    timer_roll_window_slot: int = 172_800
-    """Slots of ``timerPrecisionMs`` after which a waiting timer message is put to the end of the log again."""
-    mapped_file_size_timer_log: int = 100 * 1024 * 1024
-    """bytes; a store can only be opened with the size it was made with."""
-    recall_message_enable: bool = False
-    """Whether senders may withdraw timer messages."""
-    max_transfer_count_on_message_in_memory: int = 32_768
-    """Messages of one pull answer. Apache: 32; ours asks for large pulls, Apache's clients never ask for more than
-    they want."""
-    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
-    """Bytes of one pull answer, unless the client asks for more by ``maxMsgBytes``."""
-    channel_expired_timeout: int = 120_000
-    """ms without a heartbeat after which a client is taken out of its groups."""
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """Defaults but for ``fields``, by name (``broker_name="b"``). Raises ConfigError naming the key when a value is
+        not allowed.
+        """
+        return cls().replaced(**fields)
 
-    # POP.
-    default_message_request_mode: str = "PULL"
-    """How a group reads a topic for which nothing was set: PULL or POP."""
-    default_pop_share_queue_num: int = -1
-    """Members that share the queues of one member in POP mode; -1: all members pop from all queues."""
-    server_load_balancer_enable: bool = True
-    """Whether the broker shares out the queues of a group that asks for it; else every member gets all."""
-    revive_queue_num: int = 8
-    """Queues of the topic that holds check points. Not to be lowered while some are open."""
-    pop_from_retry_probability: int = 20
-    """Percent of pops that look for retried messages first."""
-    enable_retry_topic_v2: bool = False
-    """Retried messages go to ``%RETRY%group+topic`` instead of ``%RETRY%group_topic``."""
-    retrieve_message_from_pop_retry_topic_v1: bool = True
-    """With v2: look into the older topic, too."""
-    pop_response_return_actual_retry_topic: bool = False
-    """Retried messages keep the name of their retry topic in answers."""
-    init_pop_offset_by_check_msg_in_mem: bool = True
-    """A group that begins at the end of a young queue gets all of it."""
-    pop_polling_size: int = 1_024
-    """Pops that may wait for one queue and group."""
-    max_pop_polling_size: int = 100_000
-    """Pops that may wait in all."""
+    def replaced(self, **fields: Any) -> Self:
+        """The same with other values of some fields. Raises ConfigError naming the key when a value is not allowed."""
+        changes: dict[str, dict[str, Any]] = {}
+        for name, value in fields.items():
+            changes.setdefault(SECTION_OF[name], {})[name] = value
+        sections = {name: dataclasses.replace(getattr(self, name), **values) for name, values in changes.items()}
+        return dataclasses.replace(self, **sections)
 
-    # Transactions.
-    transaction_time_out: int = 6_000
-    """ms between the half message and its first check."""
-    transaction_check_interval: int = 30_000
-    """ms between two checks of one half message."""
-    transaction_check_max: int = 15
-    """Checks after which a half message is parked in TRANS_CHECK_MAX_TIME_TOPIC."""
-    decisive_check_grace: int = 500
-    """ms a client may be without a connection before its half messages with decisive checkers are checked early;
-    negative: never."""
-    reject_transaction_message: bool = False
-
-    # Store.
-    store_path_root_dir: str = ""
-    """Required."""
-    store_path_commit_log: str = ""
-    """Directory of the log alone; empty: ``commitlog`` below ``storePathRootDir``."""
-    mapped_file_size_commit_log: int = 1 << 30
-    """bytes"""
-    mapped_file_size_consume_queue: int = 6_000_000
-    """bytes, a multiple of 20"""
-    message_index_enable: bool = True
-    max_hash_slot_num: int = 5_000_000
-    max_index_num: int = 20_000_000
-    flush_disk_type: str = "SYNC_FLUSH"
-    """Apache: ASYNC_FLUSH. An acknowledged message should be on the disk unless someone chose otherwise."""
-    max_message_size: int = MAX_BODY_BYTES
-    """bytes of a body"""
-    delete_when: str = "04"
-    """Hours of the day, local time, separated by ``;``, when old log files are deleted."""
-    file_reserved_time: int = 72
-    """hours"""
-    disk_max_used_space_ratio: int = 75
-    """Percent of the disk in use at which old log files are deleted at any hour."""
-    clean_file_forcibly_enable: bool = True
-    """Whether log files are deleted before their time when the disk gets full."""
-    disk_space_clean_forcibly_ratio: int = 85
-    """Percent of the disk in use at which the oldest log files are deleted whatever their age."""
-    disk_space_warning_level_ratio: int = 90
-    """Percent of the disk in use at which writes are refused."""
-
-    def __post_init__(self) -> None:
-        if self.flush_disk_type not in FLUSH_DISK_TYPES:
-            raise ConfigError(f"flushDiskType is {self.flush_disk_type!r}; write SYNC_FLUSH or ASYNC_FLUSH")
-        if self.broker_role not in _MASTER_ROLES or self.broker_id != MASTER_ID:
-            raise ConfigError(
-                f"brokerRole {self.broker_role} with brokerId {self.broker_id}: replicas are not available yet; "
-                "run this broker as a master (brokerRole=ASYNC_MASTER, brokerId=0)"
-            )
-        if self.broker_ip1 in ("0.0.0.0", "::"):
-            raise ConfigError(f"brokerIP1 is {self.broker_ip1}; write an address that clients can connect to")
-        for name in ("listen_port", "http_port"):
-            if not 0 <= getattr(self, name) <= 65535:
-                raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; it must be between 0 and 65535")
-        for name in ("transaction_time_out", "transaction_check_interval", "transaction_check_max",
-                     "default_topic_queue_nums", "max_message_size", "file_reserved_time",
-                     "flush_consumer_offset_interval", "flush_delay_offset_interval", "revive_queue_num",
-                     "timer_max_delay_sec"):  # fmt: skip
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; it must be positive")
-        if self.default_message_request_mode not in REQUEST_MODES:
-            raise ConfigError(f"defaultMessageRequestMode is {self.default_message_request_mode!r}; write PULL or POP")
-        if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % 20:
-            raise ConfigError("mappedFileSizeConsumeQueue must be a positive multiple of 20, the size of an entry")
-        if self.mapped_file_size_timer_log < 1024:
-            raise ConfigError(f"mappedFileSizeTimerLog is {self.mapped_file_size_timer_log}; it must be at least 1024")
-
-    @property
-    def name_servers(self) -> list[str]:
-        """The addresses of ``namesrvAddr``."""
-        return [address.strip() for address in self.namesrv_addr.split(";") if address.strip()]
-
-    @property
-    def register_period_seconds(self) -> float:
-        """The period within the bounds that Apache keeps, in seconds."""
-        return min(max(self.register_name_server_period, 10_000), 60_000) / 1000
+    def value(self, field: str) -> Any:
+        """The value of a field, by its name."""
+        return getattr(getattr(self, SECTION_OF[field]), field)
 
 
-def key_of(field: str) -> str:
-    """The key of ``broker.conf`` for a field name."""
-    if field == "broker_ip1":
-        return "brokerIP1"
-    return re.sub(r"_(.)", lambda match: match.group(1).upper(), field)
-
-
-FIELDS: Final = {key_of(field.name): field for field in dataclasses.fields(BrokerConfig)}
+_DEFAULTS: Final = BrokerConfig()
+_SECTIONS: Final = {part.name: getattr(_DEFAULTS, part.name) for part in dataclasses.fields(BrokerConfig)}
+SECTION_OF: Final = {each.name: name for name, section in _SECTIONS.items() for each in dataclasses.fields(section)}
+"""Field to section."""
+FIELDS: Final = {key_of(each.name): each for section in _SECTIONS.values() for each in dataclasses.fields(section)}
 """Key to field."""
 
 IGNORED: Final = frozenset({"rocketmqHome"})
@@ -216,13 +79,13 @@ def from_properties(text: str, base: BrokerConfig | None = None) -> tuple[Broker
     known: dict[str, Any] = {}
     unknown: list[str] = []
     for key, value in parse_properties(text).items():
-        field = FIELDS.get(key)
-        if field is None:
+        known_field = FIELDS.get(key)
+        if known_field is None:
             if key not in IGNORED:
                 unknown.append(key)
             continue
-        known[field.name] = convert(key, value, str(field.type))
-    return dataclasses.replace(base or BrokerConfig(), **known), unknown
+        known[known_field.name] = convert(key, value, str(known_field.type))
+    return (base or BrokerConfig()).replaced(**known), unknown
 
 
 def convert(key: str, value: str, kind: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.errors import MessageIllegal, StoreError, StoreUnavailable
@@ -23,9 +23,9 @@ Done = Callable[[StoreError | None], None]
 class Durability:
     """Puts records of clients into the store and tells when they are as safe as was asked for."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore) -> None:
+    def __init__(self, config: LiveConfig, store: MessageStore) -> None:
         self._store = store
-        self.limited: Final = config.flush_disk_type == "SYNC_FLUSH"
+        self.limited: Final = config.store.flush_disk_type == "SYNC_FLUSH"
         """Whether ``check_waiting`` has to be asked before an append: only then answers wait for the disk."""
         self.append_plain: Final = store.append_plain
         """``append`` for one ordinary message, see ``Appender.append_plain``. Check and errors of the store are left to

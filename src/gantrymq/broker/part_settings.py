@@ -18,39 +18,40 @@ MAX_ROLL_SLOTS: Final = 7 * 24 * 3600 - 60
 
 def store_config(config: BrokerConfig) -> StoreConfig:
     """The store's part of the settings; raises ConfigError naming a key that cannot work."""
-    if not config.store_path_root_dir:
+    if not config.store.store_path_root_dir:
         raise ConfigError("storePathRootDir is not set; say where the messages shall be kept")
     return StoreConfig(
-        root=config.store_path_root_dir,
-        log_directory=config.store_path_commit_log,
-        mapped_file_size_commit_log=config.mapped_file_size_commit_log,
-        mapped_file_size_consume_queue=config.mapped_file_size_consume_queue,
-        max_index_num=config.max_index_num,
-        max_hash_slot_num=config.max_hash_slot_num,
-        message_index_enable=config.message_index_enable,
-        flush_disk_type=FlushDiskType(config.flush_disk_type),
-        disk_space_warning_ratio=config.disk_space_warning_level_ratio / 100,
-        message_delay_level=config.message_delay_level,
+        root=config.store.store_path_root_dir,
+        log_directory=config.store.store_path_commit_log,
+        mapped_file_size_commit_log=config.store.mapped_file_size_commit_log,
+        mapped_file_size_consume_queue=config.store.mapped_file_size_consume_queue,
+        max_index_num=config.store.max_index_num,
+        max_hash_slot_num=config.store.max_hash_slot_num,
+        message_index_enable=config.store.message_index_enable,
+        flush_disk_type=FlushDiskType(config.store.flush_disk_type),
+        disk_space_warning_ratio=config.store.disk_space_warning_level_ratio / 100,
+        message_delay_level=config.delay.message_delay_level,
     )
 
 
 def transaction_config(config: BrokerConfig) -> TransactionConfig:
     """The transactions' part of the settings."""
     return TransactionConfig(
-        timeout_ms=config.transaction_time_out,
-        check_interval_ms=config.transaction_check_interval,
-        check_max=config.transaction_check_max,
-        sender_grace_ms=config.decisive_check_grace,
-        reserved_hours=config.file_reserved_time,
-        reject=config.reject_transaction_message,
-        broker_name=config.broker_name,
+        timeout_ms=config.transactions.transaction_time_out,
+        check_interval_ms=config.transactions.transaction_check_interval,
+        check_max=config.transactions.transaction_check_max,
+        sender_grace_ms=config.transactions.decisive_check_grace,
+        reserved_hours=config.retention.file_reserved_time,
+        reject=config.transactions.reject_transaction_message,
+        broker_name=config.identity.broker_name,
     )
 
 
 def timer_rules(config: BrokerConfig) -> TimerRules:
     """The timer messages' part of the settings, within the steps and limits that Apache's wheel has."""
-    precision = max((step for step in TIMER_STEPS_MS if step <= config.timer_precision_ms), default=TIMER_STEPS_MS[0])
-    window = config.timer_roll_window_slot
+    delay = config.delay
+    precision = max((step for step in TIMER_STEPS_MS if step <= delay.timer_precision_ms), default=TIMER_STEPS_MS[0])
+    window = delay.timer_roll_window_slot
     if not MIN_ROLL_SLOTS <= window <= MAX_ROLL_SLOTS:
         window = MAX_ROLL_SLOTS
-    return TimerRules(precision, config.timer_max_delay_sec * 1000, window * precision)
+    return TimerRules(precision, delay.timer_max_delay_sec * 1000, window * precision)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from gantrymq.broker.operations.submission import ReplySubmission
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import MessageQueue
 
@@ -24,26 +25,19 @@ class OffsetReset:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a request (request-reply), for the producer that asked. Its fields are the replier's own."""
+    """The answer to a request (request-reply), for the producer that asked."""
 
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: int
-    queue_id: int
-    sys_flag: int
-    born_timestamp: int
-    flag: int
+    message: ReplySubmission
+    """As the replier sent it, but for its properties."""
     properties: str
-    """The properties' text."""
+    """The properties' text that the requester gets."""
     body: bytes
-    reconsume_times: int | None
-    unit_mode: bool | None
     born_address: str
     """``ip:port`` of the replier."""
     store_address: str
     """``ip:port`` of this broker."""
     store_timestamp: int
+    """ms since 1970"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import platform
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from gantrymq import __version__
+from gantrymq.build_info import build_info
 
 _COMMANDS: Final = {
     "server": ("gantrymq.cli.serve", "server"),
@@ -63,12 +65,19 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"gantry {__version__}")
+        python = f"{platform.python_implementation()} {platform.python_version()}"
+        typer.echo(f"gantry {__version__}, {build_info()}, {python}")
         raise typer.Exit
 
 
 @app.callback()
 def gantry(
-    version: bool = typer.Option(False, "--version", help="Show the version.", callback=_show_version, is_eager=True),
+    version: bool = typer.Option(
+        False,
+        "--version",
+        help="Show the version, and whether the core is compiled.",
+        callback=_show_version,
+        is_eager=True,
+    ),
 ) -> None:
     """Transactional messaging, compatible with Apache RocketMQ."""

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gantrymq.broker.config import DEFAULT_LISTEN_PORT
+from gantrymq.broker.config_sections import DEFAULT_LISTEN_PORT
 from gantrymq.cli.serving import broker as serving_broker
 from gantrymq.cli.serving import nameserver as serving_nameserver
 from gantrymq.cli.serving import server as serving_server

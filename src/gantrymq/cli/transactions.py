@@ -30,7 +30,7 @@ from gantrymq.cli.cluster_options import (
 from gantrymq.errors import GantryError, TimedOut, Unreachable
 from gantrymq.message.transaction import Resolution
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.transactions.history.diagnosis import Stage
+from gantrymq.transactions.rules.states import State
 
 app = typer.Typer(help="See undecided transactions, and decide them.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="Transaction id (the message's unique key), or offset message id of its half.")]
@@ -52,24 +52,23 @@ _COLUMNS = {
 
 def fields(place: Place) -> dict[str, Any]:
     """A transaction for JSON."""
-    story = place.story
-    half = story.half
-    op = None if story.op is None else {
-        "queue_offset": story.op.queue_offset, "stored_at": show.when(story.op.stored_ms),
-        "says": story.op.decision.name.lower(),
-    }  # fmt: skip
-    final = None if story.final is None else {
-        "topic": story.final.topic, "queue": story.final.queue_id, "queue_offset": story.final.queue_offset,
-        "stored_at": show.when(story.final.stored_ms), "offset_message_id": story.final.message_id,
-    }  # fmt: skip
+    found = place.transaction
+    half, op, final = found.half, found.op, found.final
     return {
-        "id": story.transaction_id, "state": str(story.stage), "group": story.group, "topic": story.topic,
-        "queue": story.queue_id, "broker": place.broker, "address": place.address, "age_ms": story.age_ms,
+        "id": found.transaction_id, "state": found.state.text, "group": found.group, "topic": found.topic,
+        "queue": found.queue_id, "broker": place.broker, "address": place.address, "age_ms": found.age_ms,
         "born_at": show.when(half.born_ms), "born_host": half.born_host, "stored_at": show.when(half.stored_ms),
-        "keys": half.keys, "tags": half.tags, "checks": story.checks, "producers_online": story.producers,
-        "next_check_not_before": show.when(story.next_check_ms), "half_offset_message_id": half.message_id,
-        "half_queue_offset": half.queue_offset, "half_log_offset": half.log_offset, "copies": story.copies,
-        "op": op, "final": final, "why": story.why, "advice": story.advice,
+        "keys": half.keys, "tags": half.tags, "checks": found.checks, "producers_online": found.producers,
+        "next_check_not_before": show.when(found.next_check_ms), "half_offset_message_id": half.message_id,
+        "half_queue_offset": half.queue_offset, "half_log_offset": half.log_offset, "copies": found.copies,
+        "op": None if op is None else {
+            "queue_offset": op.queue_offset, "stored_at": show.when(op.stored_ms), "says": op.decision.name.lower(),
+        },
+        "final": None if final is None else {
+            "topic": final.topic, "queue": final.queue_id, "queue_offset": final.queue_offset,
+            "stored_at": show.when(final.stored_ms), "offset_message_id": final.message_id,
+        },
+        "why": found.why, "advice": found.advice,
     }  # fmt: skip
 
 
@@ -85,7 +84,7 @@ def list_transactions(
 ) -> None:
     """Show the undecided transactions, the oldest first: open ones, and those that were parked."""
     command = "transactions list"
-    if state not in (None, str(Stage.OPEN), str(Stage.PARKED)):
+    if state not in (None, State.OPEN.text, State.PARKED.text):
         fail(f"--state {state!r}: write open or parked", command, USAGE)
     errors = Console(stderr=True)
     bar = Progress(
@@ -108,11 +107,11 @@ def list_transactions(
     chosen = [
         place
         for place in places
-        if group in (None, place.story.group)
-        and topic in (None, place.story.topic)
-        and state in (None, place.story.stage)
+        if group in (None, place.transaction.group)
+        and topic in (None, place.transaction.topic)
+        and state in (None, place.transaction.state.text)
     ]
-    rows = [{**fields(place), "age": show.ago(place.story.age_ms)} for place in chosen[:limit]]
+    rows = [{**fields(place), "age": show.ago(place.transaction.age_ms)} for place in chosen[:limit]]
 
     def draw() -> None:
         show.table(
@@ -158,23 +157,23 @@ def explain(
 ) -> None:
     """Say what happened to a transaction, event by event, why it is where it is, and what can be done."""
     command = "transactions explain"
-    told = talk(name_servers, lambda admin: admin.explanations.of(transaction, broker), command)
-    if not told:
+    explained = talk(name_servers, lambda admin: admin.explanations.of(transaction, broker), command)
+    if not explained:
         _not_found(transaction, command)
 
     def draw() -> None:
-        for one in told:
+        for one in explained:
             _draw_explanation(one, every)
 
-    show.answer(as_json, told, draw)
+    show.answer(as_json, explained, draw)
 
 
-def _draw_explanation(told: dict[str, Any], every: bool) -> None:
+def _draw_explanation(one: dict[str, Any], every: bool) -> None:
     """State, events, why, what to do: in the order in which somebody woken at night reads it."""
-    typer.secho(f"{show.safe(told['id'])} is {told['state']}", bold=True)
-    place = f"topic {told['topic']}, producer group {told['group']}, broker {told['broker']} ({told['address']})"
-    typer.echo(f"  {show.safe(place)}, {show.ago(told['age_ms'])} old")
-    events = told["events"]
+    typer.secho(f"{show.safe(one['id'])} is {one['state']}", bold=True)
+    place = f"topic {one['topic']}, producer group {one['group']}, broker {one['broker']} ({one['address']})"
+    typer.echo(f"  {show.safe(place)}, {show.ago(one['age_ms'])} old")
+    events = one["events"]
     hidden = 0 if every else max(len(events) - FIRST_SHOWN - LAST_SHOWN, 0)
     first = events[0]["at_ms"] if events else 0
     rows = [
@@ -184,12 +183,12 @@ def _draw_explanation(told: dict[str, Any], every: bool) -> None:
     if hidden:
         rows.insert(FIRST_SHOWN, {"time": "...", "what": f"... {hidden} more (--all) ..."})
     show.table(rows, {"time": "TIME", "after": "AFTER", "what": "EVENT", "cause": "CAUSE"}, "no event is known")
-    typer.echo(f"  Why: {show.safe(told['why'])}")
-    if told["next_check_in_ms"] is not None:
-        typer.echo(f"  Next check: in {show.ago(told['next_check_in_ms'])}, when somebody is there to be asked")
-    if told["advice"]:
-        typer.echo(f"  What to do: {show.safe(told['advice'])}")
-    for note in told["notes"]:
+    typer.echo(f"  Why: {show.safe(one['why'])}")
+    if one["next_check_in_ms"] is not None:
+        typer.echo(f"  Next check: in {show.ago(one['next_check_in_ms'])}, when somebody is there to be asked")
+    if one["advice"]:
+        typer.echo(f"  What to do: {show.safe(one['advice'])}")
+    for note in one["notes"]:
         typer.echo(f"  Note: {show.safe(note)}")
     typer.echo("")
 
@@ -239,13 +238,13 @@ def resume(
     _decide("resume", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
 
 
-_NEEDED = {"commit": Stage.OPEN, "rollback": Stage.OPEN, "resume": Stage.PARKED}
+_NEEDED = {"commit": State.OPEN, "rollback": State.OPEN, "resume": State.PARKED}
 _QUESTIONS = {
     "commit": "Commit {id}, so that consumers of {topic} get its message?",
     "rollback": "Roll {id} back, so that nobody ever gets its message?",
     "resume": "Open {id} again, so that producers of {group} are asked about it?",
 }
-_OUTCOMES = {"commit": "committed", "rollback": "rolled back", "resume": "open again"}
+_DONE = {"commit": "committed", "rollback": "rolled back", "resume": "open again"}
 
 
 def _decide(
@@ -262,23 +261,23 @@ def _decide(
     """Look, ask, record, act, record."""
     command = f"transactions {action}"
     place = _the_one(_find(transaction, broker, name_servers, command), _NEEDED[action], command)
-    story = place.story
+    found = place.transaction
     if not as_json:
-        show.facts({"transaction": story.transaction_id, "group": story.group, "topic": story.topic,
-                    "broker": f"{place.broker} ({place.address})", "age": show.ago(story.age_ms),
-                    "why it is undecided": story.why})  # fmt: skip
+        show.facts({"transaction": found.transaction_id, "group": found.group, "topic": found.topic,
+                    "broker": f"{place.broker} ({place.address})", "age": show.ago(found.age_ms),
+                    "why it is undecided": found.why})  # fmt: skip
     if not dry_run:
-        agreed(_QUESTIONS[action].format(id=story.transaction_id, topic=story.topic, group=story.group), yes, command)
+        agreed(_QUESTIONS[action].format(id=found.transaction_id, topic=found.topic, group=found.group), yes, command)
         if not why:
             why = "" if yes else str(typer.prompt("Why (for the record)", err=True))
         if not why.strip():
             fail("say why, for the record: --why 'ticket 4711: the order was paid'", command, USAGE)
     path = audit or default_path()
     decision = AuditFile(path, SystemClock()).decision(
-        action=action, why=why or "", dry_run=dry_run, transaction_id=story.transaction_id, group=story.group,
-        topic=story.topic, broker=place.broker, address=place.address, name_servers=name_servers,
-        half_queue_offset=story.half.queue_offset, half_offset_message_id=story.half.message_id,
-        born_at=show.stamp(story.half.born_ms), state_before=str(story.stage),
+        action=action, why=why or "", dry_run=dry_run, transaction_id=found.transaction_id, group=found.group,
+        topic=found.topic, broker=place.broker, address=place.address, name_servers=name_servers,
+        half_queue_offset=found.half.queue_offset, half_offset_message_id=found.half.message_id,
+        born_at=show.stamp(found.half.born_ms), state_before=found.state.text,
     )  # fmt: skip
     result = {**fields(place), "action": action, "dry_run": dry_run, "audit": str(path)}
     if dry_run:
@@ -302,15 +301,15 @@ def _decide(
             raise
 
     talk(name_servers, work, command)
-    outcome = _OUTCOMES[action]
+    outcome = _DONE[action]
     try:
         decision.note(Phase.DONE, outcome)
     except AuditFailed as error:
-        fail(f"{story.transaction_id} is {outcome}, and the record lacks the line that says so: {error}", command)
+        fail(f"{found.transaction_id} is {outcome}, and the record lacks the line that says so: {error}", command)
     show.answer(
         as_json,
         {**result, "outcome": outcome},
-        lambda: typer.echo(f"{story.transaction_id} is {outcome}; recorded in {path}"),
+        lambda: typer.echo(f"{found.transaction_id} is {outcome}; recorded in {path}"),
     )
 
 
@@ -329,14 +328,17 @@ def _not_found(transaction: str, command: str) -> NoReturn:
     )
 
 
-def _the_one(places: list[Place], needed: Stage, command: str) -> Place:
+def _the_one(places: list[Place], needed: State, command: str) -> Place:
     """The only transaction in the state that the action needs."""
-    fitting = [place for place in places if place.story.stage is needed]
+    fitting = [place for place in places if place.transaction.state is needed]
     if not fitting:
-        story = places[-1].story
-        hint = f" {story.advice}" if story.advice else ""
-        fail(f"{story.transaction_id} is {story.stage}, this needs one that is {needed}. {story.why}{hint}", command)
+        found = places[-1].transaction
+        hint = f" {found.advice}" if found.advice else ""
+        fail(
+            f"{found.transaction_id} is {found.state.text}, this needs one that is {needed.text}. {found.why}{hint}",
+            command,
+        )
     if len(fitting) > 1:
-        ids = ", ".join(f"{place.story.half.message_id} on {place.broker}" for place in fitting)
+        ids = ", ".join(f"{place.transaction.half.message_id} on {place.broker}" for place in fitting)
         fail(f"several transactions have this id; name one by the id of its half: {ids}", command)
     return fitting[0]

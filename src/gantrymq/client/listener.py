@@ -12,8 +12,8 @@ What becomes of a listener that does not return:
 | (our own task is cancelled)   | failed, and the cancellation goes on | UNKNOWN, and the cancellation goes on      |
 
 *Failed* means UNKNOWN with a remark for a check, and messages that come again for a consumer. Raised to who sends: a
-local transaction in a thread of its own gives the SystemExit as the ``error`` of its Outcome, for raised in a task it
-would end the loop past everybody who could catch it; ``send_in_transaction`` raises it in its caller's task.
+local transaction in a thread of its own gives the SystemExit as the ``error`` of its ListenerAnswer, because raised in
+a task it would end the loop past everybody who could catch it; ``send_in_transaction`` raises it in its caller's task.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 
 UNKNOWN = LocalTransactionState.UNKNOWN
-Decision = LocalTransactionState | Awaitable[LocalTransactionState]
+Answer = LocalTransactionState | Awaitable[LocalTransactionState]
 
 
 class TransactionListener(Protocol):
     """What a TransactionProducer asks. Both methods may be ``async def`` with ``gantrymq.aio``."""
 
-    def execute_local_transaction(self, message: Message, arg: Any) -> Decision:
+    def execute_local_transaction(self, message: Message, arg: Any) -> Answer:
         """Run the local transaction; the half message is stored. ``message.transaction_id`` names it."""
 
-    def check_local_transaction(self, message: MessageView) -> Decision:
+    def check_local_transaction(self, message: MessageView) -> Answer:
         """Say what became of the local transaction, perhaps in another process and much later.
 
         Answer COMMIT or ROLLBACK only when the local transaction can no longer end the other way. A transaction that
@@ -76,7 +76,7 @@ def is_decisive(listener: TransactionListener) -> bool:
     return decisive
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ListenerAnswer(msgspec.Struct, frozen=True):
     """What the listener answered, or why it could not."""
 
     state: LocalTransactionState
@@ -85,16 +85,16 @@ class Outcome(msgspec.Struct, frozen=True):
     """Travels to the broker with an UNKNOWN, for people who read its log."""
 
 
-def read_answer(answer: object, method: str) -> Outcome:
-    """An answer as an outcome; anything that is no LocalTransactionState is UNKNOWN."""
+def read_answer(answer: object, method: str) -> ListenerAnswer:
+    """What a listener returned, read; anything that is no LocalTransactionState is UNKNOWN."""
     if isinstance(answer, LocalTransactionState):
-        return Outcome(answer)
+        return ListenerAnswer(answer)
     error = TypeError(f"{method} must return a LocalTransactionState, not {type(answer).__name__}")
-    return Outcome(UNKNOWN, error, str(error))
+    return ListenerAnswer(UNKNOWN, error, str(error))
 
 
-def read_failure(error: BaseException, method: str) -> Outcome:
-    return Outcome(UNKNOWN, error, f"{method} raised {described(error)}")
+def read_failure(error: BaseException, method: str) -> ListenerAnswer:
+    return ListenerAnswer(UNKNOWN, error, f"{method} raised {described(error)}")
 
 
 def described(error: BaseException) -> str:
@@ -135,7 +135,7 @@ def _current_task() -> asyncio.Task[Any] | None:
         return None
 
 
-def call_blocking(method: Callable[..., object], *arguments: object) -> Outcome:
+def call_blocking(method: Callable[..., object], *arguments: object) -> ListenerAnswer:
     """Ask a listener in the user's thread. An Exception becomes UNKNOWN; KeyboardInterrupt and the like pass on."""
     name = _name(method)
     try:
@@ -145,7 +145,7 @@ def call_blocking(method: Callable[..., object], *arguments: object) -> Outcome:
     return read_answer(answer, name)
 
 
-def contain(method: Callable[..., object], *arguments: object) -> Outcome:
+def contain(method: Callable[..., object], *arguments: object) -> ListenerAnswer:
     """Ask a listener in a thread of ours, where nobody could catch what it raises: whatever that is becomes UNKNOWN."""
     try:
         return call_blocking(method, *arguments)
@@ -153,7 +153,7 @@ def contain(method: Callable[..., object], *arguments: object) -> Outcome:
         return read_failure(error, _name(method))
 
 
-async def call(method: Callable[..., Any], *arguments: object) -> Outcome:
+async def call(method: Callable[..., Any], *arguments: object) -> ListenerAnswer:
     """Ask a listener on this loop, ``async def`` or not, for somebody who awaits it in his own task: SystemExit and
     KeyboardInterrupt pass through to him, and the cancellation of the task. Everything else becomes UNKNOWN."""
     name, task = _name(method), asyncio.current_task()
@@ -170,7 +170,7 @@ async def call(method: Callable[..., Any], *arguments: object) -> Outcome:
     return read_answer(answer, name)
 
 
-async def call_contained(method: Callable[..., Any], *arguments: object) -> Outcome:
+async def call_contained(method: Callable[..., Any], *arguments: object) -> ListenerAnswer:
     """As ``call``, for a task of ours: there a SystemExit would end the loop, and so it becomes UNKNOWN, too. What
     remains is raised, see ``goes_on``."""
     try:
@@ -181,7 +181,7 @@ async def call_contained(method: Callable[..., Any], *arguments: object) -> Outc
         return read_failure(error, _name(method))
 
 
-async def call_in_thread(method: Callable[..., object], *arguments: object) -> Outcome:
+async def call_in_thread(method: Callable[..., object], *arguments: object) -> ListenerAnswer:
     """Ask a listener that may block, in a thread of its own. Whatever it raises is the ``error`` of the outcome."""
     return await asyncio.to_thread(contain, method, *arguments)
 

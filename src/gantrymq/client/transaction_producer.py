@@ -16,7 +16,7 @@ import msgspec
 from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
 from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.listener import (
-    Outcome,
+    ListenerAnswer,
     TransactionListener,
     call,
     call_blocking,
@@ -57,7 +57,7 @@ log = logging.getLogger("gantrymq.client")
 _RESOLUTIONS: Final = {state: int(state.resolution) for state in LocalTransactionState}
 _IDS: Final = frozenset({properties.UNIQ_KEY, properties.TRANSACTION_ID})
 """Properties that would make a message part of another transaction, or of none."""
-INTERRUPTED: Final = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
+INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
 
 
 class OpenHalf(msgspec.Struct, frozen=True):
@@ -80,9 +80,9 @@ class LocalRun:
 
     def __init__(self) -> None:
         self.half: OpenHalf | None = None
-        self.outcome: Outcome | None = None
+        self.outcome: ListenerAnswer | None = None
 
-    def __call__(self, method: Callable[..., object], message: Message, arg: Any) -> Outcome:
+    def __call__(self, method: Callable[..., object], message: Message, arg: Any) -> ListenerAnswer:
         self.outcome = call_blocking(method, message, arg)
         return self.outcome
 
@@ -173,7 +173,7 @@ class TransactionProducer(Producer):
 
     async def transact_in_caller(
         self,
-        in_caller: Callable[..., Awaitable[Outcome]],
+        in_caller: Callable[..., Awaitable[ListenerAnswer]],
         run: LocalRun,
         message: Message,
         arg: Any,
@@ -184,10 +184,10 @@ class TransactionProducer(Producer):
         return await self._run(run.half, partial(in_caller, run), self.listener.execute_local_transaction, arg)
 
     async def _run(
-        self, half: OpenHalf, call: Callable[..., Awaitable[Outcome]], method: Callable[..., object], arg: Any
+        self, half: OpenHalf, call: Callable[..., Awaitable[ListenerAnswer]], method: Callable[..., object], arg: Any
     ) -> TransactionSendResult:
         if half.result.status is not SendStatus.SEND_OK:
-            return await self.finish(half, Outcome(LocalTransactionState.ROLLBACK))
+            return await self.finish(half, ListenerAnswer(LocalTransactionState.ROLLBACK))
         try:
             outcome = await call(method, half.given, arg)
         except BaseException:
@@ -233,7 +233,7 @@ class TransactionProducer(Producer):
         self._memory.placed(key, result.queue.broker_name, log_offset)
         return OpenHalf(given, message, result, log_offset)
 
-    async def finish(self, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+    async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """End a half as its local transaction ended. Raises TransactionConflict."""
         try:
             self._memory.ended(half.transaction_id, outcome.state)
@@ -257,7 +257,7 @@ class TransactionProducer(Producer):
     def _idle(self) -> bool:
         return super()._idle() and not self._open
 
-    def _tell_unknown(self, half: OpenHalf, outcome: Outcome) -> None:
+    def _tell_unknown(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
         """One-way: Apache's brokers do not answer an UNKNOWN, and every broker asks back anyway."""
         address = self._endpoint.routes.master(half.result.queue.broker_name)
         channel = self._endpoint.ready(address) if address is not None else None
@@ -268,7 +268,7 @@ class TransactionProducer(Producer):
                 encode_request(RequestCode.END_TRANSACTION, opaque, header, one_way=True, remark=outcome.remark)
             )
 
-    async def _decide(self, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+    async def _decide(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         error: GantryError | None = None
         for attempt in range(1 + self._config.end_retries):
             if attempt:
@@ -310,7 +310,7 @@ class TransactionProducer(Producer):
                 break
         return undecided(half, outcome, error)
 
-    def _end_on(self, channel: ClientChannel, half: OpenHalf, outcome: Outcome) -> Answer:
+    def _end_on(self, channel: ClientChannel, half: OpenHalf, outcome: ListenerAnswer) -> Answer:
         opaque = channel.next_opaque()
         if outcome.remark is None:
             sent = half.result
@@ -333,7 +333,7 @@ class TransactionProducer(Producer):
             frames = self._ends[queue] = EndFrames(self.group, queue.topic, queue.broker_name)
         return frames
 
-    def _end(self, half: OpenHalf, outcome: Outcome) -> EndTransaction:
+    def _end(self, half: OpenHalf, outcome: ListenerAnswer) -> EndTransaction:
         return EndTransaction(
             producer_group=self.group,
             tran_state_table_offset=half.result.queue_offset,
@@ -353,14 +353,14 @@ class TransactionProducer(Producer):
             super()._pushed(channel, command)
 
 
-def undecided(half: OpenHalf, outcome: Outcome, error: GantryError | None) -> TransactionSendResult:
+def undecided(half: OpenHalf, outcome: ListenerAnswer, error: GantryError | None) -> TransactionSendResult:
     """The result of a transaction whose end could not be delivered; check-back will settle it."""
     log.warning("transaction %s is %s here, but: %s", half.transaction_id, outcome.state.name, error)
     return _result(half, outcome, decided=False, error=error)
 
 
 def _result(
-    half: OpenHalf, outcome: Outcome, *, decided: bool, error: GantryError | None = None
+    half: OpenHalf, outcome: ListenerAnswer, *, decided: bool, error: GantryError | None = None
 ) -> TransactionSendResult:
     sent = half.result
     return TransactionSendResult(

@@ -109,7 +109,7 @@ class Cluster:
         """Start it (again); raises what the broker raises when it cannot."""
         node, host.clock, doors = self.process(host.name, host.address)
         host.clock.skew_ms = host.skew_ms
-        config = BrokerConfig(
+        config = BrokerConfig.of(
             broker_name=host.name, broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
             namesrv_addr=NAME_SERVERS, store_path_root_dir="/store", transaction_time_out=IMMUNITY_MS,
             transaction_check_interval=2000, transaction_check_max=1000,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantrymq.client.listener import Outcome
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.transaction_producer import OpenHalf, TransactionProducer, undecided
@@ -20,7 +20,7 @@ TIMEOUT_MS = 3000
 class OneWayProducer(TransactionProducer):
     """Ends its transactions as Apache's clients do: one-way, once, and never learns what became of it."""
 
-    async def _decide(self, half: OpenHalf, outcome: Outcome) -> TransactionSendResult:
+    async def _decide(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         try:
             channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
         except GantryError as error:

@@ -9,12 +9,13 @@ import pytest
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.selection import EVERYTHING
 from gantrymq.broker.filtering.subscriptions import check_selector, selection_of
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message.tags import java_hash
 from gantrymq.protocol.bodies.heartbeat import SubscriptionData
 
-PLAIN = BrokerConfig()
-FILTERING = BrokerConfig(enable_property_filter=True)
+PLAIN = LiveConfig(BrokerConfig())
+FILTERING = LiveConfig(BrokerConfig.of(enable_property_filter=True))
 
 
 def test_tags_can_always_be_used() -> None:

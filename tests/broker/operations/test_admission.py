@@ -17,7 +17,7 @@ from tests.support.sim_clock import SimClock
 
 
 def admission(announce: Callable[[Callable[[], None]], None] = lambda done: done()) -> Admission:
-    disk, config = SimDisk(), BrokerConfig(store_path_root_dir="/store")
+    disk, config = SimDisk(), BrokerConfig.of(store_path_root_dir="/store")
     disk.make_dirs("/store/config")
     topics = Topics(config, disk, SimClock(), "/store/config/topics.json")
     return Admission(config, topics, SystemRng(), announce)

@@ -11,11 +11,7 @@ import pytest
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.clients import ConsumerGroups, ProducerGroups
-from gantrymq.broker.registries.filters import ConsumerFilters
-from gantrymq.broker.registries.groups import Groups
-from gantrymq.broker.registries.queue_locks import QueueLocks
-from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.registries.registries import open_registries
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from gantrymq.runtime.disk import OsDisk
@@ -27,17 +23,13 @@ class World:
     """Members of a broker whose name servers are slow: ``announced`` holds who waits for them."""
 
     def __init__(self, root: Path, **settings: object) -> None:
-        config = BrokerConfig(**settings)  # type: ignore[arg-type]
-        disk, self.clock = OsDisk(), SimClock()
-        self.topics = Topics(config, disk, self.clock, str(root / "topics.json"))
-        self.producers, self.consumers = ProducerGroups(), ConsumerGroups()
+        config = BrokerConfig.of(**settings)  # type: ignore[arg-type]
+        (root / "config").mkdir()
+        self.clock = SimClock()
+        registries = open_registries(config, OsDisk(), self.clock, lambda name: str(root / name))
+        self.topics, self.producers, self.consumers = registries.topics, registries.producers, registries.consumers
         self.announced: list[Callable[[], None]] = []
-        groups = Groups(disk, self.clock, str(root / "groups.json"), auto_create=True)
-        filters = ConsumerFilters(disk, self.clock, str(root / "filters.json"))
-        self.members = Members(
-            config, self.topics, groups, self.producers, self.consumers, filters, QueueLocks(), self.clock,
-            self.announced.append,
-        )  # fmt: skip
+        self.members = Members(config, registries, self.clock, self.announced.append)
 
     def beat(self, connection: KeptConnection, *topics: str, client_id: str = "") -> list[str]:
         """A heartbeat; the list has an entry once it is answered."""

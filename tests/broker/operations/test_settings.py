@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.config import FIELDS, BrokerConfig, from_properties, key_of, parse_properties
-from gantrymq.broker.operations.settings import CHANGEABLE, LiveConfig, to_properties, with_properties
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.settings import CHANGEABLE, Settings, to_properties, with_properties
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.refusals import RESPONSE_CODES
 from gantrymq.protocol.bodies.topics import DataVersion
@@ -22,12 +23,12 @@ from tests.support.places import run
 CONF = "# ours\nbrokerName=b1\nfileReservedTime = 48\n\n#fileReservedTime=1\n"
 
 
-def live(config: BrokerConfig, file: str = "") -> LiveConfig:
-    return LiveConfig(config, file, OsDisk(), SystemClock(), lambda: None)
+def settings_of(config: LiveConfig, file: str = "") -> Settings:
+    return Settings(config, file, OsDisk(), SystemClock())
 
 
 def test_all_settings_are_shown_and_read_back() -> None:
-    config = BrokerConfig(broker_name="b2", auto_create_topic_enable=False, store_path_root_dir="/data")
+    config = BrokerConfig.of(broker_name="b2", auto_create_topic_enable=False, store_path_root_dir="/data")
     text = to_properties(config)
     assert "autoCreateTopicEnable=false\n" in text and "brokerIP1=127.0.0.1\n" in text
     assert list(parse_properties(text)) == sorted(FIELDS)
@@ -57,15 +58,15 @@ def test_the_file_keeps_what_it_says_otherwise() -> None:
     ],
 )
 def test_all_or_nothing(wanted: dict[str, str], code: ResponseCode, word: str) -> None:
-    config = BrokerConfig()
+    config = LiveConfig(BrokerConfig())
     with pytest.raises(Refused, match=word) as refused:
-        live(config).update(wanted)
+        settings_of(config).update(wanted)
     assert RESPONSE_CODES[refused.value.reason] == code
-    assert config == BrokerConfig()
+    assert config.current == BrokerConfig()
 
 
 def test_a_key_that_keeps_its_value_is_no_change(tmp_path: Path) -> None:
-    settings = live(BrokerConfig(), str(tmp_path / "broker.conf"))
+    settings = settings_of(LiveConfig(BrokerConfig()), str(tmp_path / "broker.conf"))
     version = settings.version
     settings.update({"flushDiskType": "SYNC_FLUSH", "fileReservedTime": "72"})
     assert settings.version == version and not (tmp_path / "broker.conf").exists()
@@ -74,12 +75,14 @@ def test_a_key_that_keeps_its_value_is_no_change(tmp_path: Path) -> None:
 def test_a_change_takes_effect_and_survives_a_restart(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(CONF)
-    config = from_properties(conf.read_text())[0]
-    settings = live(config, str(conf))
-    settings.update({"fileReservedTime": "99", "deleteWhen": "05"})
-    assert (config.file_reserved_time, config.delete_when) == (99, "05")
+    config = LiveConfig(from_properties(conf.read_text())[0])
+    before, told = config.current, list[int]()
+    config.changed.append(lambda: told.append(config.retention.file_reserved_time))
+    settings_of(config, str(conf)).update({"fileReservedTime": "99", "deleteWhen": "05"})
+    assert (config.retention.file_reserved_time, config.retention.delete_when) == (99, "05")
+    assert told == [99] and before.retention.file_reserved_time == 48, "a value that was taken before stays as it was"
     again = from_properties(conf.read_text())[0]
-    assert (again.file_reserved_time, again.delete_when, again.broker_name) == (99, "05", "b1")
+    assert again == config.current and again.identity.broker_name == "b1"
 
 
 def test_tools_change_a_running_broker(tmp_path: Path) -> None:

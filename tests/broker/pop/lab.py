@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.checks import PopChecks
@@ -64,7 +65,7 @@ class PopLab:
 
     def __init__(self, root: Path, *, queues: int = 2, retry_max_times: int = 16, **config: object) -> None:
         self.root = root
-        self.config = BrokerConfig(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
+        self.config = LiveConfig(BrokerConfig.of(store_path_root_dir=str(root), **config))
         self.queues = queues
         self.retry_max_times = retry_max_times
         self.clock = LabClock()
@@ -92,12 +93,14 @@ class PopLab:
             self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST
         )
         checks = PopChecks(self.config, self.topics, self.groups)
-        waiting = Waiting(self.clock, self.config.pop_polling_size, self.config.max_pop_polling_size)
+        waiting = Waiting(self.clock, self.config.pop.pop_polling_size, self.config.pop.max_pop_polling_size)
         self.store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
         self.statistics = Statistics("cluster", self.clock, self.store.put_counts)
         self.requests = PopRequests(self.config, checks, self.consumption, waiting, self.clock, self.statistics)
-        self.acks = PopAcks(checks, self.consumption.deliveries, self.store, self.clock, self.config.broker_name)
+        self.acks = PopAcks(
+            checks, self.consumption.deliveries, self.store, self.clock, self.config.identity.broker_name
+        )
         self.consumption.rebuild()
         self.consumption.start()
         self.clock.run()
@@ -150,7 +153,7 @@ class PopLab:
 
         def given(popped: Popped, error: StoreError | None) -> None:
             if error is None:
-                call.messages = _messages(popped, invisible_ms, self.config.broker_name)
+                call.messages = _messages(popped, invisible_ms, self.config.identity.broker_name)
             call.pop_time = popped.pop_time
             _answer(call, error)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.assignments import ROUTE_SECONDS, Assignments
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member
@@ -39,7 +40,7 @@ class Lab:
     """A broker with topic T of two queues, in a cluster of two brokers."""
 
     def __init__(self, root: Path, **config: object) -> None:
-        settings = BrokerConfig(store_path_root_dir=str(root), broker_name="a", **config)  # type: ignore[arg-type]
+        settings = LiveConfig(BrokerConfig.of(store_path_root_dir=str(root), broker_name="a", **config))
         self.clock = LabClock()
         disk = OsDisk()
         self.topics = Topics(settings, disk, self.clock, str(root / "topics.json"))

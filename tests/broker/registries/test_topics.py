@@ -18,7 +18,7 @@ PATH = "/config/topics.json"
 def topics(disk: SimDisk | None = None, **settings: object) -> Topics:
     disk = disk or SimDisk()
     disk.make_dirs("/config")
-    return Topics(BrokerConfig(**settings), disk, SimClock(), PATH)  # type: ignore[arg-type]
+    return Topics(BrokerConfig.of(**settings), disk, SimClock(), PATH)  # type: ignore[arg-type]
 
 
 def test_system_topics_are_there_from_the_start_once() -> None:

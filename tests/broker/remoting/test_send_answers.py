@@ -28,7 +28,7 @@ def test_formatted_and_encoded_answers_say_the_same(
     region: str, form: SerializeType, opaque: int, queue_id: int, log_offset: int, queue_offset: int, key: str
 ) -> None:
     command = Command(code=310, opaque=opaque, serialize=form)
-    answers = SendAnswers(BrokerConfig(region_id=region), HOST)
+    answers = SendAnswers(BrokerConfig.of(region_id=region), HOST)
     formatted = answers.stored(command, Stored(log_offset, queue_offset, queue_id, key))
     encoded = encode_response(
         command, ResponseCode.SUCCESS,

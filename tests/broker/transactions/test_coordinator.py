@@ -226,7 +226,7 @@ def test_g5_offsets_for_an_apache_broker_follow_the_oldest_open_half(lab: Lab) -
     assert lab.offsets.committed == {HALF: 4, OP: 4}
 
 
-def test_g44_retention_is_told_the_oldest_open_half(lab: Lab) -> None:
+def test_g44_retention_stops_at_the_oldest_open_half(lab: Lab) -> None:
     session = lab.online()
     assert lab.coordinator.oldest_open_log_offset() is None
     first, second = lab.half(), lab.half()
@@ -249,15 +249,15 @@ def test_a_usual_half_is_stored_like_every_other(lab: Lab) -> None:
     record = lab.message("K1", KEYS="a b", TAGS="TagA")
     lab.coordinator.put_half(record, GROUP, "K1", TOPIC, 1, lambda half, error: None)
     text = record.properties.replace("K1", "K2")
-    told: list[object] = []
+    answers: list[object] = []
     for _ in range(2):
         lab.coordinator.put_usual(
             TOPIC, 1, record.body, text, record.born_timestamp, record.born_host, record.flag, record.sys_flag & ~12,
             record.reconsume_times, GROUP, "K2", tags_code("TagA"), False,
-            lambda half, error: told.append((half.queue_offset, error)),
+            lambda half, error: answers.append((half.queue_offset, error)),
         )  # fmt: skip
     lab.clock.run()
-    assert told == [(1, None)] * 2
+    assert answers == [(1, None)] * 2
     first, second = (lab.store.read(half.log_offset) for half in lab.coordinator.table)
     assert first is not None and second is not None
     assert second.properties_text == first.properties_text.replace("K1", "K2")

@@ -10,19 +10,22 @@ from typing import Any
 
 import pytest
 
+from gantrymq.broker.client import Operator
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions import explanations as transaction_stories
-from gantrymq.broker.transactions.explanations import TransactionExplanations
+from gantrymq.broker.transactions.explanations import WORKING_MAX, TransactionExplanations
+from gantrymq.broker.transactions.resume import ResumeOperation
 from gantrymq.message.system_topics import HALF, PARKED
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.tools import ExplainTransaction, ListChecks
 from gantrymq.protocol.message_ids import offset_message_id
-from gantrymq.transactions.history.events import Kind
+from gantrymq.transactions.history.diagnosis import CHECKS_SPAN_MAX
 from tests.broker.transaction_lab import GROUP, HOST, Half, Lab, LabClient
 from tests.support.brokers import Cluster, story
 
-CONFIG = BrokerConfig(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2)
+CONFIG = BrokerConfig.of(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2)
 
 
 @pytest.fixture
@@ -43,9 +46,9 @@ def explanations(lab: Lab, config: BrokerConfig = CONFIG) -> TransactionExplanat
 
 
 def explain(lab: Lab, half: Half | str) -> dict[str, Any]:
-    (told,) = asyncio.run(explanations(lab).explain(half if isinstance(half, str) else half.key))
-    json.dumps(told)
-    return told
+    (found,) = asyncio.run(explanations(lab).explain(half if isinstance(half, str) else half.key))
+    json.dumps(found)
+    return found
 
 
 def events(lab: Lab, half: Half) -> list[str]:
@@ -63,23 +66,24 @@ def park(lab: Lab, producer: LabClient, half: Half) -> None:
     lab.clock.advance(31)
 
 
-def resume(lab: Lab, why: str = "operator: ann@coordinator: ticket 7") -> None:
+def resume(lab: Lab, why: str = "ann@coordinator: ticket 7") -> None:
     (parked,) = lab.records(PARKED, 0)
-    half = Half(lab, "")
-    lab.coordinator.resume(parked, half.done)
+    results: list[Refused | None] = []
+    operation = ResumeOperation(lab.store, lab.coordinator)
+    operation.resume(LabClient("192.0.2.8:1"), parked.log_offset, Operator(why), results.append)
     lab.clock.run()
-    lab.coordinator.history.note(Kind.RESUMED, half.place, peer="192.0.2.8:1", text=why.removeprefix("operator: "))
+    assert results == [None]
 
 
 def test_a_plain_transaction(lab: Lab) -> None:
     producer = lab.online()
     half = lab.half(producer)
     lab.commit(producer, half)
-    told = explain(lab, half)
-    assert (told["state"], told["notes"]) == ("committed", [])
-    stored, committed = told["events"]
+    found = explain(lab, half)
+    assert (found["state"], found["notes"]) == ("committed", [])
+    stored, committed = found["events"]
     assert (stored["event"], committed["event"], committed["who"]) == ("stored", "committed", producer.address)
-    assert told["final"]["queue_offset"] == 0
+    assert found["final"]["queue_offset"] == 0
 
 
 def test_asked_answered_and_ended_by_the_answer(lab: Lab) -> None:
@@ -93,13 +97,13 @@ def test_asked_answered_and_ended_by_the_answer(lab: Lab) -> None:
     lab.clock.advance(30)
     lab.end(producer, half, Resolution.ROLLBACK, check=True)
     lab.commit(producer, half)
-    told = explain(lab, half)
-    assert [event["event"] for event in told["events"]] == [
+    found = explain(lab, half)
+    assert [event["event"] for event in found["events"]] == [
         "stored", "immunity_ended", "check_sent", "check_answered", "check_sent", "rolled_back", "conflicting_end",
     ]  # fmt: skip
-    assert "answered a check so" in told["events"][5]["cause"]
-    assert "rolled back already" in told["events"][6]["cause"]
-    assert [event["at_ms"] for event in told["events"]] == sorted(event["at_ms"] for event in told["events"])
+    assert "answered a check so" in found["events"][5]["cause"]
+    assert "rolled back already" in found["events"][6]["cause"]
+    assert [event["at_ms"] for event in found["events"]] == sorted(event["at_ms"] for event in found["events"])
 
 
 def test_from_nobody_to_parked_to_an_operator(lab: Lab) -> None:
@@ -120,12 +124,12 @@ def test_from_nobody_to_parked_to_an_operator(lab: Lab) -> None:
     newest = lab.halves()[-1]
     lab.end(producer, half, Resolution.ROLLBACK, check=True, operator="bob: no such order",
             place=(newest.queue_offset, newest.log_offset))  # fmt: skip
-    told = explain(lab, half)
-    assert told["state"] == "rolled back"
-    assert told["events"][-1]["cause"] == "an operator decided: bob: no such order"
-    names = [event["event"] for event in told["events"]]
+    found = explain(lab, half)
+    assert found["state"] == "rolled back"
+    assert found["events"][-1]["cause"] == "an operator decided: bob: no such order"
+    names = [event["event"] for event in found["events"]]
     assert names.index("parked") < names.index("conflicting_end") < names.index("resumed")
-    assert "parked already" in told["events"][names.index("conflicting_end")]["cause"]
+    assert "parked already" in found["events"][names.index("conflicting_end")]["cause"]
 
 
 def test_strangers_wrong_groups_and_deleted_topics(lab: Lab) -> None:
@@ -135,8 +139,8 @@ def test_strangers_wrong_groups_and_deleted_topics(lab: Lab) -> None:
     lab.end(producer, half, Resolution.COMMIT, group="PG_other")
     lab.topics.clear()
     lab.end(producer, half, Resolution.COMMIT)
-    told = explain(lab, half)
-    refused = [event for event in told["events"] if event["event"] == "end_refused"]
+    found = explain(lab, half)
+    refused = [event for event in found["events"] if event["event"] == "end_refused"]
     assert [event["who"] for event in refused] == ["198.51.100.9:1", producer.address, producer.address]
     for event, word in zip(refused, ("stranger", "another producer group", "did not exist"), strict=True):
         assert word in event["cause"]
@@ -150,17 +154,17 @@ def test_what_a_restart_keeps_and_what_a_kill_may_have_taken(lab: Lab) -> None:
     lab.crash()
     lab.open()
     lab.clock.advance(40)
-    told = explain(lab, half)
-    assert [event["event"] for event in told["events"]] == [
+    found = explain(lab, half)
+    assert [event["event"] for event in found["events"]] == [
         "stored", "immunity_ended", "check_sent", "broker_stopped", "broker_started", "check_sent", "check_sent",
     ]  # fmt: skip
-    assert "stopped in order" in told["events"][4]["cause"] and told["notes"] == []
+    assert "stopped in order" in found["events"][4]["cause"] and found["notes"] == []
     lab.end(producer, half, Resolution.UNKNOWN, check=True)
     lab.crash()
     lab.open()
-    told = explain(lab, half)
-    assert "check_answered" not in [event["event"] for event in told["events"]], "the answer was in memory only"
-    assert "last second may be missing" in str(told["notes"])
+    found = explain(lab, half)
+    assert "check_answered" not in [event["event"] for event in found["events"]], "the answer was in memory only"
+    assert "last second may be missing" in str(found["notes"])
     for path in (lab.root / "gantry/history").iterdir():
         path.unlink()
     lab.crash()
@@ -180,8 +184,8 @@ def test_the_op_is_found_far_behind_and_when_the_clock_was_set_back(lab: Lab, mo
     lab.clock.wall += 3_600_000
     lab.roll_back(producer, early)
     for half in (early, late):
-        told = explain(lab, half)
-        assert (told["state"], told["events"][-1]["who"]) == ("rolled back", producer.address)
+        found = explain(lab, half)
+        assert (found["state"], found["events"][-1]["who"]) == ("rolled back", producer.address)
 
 
 def test_it_is_found_by_each_of_its_ids(lab: Lab) -> None:
@@ -193,7 +197,7 @@ def test_it_is_found_by_each_of_its_ids(lab: Lab) -> None:
         assert asyncio.run(explanations(lab).explain(nobody)) == []
 
 
-def test_a_key_used_twice_is_two_stories(lab: Lab) -> None:
+def test_a_key_used_twice_is_two_transactions(lab: Lab) -> None:
     producer = lab.online()
     first = lab.half(producer, "K")
     lab.roll_back(producer, first)
@@ -234,8 +238,8 @@ def test_the_request_of_our_own(tmp_path: Path) -> None:
         await running.sent("Orders", properties=properties)
         answer = await running.ask(RequestCode.EXPLAIN_TRANSACTION, ExplainTransaction(transaction_id="ABC"))
         assert answer.code == ResponseCode.SUCCESS
-        (told,) = json.loads(answer.body)
-        assert (told["id"], told["state"], told["events"][0]["event"]) == ("ABC", "open", "stored")
+        (found,) = json.loads(answer.body)
+        assert (found["id"], found["state"], found["events"][0]["event"]) == ("ABC", "open", "stored")
         answer = await running.ask(RequestCode.EXPLAIN_TRANSACTION, ExplainTransaction(transaction_id="DEF"))
         assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"[]")
 
@@ -246,3 +250,24 @@ def test_the_request_of_our_own(tmp_path: Path) -> None:
         assert too_many.code == ResponseCode.INVALID_PARAMETER
 
     story(work, tmp_path)
+
+
+def test_only_so_many_explanations_are_made_at_once(lab: Lab) -> None:
+    half, operation = lab.half(), explanations(lab)
+    lab.clock.sleep = asyncio.sleep  # type: ignore[method-assign]
+
+    async def all_at_once() -> list[Any]:
+        return await asyncio.gather(*[operation.explain(half.key) for _ in range(20)], return_exceptions=True)
+
+    results = asyncio.run(all_at_once())
+    refused = [result for result in results if isinstance(result, Refused)]
+    assert len(refused) == 20 - WORKING_MAX and {one.reason for one in refused} == {Refusal.BUSY}
+    assert asyncio.run(operation.explain(half.key))[0]["id"] == half.key, "the others have ended"
+
+
+def test_a_question_about_checks_is_limited(lab: Lab) -> None:
+    lab.half()
+    assert list(explanations(lab).checks(range(CHECKS_SPAN_MAX))) == [0]
+    with pytest.raises(Refused) as refused:
+        explanations(lab).checks(range(CHECKS_SPAN_MAX + 1))
+    assert refused.value.reason is Refusal.PARAMETER_INVALID

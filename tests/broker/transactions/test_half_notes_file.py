@@ -49,7 +49,7 @@ def notes_path(lab: Lab) -> Path:
     return lab.root / "gantry" / "open-halves"
 
 
-class Story:
+class Life:
     """Steps on a lab, with a copy of the notes as they once were."""
 
     def __init__(self, root: Path) -> None:
@@ -118,23 +118,23 @@ def foreign_notes() -> bytes:
 @given(STEPS, FATES, st.integers(0, 10_000))
 def test_the_table_is_the_same_with_and_without_the_file(steps: list[tuple[str, int]], fate: str, place: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        story = Story(Path(scratch) / "store")
+        life = Life(Path(scratch) / "store")
         for what, number in steps:
-            story.step(what, number)
-        story.lab.crash()
-        story.treat_notes(fate, place)
-        story.lab.open()
-        without = rebuild(story.lab.store, story.lab.config)
-        assert [facts(half) for half in story.lab.coordinator.table] == all_facts(without)
+            life.step(what, number)
+        life.lab.crash()
+        life.treat_notes(fate, place)
+        life.lab.open()
+        without = rebuild(life.lab.store, life.lab.config)
+        assert [facts(half) for half in life.lab.coordinator.table] == all_facts(without)
         # And what the broker does to the file from now on is as good.
-        story.session = story.lab.online()
-        story.step("half", 3)
-        story.lab.clock.advance(11)
-        story.step("kill", 0)
-        assert [facts(half) for half in story.lab.coordinator.table] == all_facts(
-            rebuild(story.lab.store, story.lab.config)
+        life.session = life.lab.online()
+        life.step("half", 3)
+        life.lab.clock.advance(11)
+        life.step("kill", 0)
+        assert [facts(half) for half in life.lab.coordinator.table] == all_facts(
+            rebuild(life.lab.store, life.lab.config)
         )
-        story.lab.crash()
+        life.lab.crash()
 
 
 @pytest.fixture

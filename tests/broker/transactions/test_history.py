@@ -103,8 +103,8 @@ def test_who_is_gone_before_the_answer_is_named(lab: Lab) -> None:
     lab.offline(first)
     second = lab.online()
     lab.clock.advance(2)
-    told = [(event.kind, event.peer) for event in of(lab, half) if event.kind is not Kind.NOBODY_ONLINE]
-    assert told == [(Kind.CHECKED, first.address), (Kind.LEFT, first.address), (Kind.CHECKED, second.address)]
+    found = [(event.kind, event.peer) for event in of(lab, half) if event.kind is not Kind.NOBODY_ONLINE]
+    assert found == [(Kind.CHECKED, first.address), (Kind.LEFT, first.address), (Kind.CHECKED, second.address)]
 
 
 def test_a_half_that_nobody_can_be_asked_about_says_so_once(lab: Lab) -> None:

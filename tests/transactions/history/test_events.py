@@ -18,7 +18,7 @@ from gantrymq.transactions.history.events import (
     key_of,
 )
 
-QUICK = settings(deadline=None, max_examples=60)
+FEW = settings(deadline=None, max_examples=60)
 PEERS = st.one_of(
     st.just(""),
     st.builds("{}:{}".format, st.ip_addresses(v=4), st.integers(0, 65535)),
@@ -32,7 +32,7 @@ EVENTS = st.builds(
 )  # fmt: skip
 
 
-@QUICK
+@FEW
 @given(EVENTS)
 def test_an_event_comes_back_as_it_was(event: Event) -> None:
     data = encode(event)
@@ -52,7 +52,7 @@ def test_what_does_not_fit_is_cut() -> None:
     assert (event.number, event.peer, event.text) == (65535, "", "ä" * 100)
 
 
-@QUICK
+@FEW
 @given(st.lists(EVENTS, max_size=20), st.binary(max_size=60), st.binary(max_size=60), st.integers(0, 40))
 def test_events_are_found_between_anything(known: list[Event], before: bytes, after: bytes, torn: int) -> None:
     """Foreign bytes before them, a torn event and foreign bytes behind: nothing is lost, nothing is made up."""
@@ -66,20 +66,20 @@ def test_events_are_found_between_anything(known: list[Event], before: bytes, af
     assert first_event(data) == (known[0] if known else None)
 
 
-@QUICK
+@FEW
 @given(st.lists(EVENTS, min_size=1, max_size=20), st.integers(1, 100))
 def test_pieces_that_overlap_tell_each_event_once(known: list[Event], size: int) -> None:
     data = b"".join(map(encode, known))
     for key in {event.key for event in known}:
-        told = [
+        found = [
             event
             for at in range(0, len(data), size)
             for event in events_of(key, data[at : at + size + MAX_BYTES], min(size, len(data) - at))
         ]
-        assert told == [event for event in known if event.key == key]
+        assert found == [event for event in known if event.key == key]
 
 
-@QUICK
+@FEW
 @given(st.lists(EVENTS, min_size=1, max_size=5), st.data())
 def test_a_flipped_bit_hides_one_event_and_no_other(known: list[Event], data: st.DataObject) -> None:
     parts = [bytearray(encode(event)) for event in known]

@@ -61,7 +61,7 @@ def test_of_a_damaged_half_only_what_has_no_checksum_is_shown(data: st.DataObjec
     record = bytearray(stored(text_of("PG", "Orders", 2)))
     place = data.draw(st.integers(0, len(record) - 1))
     record[place] ^= data.draw(st.integers(1, 255))
-    quick = made_of(bytes(record[: data.draw(st.sampled_from([place, len(record)]))]))
-    if quick is not None:
-        shown = decode_record(quick)
+    made = made_of(bytes(record[: data.draw(st.sampled_from([place, len(record)]))]))
+    if made is not None:
+        shown = decode_record(made)
         assert (shown.topic, shown.queue_id, shown.body) == ("Orders", 2, b"paid")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.client import Client
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPull, HeldPulls
 from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.pull_values import PullDone, PullRequest, PullResult, PullStatus
 from gantrymq.broker.filtering.selection import Selection
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.upkeep.statistics import Statistics
@@ -47,7 +47,7 @@ class Pulls:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: MessageStore,
         checks: PullChecks,
         offsets: ConsumerOffsets,
@@ -92,13 +92,13 @@ class Pulls:
 
     def _read(self, request: PullRequest, selection: Selection) -> GetResult:
         config = self._config
-        max_bytes = request.max_bytes or config.max_transfer_bytes_on_message_in_memory
+        max_bytes = request.max_bytes or config.pull.max_transfer_bytes_on_message_in_memory
         try:
             return self._store.get(
                 request.topic,
                 request.queue_id,
                 request.offset,
-                max(1, min(request.count, config.max_transfer_count_on_message_in_memory)),
+                max(1, min(request.count, config.pull.max_transfer_count_on_message_in_memory)),
                 max(1, min(max_bytes, MAX_BYTES_CAP)),
                 selection.tag_codes,
                 selection.wants,
@@ -120,8 +120,8 @@ class Pulls:
 
     def _suspend_seconds(self, wait_ms: int) -> float:
         limit_ms = MAX_SUSPEND_MS
-        if not self._config.long_polling_enable:
-            limit_ms = min(limit_ms, self._config.short_polling_time_mills)
+        if not self._config.pull.long_polling_enable:
+            limit_ms = min(limit_ms, self._config.pull.short_polling_time_mills)
         return min(wait_ms, limit_ms) / 1000
 
     def _resume(self, pull: HeldPull, expired: bool) -> bool:

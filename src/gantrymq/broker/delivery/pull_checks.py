@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.pull_values import PullRequest
 from gantrymq.broker.filtering.selection import Selection
 from gantrymq.broker.filtering.subscriptions import require_property_filter, selection_of
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.filters import ConsumerFilters
@@ -29,7 +29,7 @@ class PullChecks:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         topics: Topics,
         groups: Groups,
         consumers: ConsumerGroups,
@@ -43,8 +43,10 @@ class PullChecks:
 
     def may_read(self, request: PullRequest) -> None:
         """Whether the group may pull from the queue."""
-        if not self._config.broker_permission & PERM_READ:
-            raise Refused(Refusal.NOT_PERMITTED, f"the broker[{self._config.broker_ip1}] pulling message is forbidden")
+        if not self._config.identity.broker_permission & PERM_READ:
+            raise Refused(
+                Refusal.NOT_PERMITTED, f"the broker[{self._config.network.broker_ip1}] pulling message is forbidden"
+            )
         self._check_group(request.group)
         topic = self._topics.get(request.topic)
         if topic is None:

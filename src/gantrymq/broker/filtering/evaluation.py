@@ -299,7 +299,7 @@ def _order(left: _Kind, right: _Kind) -> Order:
     return lambda mine, other: java_numbers.order(float(mine), float(other))
 
 
-def _reading(kind: _Kind) -> tuple[Callable[[str], float], Order]:
+def _reading(kind: _Kind) -> tuple[Callable[[str], Any], Order]:
     """How a text is read as such a number, and how two of them are ordered."""
     if kind is _Kind.DOUBLE:
         return java_numbers.double, java_numbers.order

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.predicate import SelectorInvalid
 from gantrymq.broker.filtering.selection import SQL92, Selection, by_expression, compiled, is_tag_type
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.protocol.bodies.heartbeat import SubscriptionData
 
 log = logging.getLogger("gantrymq.broker")
 
 
-def selection_of(config: BrokerConfig, expression: str | None, expression_type: str | None) -> Selection:
+def selection_of(config: LiveConfig, expression: str | None, expression_type: str | None) -> Selection:
     """Of a subscription that a request brings with it. Raises Refused."""
     try:
         selection = by_expression(expression, expression_type)
@@ -24,9 +24,9 @@ def selection_of(config: BrokerConfig, expression: str | None, expression_type: 
     return selection
 
 
-def require_property_filter(config: BrokerConfig, expression_type: str | None) -> None:
+def require_property_filter(config: LiveConfig, expression_type: str | None) -> None:
     """Raises Refused when messages may not be selected by their properties here."""
-    if not config.enable_property_filter:
+    if not config.groups.enable_property_filter:
         raise Refused(
             Refusal.FAILED,
             f"The broker does not support consumer to filter message by {expression_type}"
@@ -34,7 +34,7 @@ def require_property_filter(config: BrokerConfig, expression_type: str | None) -
         )
 
 
-def check_selector(config: BrokerConfig, group: str, data: SubscriptionData) -> None:
+def check_selector(config: LiveConfig, group: str, data: SubscriptionData) -> None:
     """A client asks this before it subscribes. Raises Refused when the subscription cannot be used."""
     if is_tag_type(data.expression_type):
         return

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.http.routes import Routes
 from gantrymq.broker.http.server import HttpServer
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.errors import Unreachable
@@ -18,7 +18,7 @@ log = logging.getLogger("gantrymq.http")
 
 
 async def open_endpoint(
-    config: BrokerConfig,
+    config: LiveConfig,
     network: Network,
     clock: Clock,
     address: str,
@@ -29,7 +29,7 @@ async def open_endpoint(
     """The running endpoint. None when its port is in use, which is logged: messages are served all the same."""
     server = HttpServer(network, clock, Routes(config, address, store, coordinator, explanations).handle)
     try:
-        where = await server.start(config.http_bind_address, config.http_port)
+        where = await server.start(config.network.http_bind_address, config.network.http_port)
     except Unreachable as error:
         log.error("there is no HTTP endpoint: %s; set httpPort to another port", error)
         return None

@@ -7,8 +7,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gantrymq import __version__
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.store.message_store import MessageStore
@@ -29,7 +29,7 @@ class Routes:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         address: str,
         store: MessageStore,
         coordinator: TransactionCoordinator,
@@ -58,7 +58,7 @@ class Routes:
 
     async def _contents(self, request: Request) -> Answer:
         _only(request)
-        return answer({"broker": self._config.broker_name, "version": __version__, "routes": ROUTES})
+        return answer({"broker": self._config.identity.broker_name, "version": __version__, "routes": ROUTES})
 
     async def _health(self, request: Request) -> Answer:
         _only(request)
@@ -66,7 +66,7 @@ class Routes:
         value: dict[str, Any] = {
             "status": "ok" if refusal is None else "refuses writes",
             "reason": None if refusal is None else str(refusal),
-            "broker": self._config.broker_name,
+            "broker": self._config.identity.broker_name,
             "address": self._address,
             "version": __version__,
             "open_transactions": len(self._coordinator.table),

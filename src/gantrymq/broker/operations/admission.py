@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final, NoReturn
 
 from gantrymq.broker.announcement import Announce
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.durability import Done, refusal
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.submission import Submission
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
@@ -48,7 +48,7 @@ class Target:
 class Admission:
     """The checks of sends; each raises Refused."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, rng: Rng, announce: Announce) -> None:
+    def __init__(self, config: LiveConfig, topics: Topics, rng: Rng, announce: Announce) -> None:
         self._config = config
         self._topics = topics
         self._rng = rng
@@ -90,8 +90,10 @@ class Admission:
                 Refusal.TOPIC_UNKNOWN,
                 f"topic[{topic}] not exist, apply first please! (gantry topic create, or autoCreateTopicEnable=true)",
             )
-        if config.order and not self._config.broker_permission & PERM_WRITE:
-            raise Refused(Refusal.NOT_PERMITTED, f"the broker[{self._config.broker_ip1}] sending message is forbidden")
+        if config.order and not self._config.identity.broker_permission & PERM_WRITE:
+            raise Refused(
+                Refusal.NOT_PERMITTED, f"the broker[{self._config.network.broker_ip1}] sending message is forbidden"
+            )
         target = self._targets[topic] = Target(
             max(config.read_queue_nums, config.write_queue_nums),
             config.write_queue_nums,
@@ -126,13 +128,13 @@ class Admission:
         )
 
     def check_body(self, size: int) -> None:
-        if not 0 < size <= self._config.max_message_size:
+        if not 0 < size <= self._config.topics.max_message_size:
             self._refuse_body(size)
 
     def _refuse_body(self, size: int) -> NoReturn:
         if size == 0:
             raise Refused(Refusal.MESSAGE_ILLEGAL, "the body is empty; send at least one byte")
-        limit = self._config.max_message_size
+        limit = self._config.topics.max_message_size
         raise Refused(
             Refusal.MESSAGE_ILLEGAL,
             f"{_TOO_LONG} msg body length limit {limit}B, msg properties length limit 32KB. "

@@ -11,13 +11,11 @@ from collections.abc import Callable
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.client import Connection
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
-from gantrymq.broker.registries.filters import ConsumerFilters
-from gantrymq.broker.registries.groups import Group, Groups
-from gantrymq.broker.registries.queue_locks import QueueLocks
-from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.registries.clients import Member
+from gantrymq.broker.registries.groups import Group
+from gantrymq.broker.registries.registries import Registries
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
@@ -32,23 +30,18 @@ class Members:
 
     def __init__(
         self,
-        config: BrokerConfig,
-        topics: Topics,
-        groups: Groups,
-        producers: ProducerGroups,
-        consumers: ConsumerGroups,
-        filters: ConsumerFilters,
-        locks: QueueLocks,
+        config: LiveConfig,
+        registries: Registries,
         clock: Clock,
         announce: Announce,
     ) -> None:
         self._config = config
-        self._topics = topics
-        self._groups = groups
-        self._producers = producers
-        self._consumers = consumers
-        self._filters = filters
-        self._locks = locks
+        self._topics = registries.topics
+        self._groups = registries.groups
+        self._producers = registries.producers
+        self._consumers = registries.consumers
+        self._filters = registries.filters
+        self._locks = registries.locks
         self._clock = clock
         self._announce = announce
 
@@ -112,7 +105,7 @@ class Members:
         settings = self._groups.get(group_name)
         if group is None or group.message_model is MessageModel.BROADCASTING:
             return
-        if not self._config.notify_consumer_ids_changed_enable:
+        if not self._config.groups.notify_consumer_ids_changed_enable:
             return
         if settings is not None and not settings.notify_consumer_ids_changed_enable:
             return
@@ -135,7 +128,7 @@ class Members:
     def expire(self) -> None:
         """Take out members that sent no heartbeat for too long, and locks that ran out."""
         now = self._clock.monotonic()
-        before = now - self._config.channel_expired_timeout / 1000
+        before = now - self._config.groups.channel_expired_timeout / 1000
         self._producers.expire(before)
         for group in self._consumers.expire(before):
             self._shrunk(group)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.clients import ConsumerGroups
-from gantrymq.broker.registries.groups import Groups
-from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.upkeep.statistics import TOPIC_PUT_NUMS, Statistics
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.progress import (
@@ -39,23 +35,20 @@ class Progress:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        broker_name: str,
         address: str,
         store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        consumers: ConsumerGroups,
-        offsets: ConsumerOffsets,
+        registries: Registries,
         statistics: Statistics,
         clock: Clock,
     ) -> None:
-        self._config = config
+        self._broker_name = broker_name
         self._address = address
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._offsets = offsets
+        self._topics = registries.topics
+        self._groups = registries.groups
+        self._consumers = registries.consumers
+        self._offsets = registries.offsets
         self._statistics = statistics
         self._clock = clock
 
@@ -79,7 +72,7 @@ class Progress:
         return config
 
     def _key(self, topic: TopicConfig, queue_id: int) -> str:
-        return key_of(MessageQueue(topic.topic_name, self._config.broker_name, queue_id))
+        return key_of(MessageQueue(topic.topic_name, self._broker_name, queue_id))
 
     # Groups.
 
@@ -151,7 +144,7 @@ class Progress:
         done = self._offsets.get(group, name, queue_id) or 0
         oldest = self._time(name, queue_id, first)
         return TimeSpan(
-            message_queue=MessageQueue(name, self._config.broker_name, queue_id),
+            message_queue=MessageQueue(name, self._broker_name, queue_id),
             min_time_stamp=oldest,
             max_time_stamp=self._time(name, queue_id, end - 1),
             consume_time_stamp=self._time(name, queue_id, done - 1) if done > 0 else oldest,

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Final
 
 from gantrymq.broker.client import Client
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.delivery.timer_rules import TimerRules, park_for
 from gantrymq.broker.durability import Durability, refusal
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import MessageIllegal, StoreError
@@ -46,7 +46,7 @@ class Timers:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         rules: TimerRules,
         delivery: TimedDelivery | None,
         durability: Durability,
@@ -92,9 +92,9 @@ class Timers:
 
     def _check_recall(self, topic: str) -> None:
         config = self._config
-        if not config.recall_message_enable or self._delivery is None:
+        if not config.delay.recall_message_enable or self._delivery is None:
             raise Refused(Refusal.NOT_PERMITTED, "recall failed, operation is forbidden (recallMessageEnable=false)")
-        if not config.broker_permission & PERM_WRITE:
+        if not config.identity.broker_permission & PERM_WRITE:
             raise Refused(Refusal.UNAVAILABLE, "recall failed, broker service not available")
         if not self._topics.exists(topic):
             raise Refused(Refusal.TOPIC_UNKNOWN, f"recall failed, the topic[{topic}] not exist")
@@ -102,7 +102,7 @@ class Timers:
     def _check_handle(self, topic: str, handle: RecallHandle) -> None:
         if handle.topic != topic:
             raise _failed(f"topic not match: the message was sent to {handle.topic!r}")
-        if handle.broker_name != self._config.broker_name:
+        if handle.broker_name != self._config.identity.broker_name:
             raise _failed(f"broker service not available: the message is on {handle.broker_name!r}")
         if not 0 < handle.deliver_ms - self._clock.wall_ms() < self._rules.max_delay_ms:
             raise _failed("timestamp invalid: the message is delivered by now, or farther away than one can be")

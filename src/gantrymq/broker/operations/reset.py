@@ -11,13 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pushes import OffsetReset
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.clients import ConsumerGroups
-from gantrymq.broker.registries.groups import Groups
-from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.registries.registries import Registries
 from gantrymq.message.queues import MessageQueue
 from gantrymq.store.message_store import MessageStore
 
@@ -45,21 +42,18 @@ class Resets:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        consumers: ConsumerGroups,
-        offsets: ConsumerOffsets,
+        registries: Registries,
         release: Callable[[str, str], None],
     ) -> None:
         """``release``: answers the pulls of a group on a topic that wait for a message."""
         self._config = config
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._offsets = offsets
+        self._topics = registries.topics
+        self._groups = registries.groups
+        self._consumers = registries.consumers
+        self._offsets = registries.offsets
         self._release = release
 
     def reset(self, order: ResetOrder) -> dict[MessageQueue, int]:
@@ -69,12 +63,12 @@ class Resets:
             raise Refused(Refusal.TOPIC_UNKNOWN, f"Topic {order.topic} does not exist")
         if self._groups.get(order.group) is None:
             raise Refused(Refusal.GROUP_UNKNOWN, f"Group {order.group} does not exist")
-        if self._config.use_server_side_reset_offset:
+        if self._config.groups.use_server_side_reset_offset:
             return self._by_broker(order, config.read_queue_nums)
         return self._by_members(order, config.write_queue_nums)
 
     def _by_queue(self, topic: str, offsets: dict[int, int]) -> dict[MessageQueue, int]:
-        return {MessageQueue(topic, self._config.broker_name, number): at for number, at in offsets.items()}
+        return {MessageQueue(topic, self._config.identity.broker_name, number): at for number, at in offsets.items()}
 
     def _at(self, order: ResetOrder, queue_id: int) -> int:
         if order.timestamp_ms < 0:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 
 from gantrymq.broker.client import Client
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delay_levels import park
 from gantrymq.broker.delivery.timer_rules import HEADROOM_BYTES, park_for
 from gantrymq.broker.durability import Done, Durability, refusal
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import (
     FITS_ANYWAY,
     SENDER_FLAGS,
@@ -38,14 +38,14 @@ class Sends:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         admission: Admission,
         durability: Durability,
         halves: HalfSends,
         steering: Steering,
         unique_ids: UniqueIds,
     ) -> None:
-        self._broker_name = config.broker_name
+        self._broker_name = config.identity.broker_name
         self._admission = admission
         self._durability = durability
         self._append_plain, self._limited = durability.append_plain, durability.limited
@@ -55,9 +55,9 @@ class Sends:
         self._unique_ids = unique_ids
         self._stamp = properties.encode(
             {
-                properties.REGION: config.region_id,
-                properties.TRACE_ON: "true" if config.trace_on else "false",
-                properties.CLUSTER: config.broker_cluster_name,
+                properties.REGION: config.identity.region_id,
+                properties.TRACE_ON: "true" if config.identity.trace_on else "false",
+                properties.CLUSTER: config.identity.broker_cluster_name,
             }
         )
 

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final
 
 from gantrymq.broker.client import Client
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.durability import Done, refusal
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import SENDER_FLAGS, Admission, Target, check_properties, is_set
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
 from gantrymq.broker.operations.submission import Answered, Stored, Submission, answer
@@ -27,7 +27,7 @@ _DELAYS: Final = tuple(sorted(properties.DELAYS))
 class HalfSends:
     """Takes half messages."""
 
-    def __init__(self, config: BrokerConfig, admission: Admission, halves: HalfMessages) -> None:
+    def __init__(self, config: LiveConfig, admission: Admission, halves: HalfMessages) -> None:
         self._config = config
         self._admission = admission
         self._halves = halves
@@ -38,7 +38,7 @@ class HalfSends:
         key: str, tags_code: int, decisive: bool, answered: Answered | None,
     ) -> None:  # fmt: skip
         """``send`` of a half whose properties were read by ``read_ordinary``."""
-        if self._config.reject_transaction_message or target.message_type not in _TYPES:
+        if self._config.transactions.reject_transaction_message or target.message_type not in _TYPES:
             self._check(message, target, text)
         try:
             self._put_usual(
@@ -86,10 +86,10 @@ class HalfSends:
         self._admission.when_known(finish)(error)
 
     def _check(self, message: Submission, target: Target, text: str) -> None:
-        if self._config.reject_transaction_message:
+        if self._config.transactions.reject_transaction_message:
             raise Refused(
                 Refusal.NOT_PERMITTED,
-                f"the broker[{self._config.broker_ip1}] sending transaction message is forbidden",
+                f"the broker[{self._config.network.broker_ip1}] sending transaction message is forbidden",
             )
         problem = None
         if target.message_type not in _TYPES:

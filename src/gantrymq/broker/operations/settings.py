@@ -1,17 +1,17 @@
 """Settings that an operator changes while the broker runs.
 
-All parts of a broker hold one BrokerConfig and read it when they need it, so a change of it reaches them at once. Only
-what is listed here may change; everything else was used for something that cannot be made again. Source: Configuration.
+Only what is listed here may change; everything else was used for something that cannot be made again. Source:
+Configuration.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gantrymq.broker.config import FIELDS, BrokerConfig, convert, key_of
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import ConfigError
 from gantrymq.protocol.bodies.topics import DataVersion
@@ -50,31 +50,28 @@ CHANGEABLE: Final = frozenset(
 """Fields that may change."""
 
 
-class LiveConfig:
-    """The configuration of a running broker.
+class Settings:
+    """Shows and changes the configuration of a running broker.
 
-    ``config`` must belong to this broker alone: it is written to, though it is frozen for everybody else. ``file``: the
-    broker.conf it was read from, which keeps the changes; empty: they end with the process. ``changed`` is called after
-    every change.
+    ``file``: the broker.conf it was read from, which keeps the changes; empty: they end with the process.
     """
 
-    def __init__(self, config: BrokerConfig, file: str, disk: Disk, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(self, config: LiveConfig, file: str, disk: Disk, clock: Clock) -> None:
         self._config = config
         self._file = file
         self._disk = disk
         self._clock = clock
-        self._changed = changed
         self.version = DataVersion(state_version=0, timestamp=clock.wall_ms())
 
     def text(self) -> str:
         """All settings in the form of a broker.conf, sorted."""
-        return to_properties(self._config)
+        return to_properties(self._config.current)
 
     def update(self, wanted: Mapping[str, str]) -> None:
         """Change settings, by their keys: all, or none when one of them cannot be changed.
 
-        Raises Refused saying why: INVALID_PARAMETER for keys and values that cannot be, NO_PERMISSION for
-        what needs a restart; StoreError when the file cannot be written.
+        Raises Refused saying why: PARAMETER_INVALID for keys and values that cannot be, NOT_PERMITTED for what needs a
+        restart; StoreError when the file cannot be written.
         """
         new = self._checked(wanted)
         if not new:
@@ -83,26 +80,26 @@ class LiveConfig:
             text = read_whole(self._disk, self._file).decode() if self._disk.exists(self._file) else ""
             changes = {key_of(name): _word(value) for name, value in new.items()}
             write_durably(self._disk, self._file, with_properties(text, changes).encode())
+        before = self._config.current
         for name, value in new.items():
-            log.info("%s is %s now (it was %s)", key_of(name), value, getattr(self._config, name))
-            object.__setattr__(self._config, name, value)
+            log.info("%s is %s now (it was %s)", key_of(name), value, before.value(name))
         self.version = self.version.next(self._clock.wall_ms())
-        self._changed()
+        self._config.replace(before.replaced(**new))
 
     def _checked(self, wanted: Mapping[str, str]) -> dict[str, Any]:
         """The fields that become different. A key that keeps its value is not complained about, since tools send back
         what they were shown."""
-        new: dict[str, Any] = {}
+        now, new = self._config.current, dict[str, Any]()
         for key, text in wanted.items():
             field = FIELDS.get(key)
             if field is None:
                 raise Refused(Refusal.PARAMETER_INVALID, f"{key} is no setting of this broker; see docs/settings.md")
             try:
                 value = convert(key, text, str(field.type))
-                self._try({**new, field.name: value})
+                now.replaced(**{**new, field.name: value})  # do they go together?
             except ConfigError as error:
                 raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
-            if value == getattr(self._config, field.name):
+            if value == now.value(field.name):
                 continue
             if field.name not in CHANGEABLE:
                 raise Refused(
@@ -112,15 +109,10 @@ class LiveConfig:
             new[field.name] = value
         return new
 
-    def _try(self, new: Mapping[str, Any]) -> None:
-        """Raises ConfigError when the values do not go together."""
-        values = {field.name: getattr(self._config, field.name) for field in fields(BrokerConfig)}
-        BrokerConfig(**{**values, **new})
-
 
 def to_properties(config: BrokerConfig) -> str:
     """``key=value`` on every line, sorted by key."""
-    return "".join(f"{key}={_word(getattr(config, field.name))}\n" for key, field in sorted(FIELDS.items()))
+    return "".join(f"{key}={_word(config.value(field.name))}\n" for key, field in sorted(FIELDS.items()))
 
 
 def with_properties(text: str, changes: Mapping[str, str]) -> str:

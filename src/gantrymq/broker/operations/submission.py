@@ -55,6 +55,14 @@ class Submission(Protocol):
         """Only of messages for a retry topic: how often it may be."""
 
 
+class ReplySubmission(Submission, Protocol):
+    """A reply as its sender gives it, beside the body."""
+
+    @property
+    def unit_mode(self) -> bool | None:
+        """Handed to the requester as it is."""
+
+
 class Stored(msgspec.Struct, frozen=True):
     """Where a message was stored; it is safe."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.client import Client
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.assignments import Assignments, RouteSource
 from gantrymq.broker.pop.checks import PopChecks
@@ -31,21 +31,21 @@ class Popping:
     """Built when the store is open; raises ConfigError when one of its files cannot be read."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
+        self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
         consumers: ConsumerGroups, routes: RouteSource, clock: Clock, rng: Rng, disk: Disk, host: bytes,
         statistics: Statistics,
     ) -> None:  # fmt: skip
         checks = PopChecks(config, topics, groups)
         modes = RequestModes(
-            disk, store.path(MODES_FILE), RequestMode(config.default_message_request_mode),
-            config.default_pop_share_queue_num,
+            disk, store.path(MODES_FILE), RequestMode(config.pop.default_message_request_mode),
+            config.pop.default_pop_share_queue_num,
         )  # fmt: skip
         self.consumption = PopConsumption(config, store, topics, groups, offsets, clock, rng, disk, host)
-        waiting = Waiting(clock, config.pop_polling_size, config.max_pop_polling_size)
+        waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
         self.requests = PopRequests(config, checks, self.consumption, waiting, clock, statistics)
-        self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.broker_name)
+        self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)
         self.assignments = Assignments(config, topics, groups, consumers, modes, routes, clock)
         self._offsets = offsets
         self.consumption.rebuild()

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.allocation import STRATEGIES, assign
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
@@ -51,7 +51,7 @@ class Assignments:
     """Shares out queues of all brokers among the members of a group that are connected here."""
 
     def __init__(
-        self, config: BrokerConfig, topics: Topics, groups: Groups, consumers: ConsumerGroups, modes: RequestModes,
+        self, config: LiveConfig, topics: Topics, groups: Groups, consumers: ConsumerGroups, modes: RequestModes,
         routes: RouteSource, clock: Clock,
     ) -> None:  # fmt: skip
         self._config = config
@@ -92,7 +92,7 @@ class Assignments:
         own = self._topics.get(topic)
         if own is None or not own.perm & PERM_READ:
             return []
-        return [MessageQueue(topic, self._config.broker_name, number) for number in range(own.read_queue_nums)]
+        return [MessageQueue(topic, self._config.identity.broker_name, number) for number in range(own.read_queue_nums)]
 
     def _assigned(self, wanted: QueryAssignment, queues: list[MessageQueue]) -> QueryAssignmentAnswer:
         mode = self._modes.get(wanted.topic, wanted.consumer_group)
@@ -108,7 +108,7 @@ class Assignments:
         """None when nothing can be said: the client keeps what it has."""
         if not queues:
             return None
-        if wanted.message_model is MessageModel.BROADCASTING or not self._config.server_load_balancer_enable:
+        if wanted.message_model is MessageModel.BROADCASTING or not self._config.pop.server_load_balancer_enable:
             return queues
         members = self._consumers.client_ids(wanted.consumer_group)
         strategy = STRATEGIES.get(wanted.strategy_name)

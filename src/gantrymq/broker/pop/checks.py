@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import Topics
@@ -17,15 +17,17 @@ MIN_QUEUE: Final = -1
 class PopChecks:
     """Every method raises Refused."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, groups: Groups) -> None:
+    def __init__(self, config: LiveConfig, topics: Topics, groups: Groups) -> None:
         self._config = config
         self._topics = topics
         self._groups = groups
 
     def may_read(self, topic_name: str, queue_id: int, group_name: str) -> None:
         """Whether the group may pop, peek at or wait for a queue of the topic. ``queue_id``: -1 for any."""
-        if not self._config.broker_permission & PERM_READ:
-            raise Refused(Refusal.NOT_PERMITTED, f"the broker[{self._config.broker_ip1}] pop message is forbidden")
+        if not self._config.identity.broker_permission & PERM_READ:
+            raise Refused(
+                Refusal.NOT_PERMITTED, f"the broker[{self._config.network.broker_ip1}] pop message is forbidden"
+            )
         topic = self.topic(topic_name)
         if not topic.perm & PERM_READ or topic_name in system_topics.TRANSACTION_TOPICS:
             raise Refused(Refusal.NOT_PERMITTED, f"the topic[{topic_name}] peeking message is forbidden")

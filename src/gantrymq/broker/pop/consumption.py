@@ -10,7 +10,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.cursors import Cursors, Taken
 from gantrymq.broker.pop.deliveries import Deliveries
@@ -43,7 +43,7 @@ class PopConsumption:
     """See above. ``queues`` are read by it; ``deliveries`` are what it began and consumers end."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
+        self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
         clock: Clock, rng: Rng, disk: Disk, host: bytes,
     ) -> None:  # fmt: skip
         """``host``: packed address of this broker. Raises ConfigError when the file of orderly pops is damaged."""
@@ -53,9 +53,9 @@ class PopConsumption:
         self._clock = clock
         self._cursors = Cursors(offsets)
         self.revive_log = ReviveLog(
-            store, offsets, clock, config.broker_cluster_name, config.broker_name, host
+            store, offsets, clock, config.identity.broker_cluster_name, config.identity.broker_name, host
         )  # fmt: skip
-        self._reviver = Reviver(store, self.revive_log, topics, groups, clock, v2=config.enable_retry_topic_v2)
+        self._reviver = Reviver(store, self.revive_log, topics, groups, clock, v2=config.pop.enable_retry_topic_v2)
         self.blocks = OrderBlocks()
         self._order_path = store.path(ORDER_FILE)
         self._order_file = LazyFile(disk, self._order_path)
@@ -139,7 +139,7 @@ class PopConsumption:
 
     def _next_revive_queue(self) -> int:
         self._turn += 1
-        return self._turn % self._config.revive_queue_num
+        return self._turn % self._config.pop.revive_queue_num
 
     def _close_queues(self, wanted: Wanted, popped: Popped) -> None:
         for batch in popped.batches:
@@ -150,7 +150,7 @@ class PopConsumption:
             self._cursors.jump((wanted.group, batch.topic, batch.queue_id), batch.offsets[0])
 
     def _write_check_points(self, wanted: Wanted, popped: Popped, given: Given) -> None:
-        name = self._config.broker_name
+        name = self._config.identity.broker_name
         lines = [
             Line(
                 popped.revive_queue,

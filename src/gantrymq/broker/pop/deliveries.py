@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.check_point import Ack, CheckPoint, Key
 from gantrymq.broker.pop.cursors import Cursors
 from gantrymq.broker.pop.order_blocks import OrderBlocks
@@ -25,7 +25,7 @@ class Deliveries:
     """See above. ``opened``: called with (topic, group) when an orderly queue was opened by an acknowledgement."""
 
     def __init__(
-        self, config: BrokerConfig, revive_log: ReviveLog, cursors: Cursors, blocks: OrderBlocks,
+        self, config: LiveConfig, revive_log: ReviveLog, cursors: Cursors, blocks: OrderBlocks,
         offsets: ConsumerOffsets, clock: Clock,
     ) -> None:  # fmt: skip
         self._config = config
@@ -129,7 +129,7 @@ class Deliveries:
         """Whether a check point that is not in the ledger can be one of Apache's that waits in the timer; else it is
         done with. Those of this process are all in the ledger.
         """
-        return key[4] < self._began and visible_at > now and 0 <= revive_queue < self._config.revive_queue_num
+        return key[4] < self._began and visible_at > now and 0 <= revive_queue < self._config.pop.revive_queue_num
 
     def change_in_order(
         self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible_at: int

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.batch import Batch, queue_offsets
 from gantrymq.broker.pop.cursors import Cursors, Place
 from gantrymq.broker.pop.names import pop_retry_topic
@@ -40,7 +40,7 @@ class PopQueues:
     """Reads queues at the cursors of groups. Every method raises Refused when the store cannot read."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, offsets: ConsumerOffsets, cursors: Cursors,
+        self, config: LiveConfig, store: MessageStore, topics: Topics, offsets: ConsumerOffsets, cursors: Cursors,
         blocks: OrderBlocks, rng: Rng,
     ) -> None:  # fmt: skip
         self._config = config
@@ -64,9 +64,10 @@ class PopQueues:
             places = self._queues(wanted.topic, chance)
         if wanted.order:
             return places
-        config = self._config
+        config = self._config.pop
         # The texts of an answer name one queue 0 of a retry topic, so only one of the two kinds can take part.
-        v2 = config.enable_retry_topic_v2 and not (config.retrieve_message_from_pop_retry_topic_v1 and chance % 2 == 0)
+        v1_too = config.retrieve_message_from_pop_retry_topic_v1
+        v2 = config.enable_retry_topic_v2 and not (v1_too and chance % 2 == 0)
         retry = self._queues(pop_retry_topic(wanted.topic, wanted.group, v2=v2), chance)
         return [*retry, *places] if chance < config.pop_from_retry_probability else [*places, *retry]
 
@@ -136,13 +137,13 @@ class PopQueues:
         first, end = self._store.queue_range(topic, queue_id)
         if from_start or topic.startswith(RETRY_PREFIX):
             return first
-        entry = self._store.entry(topic, queue_id, 0) if self._config.init_pop_offset_by_check_msg_in_mem else None
+        entry = self._store.entry(topic, queue_id, 0) if self._config.pop.init_pop_offset_by_check_msg_in_mem else None
         if entry is not None and self._store.max_log_offset - entry.log_offset <= RECENT_BYTES:
             return 0
         return max(0, end - 1)
 
     def _read(self, topic: str, queue_id: int, position: int, count: int, selection: Selection) -> GetResult:
-        max_bytes = self._config.max_transfer_bytes_on_message_in_memory
+        max_bytes = self._config.pull.max_transfer_bytes_on_message_in_memory
         try:
             return self._store.get(topic, queue_id, position, count, max_bytes, selection.tag_codes, selection.wants)
         except StoreError as error:

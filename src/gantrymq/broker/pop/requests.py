@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final
 
 from gantrymq.broker.client import Client
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.selection import EVERYTHING
 from gantrymq.broker.filtering.subscriptions import selection_of
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.pop.values import (
@@ -46,7 +46,7 @@ class PopRequests:
     """Requests of all clients. Those that are held are in ``waiting``."""
 
     def __init__(
-        self, config: BrokerConfig, checks: PopChecks, consumption: PopConsumption, waiting: Waiting, clock: Clock,
+        self, config: LiveConfig, checks: PopChecks, consumption: PopConsumption, waiting: Waiting, clock: Clock,
         statistics: Statistics,
     ) -> None:  # fmt: skip
         self._config = config
@@ -83,11 +83,13 @@ class PopRequests:
 
     def _check(self, request: PopRequest, wait_ms: int) -> None:
         if wait_ms < -TOO_LATE_MS:
-            raise Refused(Refusal.WAIT_OVER, f"the broker[{self._config.broker_ip1}] pop message is timeout too much")
+            raise Refused(
+                Refusal.WAIT_OVER, f"the broker[{self._config.network.broker_ip1}] pop message is timeout too much"
+            )
         if request.count > MAX_COUNT:
             raise Refused(
                 Refusal.PARAMETER_INVALID,
-                f"the broker[{self._config.broker_ip1}] pop message's num is greater than {MAX_COUNT}",
+                f"the broker[{self._config.network.broker_ip1}] pop message's num is greater than {MAX_COUNT}",
             )
         if not 0 <= request.invisible_ms <= MAX_INVISIBLE_MS:
             raise Refused(

@@ -46,7 +46,7 @@ class Groups:
         self._disk = disk
         self._clock = clock
         self._path = path
-        self.auto_create = auto_create
+        self._auto_create = auto_create
         """Whether unknown groups are made when they are asked for."""
         self._content = self._load()
         missing = [name for name in SYSTEM_GROUPS if name not in self._content.subscription_group_table]
@@ -69,7 +69,7 @@ class Groups:
     def find(self, name: str) -> Group | None:
         """The group; made when absent and ``autoCreateSubscriptionGroup`` allows it. None when there is none."""
         group = self._content.subscription_group_table.get(name)
-        if group is not None or not self.auto_create:
+        if group is not None or not self._auto_create:
             return group
         try:
             system_topics.check_group(name)
@@ -84,6 +84,10 @@ class Groups:
             table = self._content.subscription_group_table | {name: group}
             self._content = msgspec.structs.replace(self._content, subscription_group_table=table)
         return group
+
+    def allow_creation(self, allowed: bool) -> None:
+        """Whether unknown groups are made from now on when somebody uses them."""
+        self._auto_create = allowed
 
     def table(self) -> GroupTable:
         return self._content

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.json_file import read_json, write_json
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
@@ -37,7 +37,7 @@ MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSP
 class Topics:
     """Topic name to settings. Every change is on the disk before the call returns, then ``changed`` is called."""
 
-    def __init__(self, config: BrokerConfig, disk: Disk, clock: Clock, path: str) -> None:
+    def __init__(self, config: LiveConfig, disk: Disk, clock: Clock, path: str) -> None:
         """Raises ConfigError when the file is there and cannot be read."""
         self._config = config
         self._disk = disk
@@ -90,8 +90,9 @@ class Topics:
     def table(self) -> TopicTable:
         """Everything, as name servers and tools get it. A read-only broker hides the write permission of its topics."""
         topics = self._table
-        if not self._config.broker_permission & PERM_WRITE or not self._config.broker_permission & PERM_READ:
-            mask = self._config.broker_permission | PERM_INHERIT
+        permission = self._config.identity.broker_permission
+        if not permission & PERM_WRITE or not permission & PERM_READ:
+            mask = permission | PERM_INHERIT
             topics = {
                 name: msgspec.structs.replace(topic, perm=topic.perm & mask) for name, topic in self._table.items()
             }
@@ -117,7 +118,7 @@ class Topics:
         example = self._table.get(template)
         if example is None or not example.perm & PERM_INHERIT:
             return None
-        if template == system_topics.AUTO_CREATE and not self._config.auto_create_topic_enable:
+        if template == system_topics.AUTO_CREATE and not self._config.topics.auto_create_topic_enable:
             return None
         queues = max(1, min(wanted_queues, example.write_queue_nums))
         perm = example.perm & ~PERM_INHERIT
@@ -130,7 +131,7 @@ class Topics:
 
     def permission_changed(self) -> None:
         """The broker's own permission may have changed: the name servers must hear of it."""
-        if self._config.auto_create_topic_enable:
+        if self._config.topics.auto_create_topic_enable:
             self._add_system_topics()
         self._announce([])
 
@@ -184,26 +185,26 @@ def _without_nulls(value: object) -> object:
     return value
 
 
-def system_topic_configs(config: BrokerConfig) -> list[TopicConfig]:
+def system_topic_configs(config: LiveConfig) -> list[TopicConfig]:
     """What every broker has from its first start, as Apache's makes it (docs/protocol.md#names)."""
     topics = [
         _topic(system_topics.SELF_TEST, 1),
         _topic(system_topics.BENCHMARK, 1024),
-        _topic(config.broker_cluster_name, 16, PERM_TEMPLATE),
-        _topic(config.broker_name, 1, PERM_TEMPLATE),
+        _topic(config.identity.broker_cluster_name, 16, PERM_TEMPLATE),
+        _topic(config.identity.broker_name, 1, PERM_TEMPLATE),
         _topic(system_topics.OFFSET_MOVED, 1),
-        _topic(system_topics.SCHEDULE, len(config.message_delay_level.split())),
-        _topic(f"{config.broker_cluster_name}_REPLY_TOPIC", 1),
-        _topic(system_topics.REVIVE_PREFIX + config.broker_cluster_name, config.revive_queue_num),
+        _topic(system_topics.SCHEDULE, len(config.delay.message_delay_level.split())),
+        _topic(f"{config.identity.broker_cluster_name}_REPLY_TOPIC", 1),
+        _topic(system_topics.REVIVE_PREFIX + config.identity.broker_cluster_name, config.pop.revive_queue_num),
         _topic(system_topics.HALF, 1),
         _topic(system_topics.OP, 1),
     ]
-    if config.auto_create_topic_enable:
-        topics.insert(0, _topic(system_topics.AUTO_CREATE, config.default_topic_queue_nums, PERM_TEMPLATE))
-    if config.timer_wheel_enable:
+    if config.topics.auto_create_topic_enable:
+        topics.insert(0, _topic(system_topics.AUTO_CREATE, config.topics.default_topic_queue_nums, PERM_TEMPLATE))
+    if config.delay.timer_wheel_enable:
         topics.append(_topic(system_topics.TIMER, 1))
-    if config.trace_topic_enable:
-        topics.append(_topic(config.msg_trace_topic_name, 1))
+    if config.topics.trace_topic_enable:
+        topics.append(_topic(config.topics.msg_trace_topic_name, 1))
     return topics
 
 

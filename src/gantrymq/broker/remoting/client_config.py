@@ -5,8 +5,8 @@ Source: ClientManageProcessor.checkClientConfig; docs/selectors.md.
 
 from __future__ import annotations
 
-from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.filtering.subscriptions import check_selector
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.bodies.heartbeat import CheckClient
 from gantrymq.protocol.codes import ResponseCode
@@ -16,7 +16,7 @@ from gantrymq.protocol.command import Command, encode_response
 class ClientConfigHandler:
     """Handles CHECK_CLIENT_CONFIG."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: LiveConfig) -> None:
         self._config = config
 
     def check(self, session: ClientSession, command: Command) -> bytes:

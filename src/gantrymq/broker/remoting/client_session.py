@@ -84,11 +84,12 @@ class ClientSession(Session):
         )  # fmt: skip
 
     def hand_reply(self, reply: Reply, seconds: float, done: ReplyDone) -> None:
+        message = reply.message
         header = PushReply(
-            producer_group=reply.producer_group, topic=reply.topic, default_topic=reply.default_topic,
-            default_topic_queue_nums=reply.default_topic_queue_nums, queue_id=reply.queue_id,
-            sys_flag=reply.sys_flag, born_timestamp=reply.born_timestamp, flag=reply.flag,
-            properties=reply.properties, reconsume_times=reply.reconsume_times, unit_mode=reply.unit_mode,
+            producer_group=message.producer_group, topic=message.topic, default_topic=message.default_topic,
+            default_topic_queue_nums=message.default_topic_queue_nums, queue_id=message.queue_id,
+            sys_flag=message.sys_flag, born_timestamp=message.born_timestamp, flag=message.flag,
+            properties=reply.properties, reconsume_times=message.reconsume_times, unit_mode=message.unit_mode,
             born_host=reply.born_address, store_host=reply.store_address, store_timestamp=reply.store_timestamp,
         )  # fmt: skip
         self._calls.ask(

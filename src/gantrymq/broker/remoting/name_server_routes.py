@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.allocation import readable_queues
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
@@ -22,13 +22,13 @@ ROUTE_TIMEOUT_MS: Final = 2_000
 class NameServerRoutes:
     """A ``RouteSource`` that asks one name server after the other."""
 
-    def __init__(self, config: BrokerConfig, client: RemotingClient) -> None:
+    def __init__(self, config: LiveConfig, client: RemotingClient) -> None:
         self._config = config
         self._client = client
 
     async def readable_queues(self, topic: str) -> list[MessageQueue] | None:
         """Queues that can be read; None when no name server could be asked."""
-        for name_server in self._config.name_servers:
+        for name_server in self._config.network.name_servers:
             try:
                 answer = await self._client.call(
                     name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic), timeout_ms=ROUTE_TIMEOUT_MS

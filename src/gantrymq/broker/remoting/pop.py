@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.batch import as_first_sent
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.values import NotificationRequest, Notified, Popped, PopRequest, PopResult, PopStatus
@@ -41,7 +41,7 @@ RESPONSE_CODES: Final[dict[PopStatus, ResponseCode]] = {
 class PopHandler:
     """Handles the requests for messages."""
 
-    def __init__(self, config: BrokerConfig, requests: PopRequests) -> None:
+    def __init__(self, config: LiveConfig, requests: PopRequests) -> None:
         self._config = config
         self._requests = requests
 
@@ -81,12 +81,12 @@ class PopHandler:
         )
 
     def _records(self, request: PopRequest, popped: Popped) -> bytes:
-        if self._config.pop_response_return_actual_retry_topic:
+        if self._config.pop.pop_response_return_actual_retry_topic:
             return b"".join(batch.data for batch in popped.batches)
         return b"".join(
             as_first_sent(
                 batch, request.topic, popped.pop_time, request.invisible_ms, popped.revive_queue,
-                self._config.broker_name,
+                self._config.identity.broker_name,
             )
             for batch in popped.batches
         )  # fmt: skip

@@ -6,7 +6,7 @@ from binascii import hexlify
 from struct import Struct
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.send_batch import BatchStored
 from gantrymq.broker.operations.submission import Stored
 from gantrymq.protocol.codes import VERSION, ResponseCode
@@ -33,9 +33,9 @@ _QUEUES_LIMIT: Final = 1024
 class SendAnswers:
     """Says where a message was stored."""
 
-    def __init__(self, config: BrokerConfig, store_host: bytes) -> None:
-        self._region = config.region_id
-        self._trace_on = "true" if config.trace_on else "false"
+    def __init__(self, config: LiveConfig, store_host: bytes) -> None:
+        self._region = config.identity.region_id
+        self._trace_on = "true" if config.identity.trace_on else "false"
         self._id_prefix = offset_message_id(store_host, 0)[:-16]
         self._template = self._json_template() if is_plain(self._region) else None
         # What is the same in all binary answers.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gantrymq.broker.config import parse_properties
-from gantrymq.broker.operations.settings import LiveConfig
+from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.codes import ResponseCode
@@ -14,7 +14,7 @@ from gantrymq.protocol.headers.tools import BrokerConfigAnswer
 class SettingsHandler:
     """Shows and changes the settings of this broker."""
 
-    def __init__(self, settings: LiveConfig) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def show(self, session: ClientSession, command: Command) -> bytes:

@@ -171,7 +171,7 @@ class TransactionCoordinator:
         self._every(NOTES_INTERVAL_S, lambda: self._notes.go_on(self.table))
 
     def close(self) -> None:
-        """Stop the timers and save what makes the next start quick. The store must still be open."""
+        """Stop the timers and save what shortens the next start. The store must still be open."""
         self.checks.close()
         self._lost_senders.close()
         for timer in self._timers:
@@ -310,8 +310,8 @@ class TransactionCoordinator:
                 self.table.remove(half)
         for half in halves:
             waiting, half.waiting = half.waiting, None
-            for tell in waiting or ():
-                tell(half, error)
+            for then in waiting or ():
+                then(half, error)
 
     def producer_joined(self, group: str) -> None:
         """Call when a producer registered for ``group``: what waited for one is checked at once."""

@@ -1,4 +1,4 @@
-"""Carries out decisions about half messages: append, wait for the disk, tell everybody who waits."""
+"""Carries out decisions about half messages: append, wait for the disk, answer everybody who waits."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class TransactionEndings:
         note: str = "",
     ) -> None:  # fmt: skip
         """Deliver an open half to its topic, which consumers read ``queues`` queues of. Raises StoreUnavailable when
-        nothing was appended (the half is still open); else ``then`` is told how the write ended. ``by``, ``cause``,
-        ``note``: see ``op_record``; ``b""``: this broker."""
+        nothing was appended (the half is still open); else ``then`` is called when the write has ended. ``by``,
+        ``cause``, ``note``: see ``op_record``; ``b""``: this broker."""
         queue_id = half.real_queue_id
         if queue_id >= queues:
             queue_id %= queues  # The topic has fewer queues than when it was sent: there nobody would read it (X4).
@@ -128,8 +128,8 @@ class TransactionEndings:
             else:
                 self._failed(half, decision, error)
             if waiting is not None:
-                for tell in waiting:
-                    tell(half, error)
+                for then in waiting:
+                    then(half, error)
 
     def _failed(self, half: OpenHalf, decision: Decision, error: StoreError) -> None:
         half.take(Event.FAILED)

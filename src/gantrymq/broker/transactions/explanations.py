@@ -1,4 +1,4 @@
-"""What this broker can say of its transactions: records, table and journal put together. Nothing is changed here."""
+"""The operations that explain and list transactions, from records, table and journal. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ProducerGroups
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.errors import RemoteProtocolError
@@ -17,14 +18,17 @@ from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
-from gantrymq.transactions.history.diagnosis import Asked, Stage, Surroundings, tell
+from gantrymq.transactions.history.diagnosis import CHECKS_SPAN_MAX, CheckProgress, Surroundings, diagnose
 from gantrymq.transactions.history.events import Event, Kind, key_of
-from gantrymq.transactions.history.evidence import FinalSeen, HalfSeen, OpSeen, final_seen, op_seen, seen
+from gantrymq.transactions.history.evidence import FinalRecord, HalfRecord, OpRecord
 from gantrymq.transactions.history.explanation import explanation, iso
 from gantrymq.transactions.records.half import parse_op
+from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Decision
 from gantrymq.transactions.table.open_halves import OpenHalf
 
+WORKING_MAX: Final = 16
+"""Explanations made at the same time; each may read a lot."""
 FOUND_MAX: Final = 64
 """Records of one id that are looked at; a client that sends an object again reuses its id."""
 OPS_AT_ONCE: Final = 512
@@ -45,7 +49,7 @@ class TransactionExplanations:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: MessageStore,
         coordinator: TransactionCoordinator,
         producers: ProducerGroups,
@@ -58,13 +62,23 @@ class TransactionExplanations:
         self._producers = producers
         self._clock = clock
         self._address = address
+        self._working = 0
 
     # One transaction.
 
     async def explain(self, transaction_id: str) -> list[dict[str, Any]]:
         """The transactions with this id (UNIQ_KEY, or the offset message id of a half or of its parked copy), the
-        oldest first; see ``explanation``. Empty when there is none.
+        oldest first; see ``explanation``. Empty when there is none. Raises Refused when too many are being made.
         """
+        if self._working >= WORKING_MAX:
+            raise Refused(Refusal.BUSY, "too many explanations at the same time; try again")
+        self._working += 1
+        try:
+            return await self._explain(transaction_id)
+        finally:
+            self._working -= 1
+
+    async def _explain(self, transaction_id: str) -> list[dict[str, Any]]:
         halves, parked = await self._records(transaction_id)
         if not halves and not parked:
             return []
@@ -72,40 +86,40 @@ class TransactionExplanations:
         finals = self._finals((*halves, *parked))
         ops = await self._ops_of(halves, parked, finals, events)
         around = self._surroundings((*halves, *parked))
-        explanations = tell(halves, ops, parked, finals, around, all_finals=self._config.message_index_enable)
+        transactions = diagnose(halves, ops, parked, finals, around, all_finals=self._config.store.message_index_enable)
         history = self._coordinator.history
-        told = []
-        for story in explanations:
-            keys = {key_of(half.queue_offset, half.log_offset) for half in story.halves}
+        explained = []
+        for transaction in transactions:
+            keys = {key_of(half.queue_offset, half.log_offset) for half in transaction.halves}
             others = {key_of(half.queue_offset, half.log_offset) for half in halves} - keys
             own = [event for event in events if event.key not in others]
-            told.append(
+            explained.append(
                 explanation(
-                    story, self._config.broker_name, self._address, around, own, events_since_ms=history.since_ms,
-                    events_lost=history.lost,
+                    transaction, self._config.identity.broker_name, self._address, around, own,
+                    events_since_ms=history.since_ms, events_lost=history.lost,
                 )
             )  # fmt: skip
-        return told
+        return explained
 
-    async def _records(self, transaction_id: str) -> tuple[list[HalfSeen], list[HalfSeen]]:
+    async def _records(self, transaction_id: str) -> tuple[list[HalfRecord], list[HalfRecord]]:
         halves, parked = self._by_key(HALF, transaction_id), self._by_key(PARKED, transaction_id)
         if not halves and not parked:
             halves, parked = self._by_half_id(transaction_id)
         if not halves and not parked:
             # The index may be off, or behind after a crash: what is open is known without it.
-            halves = _seen(self._store.read(half.log_offset) for half in await self._open_with(transaction_id))
+            halves = _half_records(self._store.read(half.log_offset) for half in await self._open_with(transaction_id))
         return halves, parked
 
-    def _by_key(self, topic: str, key: str) -> list[HalfSeen]:
-        found = _seen(record for record in self._store.query(topic, key, FOUND_MAX))
+    def _by_key(self, topic: str, key: str) -> list[HalfRecord]:
+        found = _half_records(record for record in self._store.query(topic, key, FOUND_MAX))
         return [half for half in found if half.unique_key == key]
 
-    def _by_half_id(self, message_id: str) -> tuple[list[HalfSeen], list[HalfSeen]]:
+    def _by_half_id(self, message_id: str) -> tuple[list[HalfRecord], list[HalfRecord]]:
         try:
             record = self._store.read(parse_offset_message_id(message_id)[1])
         except RemoteProtocolError:
             return [], []
-        half = seen(record) if record is not None and record.topic in (HALF, PARKED) else None
+        half = HalfRecord.of(record) if record is not None and record.topic in (HALF, PARKED) else None
         if half is None or record is None or half.message_id != message_id.upper():
             return [], []
         halves, parked = (
@@ -125,20 +139,20 @@ class TransactionExplanations:
                 await self._clock.sleep(0)
         return found
 
-    def _finals(self, halves: Iterable[HalfSeen]) -> list[FinalSeen]:
+    def _finals(self, halves: Iterable[HalfRecord]) -> list[FinalRecord]:
         return [
-            final_seen(record)
+            FinalRecord.of(record)
             for topic, key in {(half.real_topic, half.unique_key) for half in halves}
             for record in self._store.query(topic, key, FOUND_MAX)
             if record.topic == topic and flags.transaction_type(record.sys_flag) == flags.COMMITTED
         ]
 
     async def _ops_of(
-        self, halves: list[HalfSeen], parked: list[HalfSeen], finals: list[FinalSeen], events: list[Event]
-    ) -> dict[int, OpSeen]:
+        self, halves: list[HalfRecord], parked: list[HalfRecord], finals: list[FinalRecord], events: list[Event]
+    ) -> dict[int, OpRecord]:
         """The op messages of those halves that are decided."""
         final_ms = {final.half_log_offset: final.stored_ms for final in finals}
-        found: dict[int, OpSeen] = {}
+        found: dict[int, OpRecord] = {}
         for half in halves:
             if self._coordinator.table.decisions[half.queue_offset] is Decision.NONE or half.queue_offset in found:
                 continue
@@ -153,61 +167,65 @@ class TransactionExplanations:
             if half.queue_offset not in found and likely > first:
                 await self._find_op(half, first, found)
             decision = self._coordinator.table.decisions[half.queue_offset]
-            found.setdefault(half.queue_offset, OpSeen(-1, since_ms, decision))
+            found.setdefault(half.queue_offset, OpRecord(-1, since_ms, decision))
         return found
 
-    async def _find_op(self, half: HalfSeen, offset: int, found: dict[int, OpSeen]) -> None:
+    async def _find_op(self, half: HalfRecord, offset: int, found: dict[int, OpRecord]) -> None:
         end = min(self._store.queue_range(OP, 0)[1], offset + OPS_SEARCHED_MAX)
         while offset < end:
             part = self._store.get(OP, 0, offset, OPS_AT_ONCE, OPS_AT_ONCE * 1024)
             for record in scan(part.data, check=False):
                 if half.queue_offset in parse_op(record.body):
-                    found[half.queue_offset] = op_seen(record)
+                    found[half.queue_offset] = OpRecord.of(record)
                     return
             if part.next_offset <= offset:
                 return
             offset = part.next_offset
             await self._clock.sleep(0)
 
-    def _surroundings(self, halves: Iterable[HalfSeen]) -> Surroundings:
+    def _surroundings(self, halves: Iterable[HalfRecord]) -> Surroundings:
         now_ms = self._clock.wall_ms()
-        asked: dict[int, Asked] = {}
+        progress: dict[int, CheckProgress] = {}
         groups: dict[str, int] = {}
         for half in halves:
             groups[half.group] = len(self._producers.members(half.group))
             open_half = self._coordinator.table.at(half.queue_offset, half.log_offset)
             if open_half is not None:
-                asked[open_half.queue_offset] = self._asked(open_half, now_ms)
+                progress[open_half.queue_offset] = self._progress(open_half, now_ms)
         config = self._config
         return Surroundings(
             now_ms=now_ms,
-            timeout_ms=config.transaction_time_out,
-            interval_ms=config.transaction_check_interval,
-            check_max=config.transaction_check_max,
+            timeout_ms=config.transactions.transaction_time_out,
+            interval_ms=config.transactions.transaction_check_interval,
+            check_max=config.transactions.transaction_check_max,
             producers=groups,
-            asked=asked,
+            progress=progress,
         )
 
-    def _asked(self, half: OpenHalf, now_ms: int) -> Asked:
+    def _progress(self, half: OpenHalf, now_ms: int) -> CheckProgress:
         due = None if half.due < 0 else now_ms + max(round((half.due - self._clock.monotonic()) * 1000), 0)
-        return Asked(half.times_asked, half.unknown_answers, due)
+        return CheckProgress(half.times_asked, half.unknown_answers, due)
 
     # Many.
 
-    def checks(self, queue_offsets: Iterable[int]) -> dict[int, Asked]:
-        """What is known beside the records of those halves that are open, by half queue offset."""
+    def checks(self, queue_offsets: range) -> dict[int, CheckProgress]:
+        """What is known beside the records of those halves that are open, by half queue offset. Raises Refused when
+        the range is wider than CHECKS_SPAN_MAX.
+        """
+        if len(queue_offsets) > CHECKS_SPAN_MAX:
+            raise Refused(Refusal.PARAMETER_INVALID, f"ask about at most {CHECKS_SPAN_MAX} half queue offsets at once")
         now_ms, table = self._clock.wall_ms(), self._coordinator.table
         found = ((offset, table.get(offset)) for offset in queue_offsets)
-        return {offset: self._asked(half, now_ms) for offset, half in found if half is not None}
+        return {offset: self._progress(half, now_ms) for offset, half in found if half is not None}
 
     async def undecided(
         self, *, state: str | None = None, group: str | None = None, limit: int = 100
     ) -> list[dict[str, Any]]:
         """Open transactions, then parked ones, each the oldest first; at most ``limit``. ``state``: only those."""
         rows: list[dict[str, Any]] = []
-        if state in (None, str(Stage.OPEN)):
+        if state in (None, State.OPEN.text):
             rows += await self._open_rows(group, limit)
-        if state in (None, str(Stage.PARKED)) and len(rows) < limit:
+        if state in (None, State.PARKED.text) and len(rows) < limit:
             rows += await self._parked_rows(group, limit - len(rows))
         return rows
 
@@ -217,14 +235,14 @@ class TransactionExplanations:
         table = self._coordinator.table
         for number, half in enumerate(list(table if group else islice(table, limit)), 1):
             if group in (None, half.group):
-                asked = self._asked(half, now_ms)
+                progress = self._progress(half, now_ms)
                 rows.append(
                     {
-                        "id": half.unique_key, "state": str(Stage.OPEN), "group": half.group,
+                        "id": half.unique_key, "state": State.OPEN.text, "group": half.group,
                         "topic": half.real_topic, "queue": half.real_queue_id, "stored_at": iso(half.stored_at),
-                        "age_ms": max(now_ms - half.stored_at, 0), "checks": asked.times,
+                        "age_ms": max(now_ms - half.stored_at, 0), "checks": progress.times,
                         "producers_online": len(self._producers.members(half.group)),
-                        "next_check_at": iso(asked.next_look_ms),
+                        "next_check_at": iso(progress.next_look_ms),
                     }
                 )  # fmt: skip
                 if len(rows) >= limit:
@@ -239,11 +257,11 @@ class TransactionExplanations:
         for number, offset in enumerate(range(first, end), 1):
             entry = self._store.entry(PARKED, 0, offset)
             record = None if entry is None else self._store.read(entry.log_offset)
-            half = None if record is None else seen(record)
+            half = None if record is None else HalfRecord.of(record)
             if half is not None and group in (None, half.group) and not self._was_resumed(half):
                 rows.append(
                     {
-                        "id": half.unique_key, "state": str(Stage.PARKED), "group": half.group,
+                        "id": half.unique_key, "state": State.PARKED.text, "group": half.group,
                         "topic": half.real_topic, "queue": half.real_queue_id, "stored_at": iso(half.stored_ms),
                         "age_ms": max(self._clock.wall_ms() - half.stored_ms, 0), "checks": half.checks,
                         "producers_online": len(self._producers.members(half.group)), "next_check_at": None,
@@ -255,11 +273,11 @@ class TransactionExplanations:
                 await self._clock.sleep(0)
         return rows
 
-    def _was_resumed(self, parked: HalfSeen) -> bool:
+    def _was_resumed(self, parked: HalfRecord) -> bool:
         later = self._by_key(HALF, parked.unique_key) if parked.unique_key else []
         return any(half.log_offset > parked.log_offset and half.identity == parked.identity for half in later)
 
 
-def _seen(records: Iterable[StoredMessage | None]) -> list[HalfSeen]:
-    found = (seen(record) for record in records if record is not None)
+def _half_records(records: Iterable[StoredMessage | None]) -> list[HalfRecord]:
+    found = (HalfRecord.of(record) for record in records if record is not None)
     return [half for half in found if half is not None]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.tasks import TaskGroupOwner
@@ -50,7 +50,7 @@ class Retention:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: MessageStore,
         clock: Clock,
         keep_from: Callable[[], int | None],
@@ -65,21 +65,21 @@ class Retention:
         """A look at clock and disk."""
         config, now_ms = self._config, self._clock.wall_ms()
         percent = self._store.space.fullest()[1] * 100
-        if config.clean_file_forcibly_enable and percent > config.disk_space_clean_forcibly_ratio:
+        if config.retention.clean_file_forcibly_enable and percent > config.retention.disk_space_clean_forcibly_ratio:
             self._delete(now_ms, 0)
-        elif percent > config.disk_max_used_space_ratio or self._is_time(now_ms):
-            self._delete(now_ms, config.file_reserved_time)
+        elif percent > config.retention.disk_max_used_space_ratio or self._is_time(now_ms):
+            self._delete(now_ms, config.retention.file_reserved_time)
 
     def run_now(self) -> int:
         """Somebody asked: delete what is old enough at this hour, too; how many files."""
-        return self._delete(self._clock.wall_ms(), self._config.file_reserved_time)
+        return self._delete(self._clock.wall_ms(), self._config.retention.file_reserved_time)
 
     def _is_time(self, now_ms: int) -> bool:
         hour = datetime.fromtimestamp(now_ms / 1000).hour
         return any(part.strip() == str(hour) or part.strip() == f"{hour:02}" for part in self._hours())
 
     def _hours(self) -> list[str]:
-        return self._config.delete_when.split(";")
+        return self._config.retention.delete_when.split(";")
 
     def _delete(self, now_ms: int, hours: float) -> int:
         keep_from = self._keep_from()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 from zlib import crc32
 
-from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
@@ -56,9 +56,7 @@ class _Once:
 class Registration:
     """Keeps this broker known. ``address``: what clients connect to."""
 
-    def __init__(
-        self, config: BrokerConfig, topics: Topics, client: RemotingClient, clock: Clock, address: str
-    ) -> None:
+    def __init__(self, config: LiveConfig, topics: Topics, client: RemotingClient, clock: Clock, address: str) -> None:
         self._config = config
         self._topics = topics
         self._client = client
@@ -82,7 +80,7 @@ class Registration:
         A slow name server is waited for, ``registerBrokerTimeoutMills`` at most: who is told that this broker is ready
         will look for its route. The broker serves meanwhile.
         """
-        if not self._config.name_servers:
+        if not self._config.network.name_servers:
             log.warning("no name server is configured (namesrvAddr); only clients that know %s find it", self._address)
             return
         self._topics.changed.append(lambda _: self._announce())
@@ -103,10 +101,10 @@ class Registration:
         """Say goodbye to the name servers that can be reached and know this broker by its name."""
         await self._tasks.stop()
         header = UnregisterBroker(
-            broker_name=self._config.broker_name, broker_addr=self._address,
-            cluster_name=self._config.broker_cluster_name, broker_id=self._config.broker_id,
+            broker_name=self._config.identity.broker_name, broker_addr=self._address,
+            cluster_name=self._config.identity.broker_cluster_name, broker_id=self._config.identity.broker_id,
         )  # fmt: skip
-        for name_server in self._config.name_servers:
+        for name_server in self._config.network.name_servers:
             if self._client.ready(name_server) is None or name_server in self._refused:
                 continue
             try:
@@ -122,7 +120,7 @@ class Registration:
         """Call ``done`` once the name servers know the topics as they are now, or could not be told within
         ANNOUNCE_WAIT_SECONDS.
         """
-        if not self._config.name_servers:
+        if not self._config.network.name_servers:
             done()
             return
         waiting = _Once(done)
@@ -156,18 +154,18 @@ class Registration:
         now = self._clock.monotonic()
         round_due, retry_due = now >= self._next_round, now >= self._next_retry
         if round_due:
-            self._next_round = now + self._config.register_period_seconds
+            self._next_round = now + self._config.network.register_period_seconds
         if retry_due:
             self._next_retry = now + REFUSED_RETRY_SECONDS
         due: dict[str, bool] = {}
-        for name_server in self._config.name_servers:
+        for name_server in self._config.network.name_servers:
             look = round_due or self._client.ready(name_server) is None
             if look or self._pending or (retry_due and name_server in self._refused):
                 due[name_server] = look
         return due
 
     async def _register(self, name_server: str, *, look: bool) -> None:
-        timeout_ms = self._config.register_broker_timeout_mills
+        timeout_ms = self._config.network.register_broker_timeout_mills
         try:
             namesake = await self._namesake(name_server, timeout_ms) if look else None
             await self._register_at(name_server, timeout_ms)
@@ -188,11 +186,12 @@ class Registration:
         if name_server in self._failing:
             self._failing.discard(name_server)
             log.info("registered with name server %s again", name_server)
+        identity = self._config.identity
         if namesake is not None:
             log.error(
                 "name server %s had %s as broker %s with id %d until now, and has this one at %s since. If a broker is "
                 "alive there, two take each other's place: give one of them another brokerName or brokerId",
-                name_server, namesake, self._config.broker_name, self._config.broker_id, self._address,
+                name_server, namesake, identity.broker_name, identity.broker_id, self._address,
             )  # fmt: skip
 
     def _was_refused(self, name_server: str, reason: str) -> None:
@@ -215,20 +214,20 @@ class Registration:
         if answer.code != ResponseCode.SUCCESS:
             return None
         try:
-            known = ClusterInfo.decode(answer.body).broker_addr_table.get(self._config.broker_name)
+            known = ClusterInfo.decode(answer.body).broker_addr_table.get(self._config.identity.broker_name)
         except RemoteProtocolError:
             return None
-        address = known.broker_addrs.get(self._config.broker_id) if known is not None else None
+        address = known.broker_addrs.get(self._config.identity.broker_id) if known is not None else None
         return address if address != self._address else None
 
     async def _register_at(self, name_server: str, timeout_ms: int) -> None:
         body = RegisterBrokerBody(topic_config_serialize_wrapper=self._topics.table()).encode()
         header = RegisterBroker(
-            broker_name=self._config.broker_name,
+            broker_name=self._config.identity.broker_name,
             broker_addr=self._address,
-            cluster_name=self._config.broker_cluster_name,
+            cluster_name=self._config.identity.broker_cluster_name,
             ha_server_addr=self._ha_address,
-            broker_id=self._config.broker_id,
+            broker_id=self._config.identity.broker_id,
             compressed=False,
             body_crc32=crc32(body) & _CRC_MASK,
             enable_acting_master=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,17 +32,16 @@ def broker(
     """Run a broker until a signal comes."""
 
     def program() -> Started:
-        base = BrokerConfig(broker_ip1=own_address(), namesrv_addr=os.environ.get("NAMESRV_ADDR", ""))
+        base = BrokerConfig.of(broker_ip1=own_address(), namesrv_addr=os.environ.get("NAMESRV_ADDR", ""))
         settings = settings_of(
             config, store, listen_port, flush, broker_name, http_port, default_store=Path.home() / "store", base=base
         )
-        settings = dataclasses.replace(
-            settings,
-            broker_ip1=host or settings.broker_ip1,
-            bind_address=bind or settings.bind_address,
-            namesrv_addr=namesrv_addr or settings.namesrv_addr,
+        settings = settings.replaced(
+            broker_ip1=host or settings.network.broker_ip1,
+            bind_address=bind or settings.network.bind_address,
+            namesrv_addr=namesrv_addr or settings.network.namesrv_addr,
         )
-        for name_server in settings.name_servers:
+        for name_server in settings.network.name_servers:
             check_name_server(name_server)
         return running_broker(settings, config)
 
@@ -58,11 +56,12 @@ async def running_broker(config: BrokerConfig, file: Path | None) -> AsyncIterat
     running = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), disk, config_file=path)
     try:
         address = await running.start()
-        where = f"broker {config.broker_name} {address}, store {config.store_path_root_dir} ({config.flush_disk_type})"
+        name, store = config.identity.broker_name, config.store
+        where = f"broker {name} {address}, store {store.store_path_root_dir} ({store.flush_disk_type})"
         if running.http is not None:
             where += f", HTTP {running.http.address}"
-        elif config.http_port:
-            where += f", no HTTP (port {config.http_port} is in use)"
+        elif config.network.http_port:
+            where += f", no HTTP (port {config.network.http_port} is in use)"
         if missing := running.registration.unregistered:
             where += f", waits for name server {', '.join(missing)} (clients find it as soon as one is there)"
         for name_server, reason in running.registration.refused.items():

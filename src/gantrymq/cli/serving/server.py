@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -37,17 +36,17 @@ def server(
             config, store, listen_port, flush, broker_name, http_port, default_store=Path("gantry-store"),
             base=BrokerConfig(),
         )  # fmt: skip
-        address = host or settings.broker_ip1
+        address = host or settings.network.broker_ip1
         local = address == LOOPBACK
-        listen = LOOPBACK if local and settings.bind_address == ANY_ADDRESS else settings.bind_address
-        settings = dataclasses.replace(settings, broker_ip1=address, bind_address=listen)
+        listen = LOOPBACK if local and settings.network.bind_address == ANY_ADDRESS else settings.network.bind_address
+        settings = settings.replaced(broker_ip1=address, bind_address=listen)
         port = name_server_port_of(name_server_port, settings)
         names = NameServerConfig(listen_host=listen, listen_port=port)
         if brokers is None:
-            check_single(Path(settings.store_path_root_dir))
+            check_single(Path(settings.store.store_path_root_dir))
             return _server(settings, names, config)
-        root = Path(settings.store_path_root_dir)
-        wanted = supervise.plans(brokers, root, settings.listen_port, broker_name, settings.http_port)
+        root = Path(settings.store.store_path_root_dir)
+        wanted = supervise.plans(brokers, root, settings.network.listen_port, broker_name, settings.network.http_port)
         for path in supervise.left_out(brokers, root):
             say(f"warning: nobody serves the messages in {path}; start with more --brokers to reach them")
         options = ["--host", address, "--bind", listen, "--log-level", log_level]
@@ -64,7 +63,7 @@ async def _server(config: BrokerConfig, name_server: NameServerConfig, file: Pat
         where = await stack.enter_async_context(running_name_server(name_server))
         port = split_address(where.removeprefix("name server "))[1]
         known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
-        config = dataclasses.replace(config, namesrv_addr=f"{known_as}:{port}")
+        config = config.replaced(namesrv_addr=f"{known_as}:{port}")
         broker_where = await stack.enter_async_context(running_broker(config, file))
         yield f"{where}, {broker_where}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import socket
 from pathlib import Path
 from typing import Any, Final
@@ -33,12 +32,12 @@ def settings_of(
     given: dict[str, Any] = {}
     if store is not None:
         given["store_path_root_dir"] = str(store.resolve())
-    elif not settings.store_path_root_dir:
+    elif not settings.store.store_path_root_dir:
         given["store_path_root_dir"] = str(default_store.resolve())
     else:
-        given["store_path_root_dir"] = str(Path(settings.store_path_root_dir).expanduser().resolve())
-    if settings.store_path_commit_log:
-        given["store_path_commit_log"] = str(Path(settings.store_path_commit_log).expanduser().resolve())
+        given["store_path_root_dir"] = str(Path(settings.store.store_path_root_dir).expanduser().resolve())
+    if settings.store.store_path_commit_log:
+        given["store_path_commit_log"] = str(Path(settings.store.store_path_commit_log).expanduser().resolve())
     if listen_port is not None:
         given["listen_port"] = listen_port
     if flush is not None:
@@ -49,7 +48,7 @@ def settings_of(
         given["broker_name"] = broker_name
     if http_port is not None:
         given["http_port"] = http_port
-    return dataclasses.replace(settings, **given)
+    return settings.replaced(**given)
 
 
 def _read_config(path: Path, base: BrokerConfig) -> BrokerConfig:
@@ -67,9 +66,9 @@ def name_server_port_of(wanted: int | None, settings: BrokerConfig) -> int:
     """The port asked for; else that of namesrvAddr, so that a broker.conf alone starts the same server again."""
     if wanted is not None:
         return wanted
-    if not settings.name_servers:
+    if not settings.network.name_servers:
         return DEFAULT_PORT
-    return _split(settings.name_servers[0])[1]
+    return _split(settings.network.name_servers[0])[1]
 
 
 def _split(address: str) -> tuple[str, int]:

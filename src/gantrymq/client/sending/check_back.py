@@ -19,7 +19,7 @@ from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
 from gantrymq.client.listener import (
-    Outcome,
+    ListenerAnswer,
     TransactionListener,
     call_contained,
     contain,
@@ -27,7 +27,7 @@ from gantrymq.client.listener import (
     is_decisive,
     read_failure,
 )
-from gantrymq.client.sending.half_memory import HalfMemory, Verdict
+from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView
 from gantrymq.message.transaction import LocalTransactionState
@@ -39,17 +39,17 @@ from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
 
-SWAMPED = Outcome(LocalTransactionState.UNKNOWN, remark="too many checks are waiting here; ask again")
-NOT_DECISIVE = Outcome(
+SWAMPED = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="too many checks are waiting here; ask again")
+NOT_DECISIVE = ListenerAnswer(
     LocalTransactionState.UNKNOWN, remark="this member's checker is not decisive; ask when the immunity is over"
 )
-STILL_CHECKED = Outcome(
+STILL_CHECKED = ListenerAnswer(
     LocalTransactionState.UNKNOWN, remark="the checker is still at work on earlier checks of this transaction"
 )
 CHECKS_AT_ONCE: Final = 2
 """Of one transaction. A second one, for the first may hang with a lost connection to the database; not more, for a
 transaction whose checks all hang would take every thread from the others."""
-STILL_RUNNING = Outcome(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
+STILL_RUNNING = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,9 @@ class CheckBack:
         question = self._read(channel, command)
         if question is None:
             return
-        verdict = self._memory.verdict(question.transaction_id, question.broker_name, question.header.commit_log_offset)
-        if verdict is not Verdict.ASK_LISTENER:
-            known = STILL_RUNNING if verdict is Verdict.UNKNOWN else Outcome(LocalTransactionState[verdict.name])
-            self._answer(question, known)
+        known = self._memory.answer(question.transaction_id, question.broker_name, question.header.commit_log_offset)
+        if known is not None:
+            self._answer(question, STILL_RUNNING if known is LocalTransactionState.UNKNOWN else ListenerAnswer(known))
         elif not self._decisive and properties.EARLY_CHECK in question.view.properties:
             # Another member, of another version perhaps, vouched for all checkers of the group. Ours cannot tell a
             # transaction that will never come from one that is committed this moment.
@@ -149,7 +148,7 @@ class CheckBack:
             self._memory.ended(question.transaction_id, outcome.state)
         self._answer(question, outcome)
 
-    async def _outcome(self, question: Question) -> Outcome:
+    async def _outcome(self, question: Question) -> ListenerAnswer:
         method, at_work, transaction_id = self._listener.check_local_transaction, self._at_work, question.transaction_id
         if at_work[transaction_id] >= CHECKS_AT_ONCE:
             return STILL_CHECKED
@@ -166,7 +165,7 @@ class CheckBack:
     def _asked(self, _task: asyncio.Task[None]) -> None:
         self._waiting -= 1
 
-    def _answer(self, question: Question, outcome: Outcome) -> None:
+    def _answer(self, question: Question, outcome: ListenerAnswer) -> None:
         """Send the end on the connection the question came by; a decision two-way, to learn whether it was taken."""
         channel, header = question.channel, question.header
         decided = outcome.state is not LocalTransactionState.UNKNOWN
@@ -194,7 +193,7 @@ class CheckBack:
         answer = channel.request(opaque, frame, self._config.send_timeout_ms)
         answer.add_done_callback(lambda done: self._settled(question.transaction_id, outcome, done))
 
-    def _settled(self, transaction_id: str, outcome: Outcome, answer: asyncio.Future[Command]) -> None:
+    def _settled(self, transaction_id: str, outcome: ListenerAnswer, answer: asyncio.Future[Command]) -> None:
         if answer.cancelled():
             return
         error = answer.exception()

@@ -6,22 +6,11 @@ join halves they hold themselves; a half on another broker is an orphan that onl
 
 from __future__ import annotations
 
-import enum
 from collections import OrderedDict
 
 import msgspec
 
 from gantrymq.message.transaction import LocalTransactionState
-
-
-class Verdict(enum.Enum):
-    """How a check is to be answered."""
-
-    ASK_LISTENER = enum.auto()
-    COMMIT = enum.auto()
-    ROLLBACK = enum.auto()
-    UNKNOWN = enum.auto()
-    """The local transaction is still running here."""
 
 
 class _Transaction(msgspec.Struct):
@@ -62,8 +51,9 @@ class HalfMemory:
         if (transaction := self._transactions.get(transaction_id)) is not None:
             transaction.confirmed = True
 
-    def verdict(self, transaction_id: str, broker_name: str, log_offset: int) -> Verdict:
-        """How to answer a check for the half at ``log_offset`` of ``broker_name``.
+    def answer(self, transaction_id: str, broker_name: str, log_offset: int) -> LocalTransactionState | None:
+        """The answer to a check of the half at ``log_offset`` of ``broker_name``; None: ask the listener. UNKNOWN means
+        that the local transaction is still running here.
 
         | running | half here | on the broker asking | its offset | state    | confirmed | answer   |
         |---------|-----------|----------------------|------------|----------|-----------|----------|
@@ -79,13 +69,13 @@ class HalfMemory:
         """  # noqa: E501
         transaction = self._transactions.get(transaction_id)
         if transaction is None:
-            return Verdict.ASK_LISTENER
+            return None
         if transaction.running:
-            return Verdict.UNKNOWN
+            return LocalTransactionState.UNKNOWN
         if transaction.broker_name != broker_name:
-            return Verdict.ROLLBACK
+            return LocalTransactionState.ROLLBACK
         if transaction.state is LocalTransactionState.UNKNOWN:
-            return Verdict.ASK_LISTENER
+            return None
         if transaction.confirmed and transaction.log_offset != log_offset:
-            return Verdict.ROLLBACK
-        return Verdict[transaction.state.name]
+            return LocalTransactionState.ROLLBACK
+        return transaction.state

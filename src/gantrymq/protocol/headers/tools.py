@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from gantrymq.protocol.command import Header
 from gantrymq.protocol.numbers import Int, Long
-
-CHECKS_SPAN_MAX: Final = 10_000
-"""Half queue offsets that one LIST_CHECKS may be about: a look at each takes a microsecond of everybody's time."""
 
 
 class ConsumerGroupOnly(Header, frozen=True, kw_only=True):

@@ -309,7 +309,7 @@ class Index:
         for file in reversed(self.files):
             if file.header.end_offset < place:
                 return False
-            if place in file.find(hashed, 0, FOREVER_MS):
+            if any(found == place for found in file.find(hashed, 0, FOREVER_MS)):  # mypyc: no ``in`` of generators
                 return True
         return False
 

@@ -30,7 +30,7 @@ CHECKS = 2
 def settings(flush: str) -> BrokerConfig:
     """A broker whose files are small, so that a short story meets their ends. The file of a queue is a little larger
     than a sector of 512 bytes, and its 26th entry lies in two."""
-    return BrokerConfig(
+    return BrokerConfig.of(
         broker_ip1=ADDRESS, bind_address=ADDRESS, store_path_root_dir="/store", flush_disk_type=flush,
         mapped_file_size_commit_log=8192, mapped_file_size_consume_queue=520, max_index_num=48, max_hash_slot_num=16,
         transaction_time_out=4000, transaction_check_interval=2000, transaction_check_max=CHECKS,

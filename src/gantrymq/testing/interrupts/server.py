@@ -33,7 +33,7 @@ class Server:
         self.address = ""
 
     def _config(self) -> BrokerConfig:
-        return BrokerConfig(
+        return BrokerConfig.of(
             store_path_root_dir=str(self._directory),
             namesrv_addr=self.address,
             bind_address="127.0.0.1",

@@ -1,8 +1,8 @@
-"""Where a transaction stands and why, told from its records. Pure; for tools, which see a broker only from outside.
+"""The state of a transaction and the reason for it, by its records. Pure; for tools, which see a broker from outside.
 
 The records of one transaction are its halves (an Apache broker puts a checked half back as a copy; an operator who
 resumes a parked one starts it afresh), the op message that settles one of them, the final message, and the parked copy.
-Sources as in ``half`` and ``rebuild``; here nothing is decided, it is only said.
+Sources as in ``half`` and ``rebuild``; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -12,25 +12,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gantrymq.transactions.history.evidence import FinalSeen, HalfSeen, Identity, OpSeen
+from gantrymq.transactions.history.evidence import FinalRecord, HalfRecord, Identity, OpRecord
 from gantrymq.transactions.rules.check_policy import immunity_ms
 from gantrymq.transactions.rules.decision_table import ANY, DecisionTable
+from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Decision
 
-
-class Stage(enum.StrEnum):
-    """Where a transaction stands."""
-
-    OPEN = "open"
-    PARKED = "parked"
-    COMMITTED = "committed"
-    ROLLED_BACK = "rolled back"
-    SETTLED = "settled"
-    """It ended, and no record says how."""
+CHECKS_SPAN_MAX: Final = 10_000
+"""Half queue offsets that one question about checks may cover: a look at each takes a microsecond of the broker's
+loop."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckProgress:
     """What our broker knows of an open half beside its record."""
 
     times: int
@@ -53,52 +47,52 @@ class Surroundings:
     """Producer group to members connected to this broker; None: unknown."""
     rewrites_halves: bool = False
     """An Apache broker: its halves say how often they were checked."""
-    asked: Mapping[int, Asked] = field(default_factory=dict)
-    """By the half queue offset of open halves; our broker tells it of its own."""
+    progress: Mapping[int, CheckProgress] = field(default_factory=dict)
+    """By the half queue offset of open halves; our brokers say it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """One transaction."""
+class Transaction:
+    """What the records say of one transaction."""
 
     transaction_id: str
     group: str
     topic: str
     queue_id: int
-    stage: Stage
+    state: State
     why: str
     """One sentence: why it is where it is."""
     advice: str
     """What can be done; empty when nothing needs to be."""
     age_ms: int
     """Since its producer made it."""
-    half: HalfSeen
+    half: HalfRecord
     """Its newest copy; of a parked one the parked copy."""
     copies: int
     checks: int | None
-    """None: the broker does not tell."""
+    """None: the broker does not say."""
     producers: int | None
     next_check_ms: int | None
     """Not before this time (ms since 1970) it is checked; None when no check is to be expected."""
-    op: OpSeen | None = None
-    final: FinalSeen | None = None
-    halves: tuple[HalfSeen, ...] = ()
+    op: OpRecord | None = None
+    final: FinalRecord | None = None
+    halves: tuple[HalfRecord, ...] = ()
     """All halves in log order: copies, and those before it was parked and resumed."""
-    parked: tuple[HalfSeen, ...] = ()
-    ops: Mapping[int, OpSeen] = field(default_factory=dict)
+    parked: tuple[HalfRecord, ...] = ()
+    ops: Mapping[int, OpRecord] = field(default_factory=dict)
     """The ops of all halves, by half queue offset."""
     immune_until_ms: int = 0
 
 
-def tell(
-    halves: Iterable[HalfSeen],
-    ops: Mapping[int, OpSeen],
-    parked: Iterable[HalfSeen],
-    finals: Iterable[FinalSeen],
+def diagnose(
+    halves: Iterable[HalfRecord],
+    ops: Mapping[int, OpRecord],
+    parked: Iterable[HalfRecord],
+    finals: Iterable[FinalRecord],
     around: Surroundings,
     *,
     all_finals: bool = False,
-) -> list[Story]:
+) -> list[Transaction]:
     """The transactions behind these records, oldest first.
 
     ``ops``: by the half queue offset they name. ``all_finals``: ``finals`` holds every final message there is, so
@@ -110,23 +104,23 @@ def tell(
     for half in parked:
         chains.setdefault(half.identity, _Records([], [])).parked.append(half)
     by_half = {final.half_log_offset: final for final in finals}
-    told = [_story(records, ops, by_half, around, all_finals) for records in chains.values()]
-    return sorted(told, key=lambda story: (story.half.born_ms, story.half.log_offset))
+    found = [_transaction(records, ops, by_half, around, all_finals) for records in chains.values()]
+    return sorted(found, key=lambda transaction: (transaction.half.born_ms, transaction.half.log_offset))
 
 
 @dataclass(slots=True)
 class _Records:
-    halves: list[HalfSeen]
-    parked: list[HalfSeen]
+    halves: list[HalfRecord]
+    parked: list[HalfRecord]
 
 
-def _story(
+def _transaction(
     records: _Records,
-    ops: Mapping[int, OpSeen],
-    finals: Mapping[int, FinalSeen],
+    ops: Mapping[int, OpRecord],
+    finals: Mapping[int, FinalRecord],
     around: Surroundings,
     all_finals: bool,
-) -> Story:
+) -> Transaction:
     copies = _last_cycle(records.halves)
     newest_parked = max(records.parked, key=lambda half: half.log_offset, default=None)
     # A half behind the parked copy is one that an operator resumed.
@@ -136,16 +130,18 @@ def _story(
         newest_parked, half = None, copies[-1]
     op = next((ops[copy.queue_offset] for copy in reversed(copies) if copy.queue_offset in ops), None)
     final = next((finals[copy.log_offset] for copy in copies if copy.log_offset in finals), None)
-    stage = _stage(newest_parked is not None, op, final is not None, all_finals)
+    state = _state(newest_parked is not None, op, final is not None, all_finals)
     producers = None if around.producers is None else around.producers.get(half.group, 0)
-    asked = around.asked.get(copies[0].queue_offset) if copies else None
-    checks = half.checks if around.rewrites_halves or stage is Stage.PARKED else None if asked is None else asked.times
+    progress = around.progress.get(copies[0].queue_offset) if copies else None
+    checks = (
+        half.checks if around.rewrites_halves or state is State.PARKED else None if progress is None else progress.times
+    )
     stored_ms = half.born_ms if around.rewrites_halves else copies[0].stored_ms if copies else half.stored_ms
     immune_until = stored_ms + immunity_ms(half.immunity_text, around.timeout_ms)
-    unknown = checks if asked is None else asked.unknown_answers
-    next_look = max(immune_until, around.now_ms) if asked is None else asked.next_look_ms
+    unknown = checks if progress is None else progress.unknown_answers
+    next_look = max(immune_until, around.now_ms) if progress is None else progress.next_look_ms
     situation = SITUATIONS[
-        stage,
+        state,
         around.now_ms < immune_until,
         unknown is not None and unknown >= around.check_max,
         Producers.UNKNOWN if producers is None else Producers.SOME if producers else Producers.NONE,
@@ -163,12 +159,12 @@ def _story(
         "id": half.unique_key,
     }
     why, advice = SENTENCES[situation]
-    return Story(
+    return Transaction(
         transaction_id=half.unique_key,
         group=half.group,
         topic=half.real_topic,
         queue_id=half.real_queue_id,
-        stage=stage,
+        state=state,
         why=why.format(**words),
         advice=advice.format(**words),
         age_ms=max(around.now_ms - half.born_ms, 0),
@@ -176,7 +172,7 @@ def _story(
         copies=len(copies),
         checks=checks,
         producers=producers,
-        next_check_ms=next_look if stage is Stage.OPEN else None,
+        next_check_ms=next_look if state is State.OPEN else None,
         op=op,
         final=final,
         halves=tuple(sorted(records.halves, key=lambda half: half.log_offset)),
@@ -186,7 +182,7 @@ def _story(
     )
 
 
-def _last_cycle(halves: list[HalfSeen]) -> list[HalfSeen]:
+def _last_cycle(halves: list[HalfRecord]) -> list[HalfRecord]:
     """The newest half that is no copy, and the copies of it that follow, in log order."""
     ordered = sorted(halves, key=lambda half: half.log_offset)
     start = 0
@@ -196,19 +192,19 @@ def _last_cycle(halves: list[HalfSeen]) -> list[HalfSeen]:
     return ordered[start:]
 
 
-def _stage(parked: bool, op: OpSeen | None, has_final: bool, all_finals: bool) -> Stage:
+def _state(parked: bool, op: OpRecord | None, has_final: bool, all_finals: bool) -> State:
     decision = Decision.NONE if op is None else op.decision
     if decision is Decision.COMMITTED or has_final:
-        return Stage.COMMITTED
+        return State.COMMITTED
     if decision is Decision.ROLLED_BACK:
-        return Stage.ROLLED_BACK
+        return State.ROLLED_BACK
     # An Apache broker may park what it has settled: a copy that it put back before its op message was there. Parking
     # itself leaves an op of ours only, and that says so.
     if decision is Decision.PARKED or (parked and op is None):
-        return Stage.PARKED
+        return State.PARKED
     if op is None:
-        return Stage.OPEN
-    return Stage.ROLLED_BACK if all_finals else Stage.SETTLED
+        return State.OPEN
+    return State.ROLLED_BACK if all_finals else State.SETTLED
 
 
 # Why it is where it is.
@@ -223,7 +219,7 @@ class Producers(enum.Enum):
 
 
 class Situation(enum.Enum):
-    """What a person has to be told apart."""
+    """What makes a difference for the person who asks."""
 
     COMMITTED = enum.auto()
     ROLLED_BACK = enum.auto()
@@ -237,7 +233,7 @@ class Situation(enum.Enum):
 
 
 FACTS: Final = {
-    "stage": tuple(Stage),
+    "state": (State.OPEN, State.PARKED, State.COMMITTED, State.ROLLED_BACK, State.SETTLED),
     "immune": (False, True),
     "exhausted": (False, True),
     "producers": tuple(Producers),
@@ -245,15 +241,15 @@ FACTS: Final = {
 SITUATIONS: Final = DecisionTable(
     FACTS,
     [
-        ((Stage.COMMITTED, ANY, ANY, ANY), Situation.COMMITTED),
-        ((Stage.ROLLED_BACK, ANY, ANY, ANY), Situation.ROLLED_BACK),
-        ((Stage.SETTLED, ANY, ANY, ANY), Situation.SETTLED),
-        ((Stage.PARKED, ANY, ANY, ANY), Situation.PARKED),
-        ((Stage.OPEN, True, ANY, ANY), Situation.RUNNING),
-        ((Stage.OPEN, False, True, ANY), Situation.LAST_CHECK),
-        ((Stage.OPEN, False, False, Producers.NONE), Situation.NOBODY),
-        ((Stage.OPEN, False, False, Producers.SOME), Situation.ASKED),
-        ((Stage.OPEN, False, False, Producers.UNKNOWN), Situation.ASKED_PERHAPS),
+        ((State.COMMITTED, ANY, ANY, ANY), Situation.COMMITTED),
+        ((State.ROLLED_BACK, ANY, ANY, ANY), Situation.ROLLED_BACK),
+        ((State.SETTLED, ANY, ANY, ANY), Situation.SETTLED),
+        ((State.PARKED, ANY, ANY, ANY), Situation.PARKED),
+        ((State.OPEN, True, ANY, ANY), Situation.RUNNING),
+        ((State.OPEN, False, True, ANY), Situation.LAST_CHECK),
+        ((State.OPEN, False, False, Producers.NONE), Situation.NOBODY),
+        ((State.OPEN, False, False, Producers.SOME), Situation.ASKED),
+        ((State.OPEN, False, False, Producers.UNKNOWN), Situation.ASKED_PERHAPS),
     ],
 )
 

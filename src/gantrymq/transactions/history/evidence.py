@@ -1,4 +1,4 @@
-"""What the records of a transaction show: half, parked copy, op and final message. Values, for who tells its story."""
+"""What the records of a transaction show: half, parked copy, op and final message. Values, for those who explain it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Identity = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class HalfSeen:
+class HalfRecord:
     """A half message, or its parked copy."""
 
     identity: Identity
@@ -44,9 +44,36 @@ class HalfSeen:
     def unique_key(self) -> str:
         return self.identity[1]
 
+    @classmethod
+    def of(cls, stored: StoredMessage) -> HalfRecord | None:
+        """A record of the half topic or of the parked topic; None when it is no half (a damaged or foreign record)."""
+        decoded = properties.decode(stored.properties_text)
+        group = decoded.get(properties.PRODUCER_GROUP, "")
+        topic = decoded.get(properties.REAL_TOPIC, "")
+        queue_id = decoded.get(properties.REAL_QUEUE_ID, "")
+        if not group or not topic or not queue_id.isdecimal():
+            return None
+        checks = decoded.get(properties.CHECK_TIMES, "0")
+        return cls(
+            identity=(group, decoded.get(properties.UNIQ_KEY, ""), stored.born_timestamp, stored.body_crc),
+            queue_offset=stored.queue_offset,
+            log_offset=stored.log_offset,
+            message_id=offset_message_id(pack_host(stored.store_host), stored.log_offset),
+            stored_ms=stored.store_timestamp,
+            born_ms=stored.born_timestamp,
+            born_host=stored.born_host,
+            real_topic=topic,
+            real_queue_id=int(queue_id),
+            checks=int(checks) if checks.isdecimal() else 0,
+            put_back=properties.PREPARED_QUEUE_OFFSET in decoded or checks != "0",
+            immunity_text=decoded.get(properties.CHECK_IMMUNITY_SECONDS),
+            keys=decoded.get(properties.KEYS, ""),
+            tags=decoded.get(properties.TAGS, ""),
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class OpSeen:
+class OpRecord:
     """The record that settles a half."""
 
     queue_offset: int
@@ -60,9 +87,22 @@ class OpSeen:
     note: str = ""
     """Who the operator is, and why."""
 
+    @classmethod
+    def of(cls, stored: StoredMessage) -> OpRecord:
+        """A record of the op queue."""
+        cause = Cause.of_op(stored.flag)
+        return cls(
+            queue_offset=stored.queue_offset,
+            stored_ms=stored.store_timestamp,
+            decision=Decision.of_op(stored.flag),
+            cause=cause,
+            by="" if cause is None else stored.born_host,
+            note=properties.find(stored.properties_text, properties.ENDED_BY) or "",
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class FinalSeen:
+class FinalRecord:
     """The message consumers get."""
 
     half_log_offset: int
@@ -73,54 +113,14 @@ class FinalSeen:
     stored_ms: int
     message_id: str
 
-
-def op_seen(stored: StoredMessage) -> OpSeen:
-    """A record of the op queue."""
-    cause = Cause.of_op(stored.flag)
-    return OpSeen(
-        queue_offset=stored.queue_offset,
-        stored_ms=stored.store_timestamp,
-        decision=Decision.of_op(stored.flag),
-        cause=cause,
-        by="" if cause is None else stored.born_host,
-        note=properties.find(stored.properties_text, properties.ENDED_BY) or "",
-    )
-
-
-def final_seen(stored: StoredMessage) -> FinalSeen:
-    """The message of a committed transaction."""
-    return FinalSeen(
-        half_log_offset=stored.prepared_transaction_offset,
-        topic=stored.topic,
-        queue_id=stored.queue_id,
-        queue_offset=stored.queue_offset,
-        stored_ms=stored.store_timestamp,
-        message_id=offset_message_id(pack_host(stored.store_host), stored.log_offset),
-    )
-
-
-def seen(stored: StoredMessage) -> HalfSeen | None:
-    """A record of the half topic or of the parked topic; None when it is no half (a damaged or foreign record)."""
-    decoded = properties.decode(stored.properties_text)
-    group = decoded.get(properties.PRODUCER_GROUP, "")
-    topic = decoded.get(properties.REAL_TOPIC, "")
-    queue_id = decoded.get(properties.REAL_QUEUE_ID, "")
-    if not group or not topic or not queue_id.isdecimal():
-        return None
-    checks = decoded.get(properties.CHECK_TIMES, "0")
-    return HalfSeen(
-        identity=(group, decoded.get(properties.UNIQ_KEY, ""), stored.born_timestamp, stored.body_crc),
-        queue_offset=stored.queue_offset,
-        log_offset=stored.log_offset,
-        message_id=offset_message_id(pack_host(stored.store_host), stored.log_offset),
-        stored_ms=stored.store_timestamp,
-        born_ms=stored.born_timestamp,
-        born_host=stored.born_host,
-        real_topic=topic,
-        real_queue_id=int(queue_id),
-        checks=int(checks) if checks.isdecimal() else 0,
-        put_back=properties.PREPARED_QUEUE_OFFSET in decoded or checks != "0",
-        immunity_text=decoded.get(properties.CHECK_IMMUNITY_SECONDS),
-        keys=decoded.get(properties.KEYS, ""),
-        tags=decoded.get(properties.TAGS, ""),
-    )
+    @classmethod
+    def of(cls, stored: StoredMessage) -> FinalRecord:
+        """The message of a committed transaction."""
+        return cls(
+            half_log_offset=stored.prepared_transaction_offset,
+            topic=stored.topic,
+            queue_id=stored.queue_id,
+            queue_offset=stored.queue_offset,
+            stored_ms=stored.store_timestamp,
+            message_id=offset_message_id(pack_host(stored.store_host), stored.log_offset),
+        )

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gantrymq.transactions.history.diagnosis import Stage, Story, Surroundings
+from gantrymq.transactions.history.diagnosis import Surroundings, Transaction
 from gantrymq.transactions.history.events import Event, Kind
 from gantrymq.transactions.history.timeline import checks_in_short, timeline
+from gantrymq.transactions.rules.states import State
 
 
 def explanation(
-    story: Story,
+    transaction: Transaction,
     broker: str,
     address: str,
     around: Surroundings,
@@ -27,53 +28,55 @@ def explanation(
 
     ``events``: of its halves and of the broker, in order. ``events_since_ms``: since when they are complete.
     """
-    told = timeline(story, events, around)
-    why = story.why
-    if story.stage is Stage.OPEN and (short := checks_in_short(events, around.now_ms, around.interval_ms)):
+    entries = timeline(transaction, events, around)
+    why = transaction.why
+    if transaction.state is State.OPEN and (short := checks_in_short(events, around.now_ms, around.interval_ms)):
         why = f"{why} {short}"
-    half = story.half
-    final = None if story.final is None else {
-        "topic": story.final.topic, "queue": story.final.queue_id, "queue_offset": story.final.queue_offset,
-        "offset_message_id": story.final.message_id,
-    }  # fmt: skip
+    half = transaction.half
+    final, next_check_ms = transaction.final, transaction.next_check_ms
     return {
-        "id": story.transaction_id,
-        "state": str(story.stage),
+        "id": transaction.transaction_id,
+        "state": transaction.state.text,
         "why": why,
-        "advice": story.advice,
-        "group": story.group,
-        "topic": story.topic,
-        "queue": story.queue_id,
+        "advice": transaction.advice,
+        "group": transaction.group,
+        "topic": transaction.topic,
+        "queue": transaction.queue_id,
         "keys": half.keys,
         "tags": half.tags,
         "broker": broker,
         "address": address,
-        "age_ms": story.age_ms,
+        "age_ms": transaction.age_ms,
         "born_at": iso(half.born_ms),
         "born_host": half.born_host,
-        "checks": story.checks,
-        "producers_online": story.producers,
-        "next_check_at": iso(story.next_check_ms),
-        "next_check_in_ms": None if story.next_check_ms is None else max(story.next_check_ms - around.now_ms, 0),
+        "checks": transaction.checks,
+        "producers_online": transaction.producers,
+        "next_check_at": iso(next_check_ms),
+        "next_check_in_ms": None if next_check_ms is None else max(next_check_ms - around.now_ms, 0),
         "half": {
             "queue_offset": half.queue_offset, "log_offset": half.log_offset, "offset_message_id": half.message_id,
         },
-        "final": final,
+        "final": None if final is None else {
+            "topic": final.topic, "queue": final.queue_id, "queue_offset": final.queue_offset,
+            "offset_message_id": final.message_id,
+        },
         "events": [
-            {"at": iso(one.at_ms), "at_ms": one.at_ms, "event": one.event, "what": one.what, "cause": one.cause,
-             "who": one.who or None}
-            for one in told
+            {"at": iso(entry.at_ms), "at_ms": entry.at_ms, "event": entry.event, "what": entry.what,
+             "cause": entry.cause, "who": entry.who or None}
+            for entry in entries
         ],
-        "notes": _notes(story, around, events, events_since_ms, events_lost),
+        "notes": _notes(transaction, around, events, events_since_ms, events_lost),
     }  # fmt: skip
 
 
-def _notes(story: Story, around: Surroundings, events: Sequence[Event], since_ms: int | None, lost: bool) -> list[str]:
+def _notes(
+    transaction: Transaction, around: Surroundings, events: Sequence[Event], since_ms: int | None, lost: bool
+) -> list[str]:
     """What is missing, so that nobody takes silence for an answer."""
     if around.rewrites_halves:
         return ["An Apache broker keeps this one, and notes no events: what is told comes from the records it left."]
     notes = []
-    first = story.halves[0].stored_ms if story.halves else story.half.stored_ms
+    first = transaction.halves[0].stored_ms if transaction.halves else transaction.half.stored_ms
     if since_ms is None or first < since_ms:
         since = "so far" if since_ms is None else f"before {iso(since_ms)}"
         notes.append(f"Checks, answers and refusals {since} are not known: the journal of events does not reach back.")

@@ -1,5 +1,5 @@
-"""The story of a transaction as a list of events, each with its time and its cause. Pure: records and journal in,
-sentences out. What an Apache broker's records show is told as well; it keeps no journal.
+"""What happened to a transaction: a list of events, each with its time and its cause. Pure: records and journal in,
+sentences out. An Apache broker keeps no journal; what its records show is in the list as well.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.history.diagnosis import Stage, Story, Surroundings
+from gantrymq.transactions.history.diagnosis import Surroundings, Transaction
 from gantrymq.transactions.history.events import EndRefusal, Event, Kind, key_of
-from gantrymq.transactions.history.evidence import HalfSeen, OpSeen
+from gantrymq.transactions.history.evidence import HalfRecord, OpRecord
 from gantrymq.transactions.rules.check_policy import immunity_ms
+from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TimelineEntry:
     """One event, for people and for programs."""
 
     at_ms: int
@@ -107,7 +108,7 @@ SENTENCES: Final[dict[Kind, Words]] = {
         "most likely the answer to the first send did not reach its producer",
     ),
 }
-"""The other kinds are told from records: RESUMED says why of one of those."""
+"""The other kinds show in the records: RESUMED adds the reason to one of those."""
 
 OF_CHECKS: Final = frozenset({Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.NOBODY_ONLINE, Kind.LEFT})
 _WANTED: Final = {int(resolution): resolution.name for resolution in Resolution} | {
@@ -133,9 +134,9 @@ ENDED: Final[dict[Cause | None, str]] = {
     Cause.RECOVERY: "decided before the broker died; the next start completed its op message",
     None: "who ended it is not known: an Apache broker wrote its op message, or it was not found",
 }
-"""By the cause that the op message tells."""
+"""By the cause that stands in the op message."""
 
-OUTCOMES: Final[dict[Decision, tuple[str, str]]] = {
+ENDINGS: Final[dict[Decision, tuple[str, str]]] = {
     Decision.COMMITTED: ("committed", "committed: consumers of {topic} get its message{final}"),
     Decision.ROLLED_BACK: ("rolled_back", "rolled back: no consumer ever gets its message"),
     Decision.PARKED: ("parked", "parked: set aside in TRANS_CHECK_MAX_TIME_TOPIC, and nobody is asked any more"),
@@ -143,14 +144,14 @@ OUTCOMES: Final[dict[Decision, tuple[str, str]]] = {
 }
 
 
-def timeline(story: Story, events: Sequence[Event], around: Surroundings) -> list[Told]:
+def timeline(transaction: Transaction, events: Sequence[Event], around: Surroundings) -> list[TimelineEntry]:
     """All that is known, in order of time. ``events``: of its halves and of the broker, in order."""
-    first = story.halves[0].stored_ms if story.halves else story.half.stored_ms
-    last = _last_ms(story, events, around)
+    first = transaction.halves[0].stored_ms if transaction.halves else transaction.half.stored_ms
+    last = _last_ms(transaction, events, around)
     own = [event for event in events if first < event.time_ms <= last or not _is_of_broker(event)]
-    told = [*_from_records(story, own, around), *_from_journal(story, own)]
+    entries = [*_from_records(transaction, own, around), *_from_journal(transaction, own)]
     # Records first: a check is not sent before the half is stored, though both may bear the same millisecond.
-    return sorted(told, key=lambda one: one.at_ms)
+    return sorted(entries, key=lambda entry: entry.at_ms)
 
 
 def checks_in_short(events: Iterable[Event], now_ms: int, interval_ms: int) -> str:
@@ -178,80 +179,86 @@ def _is_of_broker(event: Event) -> bool:
     return event.kind is Kind.STARTED or event.kind is Kind.STOPPED
 
 
-def _last_ms(story: Story, events: Iterable[Event], around: Surroundings) -> int:
+def _last_ms(transaction: Transaction, events: Iterable[Event], around: Surroundings) -> int:
     """Until when the broker's own events matter: now, or the last thing that happened to a transaction that is over."""
-    if story.stage in (Stage.OPEN, Stage.PARKED) or story.op is None:
+    if transaction.state in (State.OPEN, State.PARKED) or transaction.op is None:
         return around.now_ms
-    return max([story.op.stored_ms, *(event.time_ms for event in events if not _is_of_broker(event))])
+    return max([transaction.op.stored_ms, *(event.time_ms for event in events if not _is_of_broker(event))])
 
 
 # Records.
 
 
-def _from_records(story: Story, events: Sequence[Event], around: Surroundings) -> Iterator[Told]:
+def _from_records(transaction: Transaction, events: Sequence[Event], around: Surroundings) -> Iterator[TimelineEntry]:
     resumed = {event.key: event for event in events if event.kind is Kind.RESUMED}
-    for number, half in enumerate(story.halves):
-        yield _stored(story, half, number, resumed.get(key_of(half.queue_offset, half.log_offset)))
-        op = story.ops.get(half.queue_offset)
+    for number, half in enumerate(transaction.halves):
+        yield _stored(transaction, half, number, resumed.get(key_of(half.queue_offset, half.log_offset)))
+        op = transaction.ops.get(half.queue_offset)
         if not around.rewrites_halves and not half.put_back:
-            yield from _immunity(story, half, op, around)
-    yield from _outcomes(story)
+            yield from _immunity(transaction, half, op, around)
+    yield from _endings(transaction)
 
 
-def _stored(story: Story, half: HalfSeen, number: int, resumed: Event | None) -> Told:
+def _stored(transaction: Transaction, half: HalfRecord, number: int, resumed: Event | None) -> TimelineEntry:
     place = f"half queue offset {half.queue_offset}, log offset {half.log_offset}"
     if half.put_back:
-        return Told(
+        return TimelineEntry(
             half.stored_ms, "put_back", f"its half was put back at the end of the half queue ({place})",
             f"an Apache broker does that to check it; counted so far: {half.checks}",
         )  # fmt: skip
     if number:
         cause = f"an operator resumed it: {resumed.text}" if resumed and resumed.text else "an operator resumed it"
         who = resumed.peer if resumed else ""
-        return Told(half.stored_ms, "resumed", f"opened again, to be checked as if it were new ({place})", cause, who)
-    cause = f"{half.born_host}, a producer of {story.group}, sent it for topic {story.topic}"
-    return Told(half.stored_ms, "stored", f"its half was stored ({place})", cause, half.born_host)
+        return TimelineEntry(
+            half.stored_ms, "resumed", f"opened again, to be checked as if it were new ({place})", cause, who
+        )
+    cause = f"{half.born_host}, a producer of {transaction.group}, sent it for topic {transaction.topic}"
+    return TimelineEntry(half.stored_ms, "stored", f"its half was stored ({place})", cause, half.born_host)
 
 
-def _immunity(story: Story, half: HalfSeen, op: OpSeen | None, around: Surroundings) -> Iterator[Told]:
+def _immunity(
+    transaction: Transaction, half: HalfRecord, op: OpRecord | None, around: Surroundings
+) -> Iterator[TimelineEntry]:
     immunity = immunity_ms(half.immunity_text, around.timeout_ms)
     until = half.stored_ms + immunity
     if until <= (around.now_ms if op is None else min(op.stored_ms, around.now_ms)):
         source = "transactionTimeOut" if half.immunity_text is None else "CHECK_IMMUNITY_TIME_IN_SECONDS of the message"
-        yield Told(
+        yield TimelineEntry(
             until, "immunity_ended", "its immunity ended: from now on producers are asked",
             f"{immunity / 1000:g} s after it was stored ({source}) nobody had decided it",
         )  # fmt: skip
 
 
-def _outcomes(story: Story) -> Iterator[Told]:
-    ops: dict[int, OpSeen] = {op.queue_offset: op for op in story.ops.values()}
+def _endings(transaction: Transaction) -> Iterator[TimelineEntry]:
+    ops: dict[int, OpRecord] = {op.queue_offset: op for op in transaction.ops.values()}
     for op in ops.values():
-        name, what = OUTCOMES.get(op.decision, OUTCOMES[Decision.SETTLED])
-        final = story.final if op.decision is Decision.COMMITTED else None
+        name, what = ENDINGS.get(op.decision, ENDINGS[Decision.SETTLED])
+        final = transaction.final if op.decision is Decision.COMMITTED else None
         at = "" if final is None else f" (queue {final.queue_id}, offset {final.queue_offset})"
-        cause = ENDED[op.cause].format(by=op.by, group=story.group, note=op.note or "(no reason given)")
+        cause = ENDED[op.cause].format(by=op.by, group=transaction.group, note=op.note or "(no reason given)")
         who = op.by if op.cause in (Cause.PRODUCER, Cause.CHECK_ANSWER, Cause.OPERATOR) else ""
-        yield Told(op.stored_ms, name, what.format(topic=story.topic, final=at), cause, who)
+        yield TimelineEntry(op.stored_ms, name, what.format(topic=transaction.topic, final=at), cause, who)
     decided = {op.decision for op in ops.values()}
-    if story.final is not None and Decision.COMMITTED not in decided:
-        at = f" (queue {story.final.queue_id}, offset {story.final.queue_offset})"
-        what = OUTCOMES[Decision.COMMITTED][1].format(topic=story.topic, final=at)
-        yield Told(story.final.stored_ms, "committed", what, "its message is there; who ended it is not noted")
+    if transaction.final is not None and Decision.COMMITTED not in decided:
+        at = f" (queue {transaction.final.queue_id}, offset {transaction.final.queue_offset})"
+        what = ENDINGS[Decision.COMMITTED][1].format(topic=transaction.topic, final=at)
+        yield TimelineEntry(
+            transaction.final.stored_ms, "committed", what, "its message is there; who ended it is not noted"
+        )
     if Decision.PARKED not in decided:
-        name, what = OUTCOMES[Decision.PARKED]
-        for half in story.parked:
-            yield Told(half.stored_ms, name, what, f"checked {half.checks} times without a decision")
+        name, what = ENDINGS[Decision.PARKED]
+        for half in transaction.parked:
+            yield TimelineEntry(half.stored_ms, name, what, f"checked {half.checks} times without a decision")
 
 
 # Journal.
 
 
-def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
+def _from_journal(transaction: Transaction, events: Iterable[Event]) -> Iterator[TimelineEntry]:
     decisions = {
-        key_of(half.queue_offset, half.log_offset): story.ops[half.queue_offset].decision
-        for half in story.halves
-        if half.queue_offset in story.ops
+        key_of(half.queue_offset, half.log_offset): transaction.ops[half.queue_offset].decision
+        for half in transaction.halves
+        if half.queue_offset in transaction.ops
     }
     restarted, of = False, -1
     before: Kind | None = None  # what became of the check before
@@ -262,10 +269,10 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
         if event.kind is Kind.STARTED:
             restarted = True
             name, what, cause = STARTED.get(event.detail, STARTED[2])
-            yield Told(event.time_ms, name, what, cause)
+            yield TimelineEntry(event.time_ms, name, what, cause)
             continue
         if event.kind is Kind.CHECKED:
-            why = CHECKED[_why_checked(event, before, restarted)].format(group=story.group)
+            why = CHECKED[_why_checked(event, before, restarted)].format(group=transaction.group)
             before, restarted = Kind.CHECKED, False
         elif event.kind in (Kind.NOBODY_ONLINE, Kind.LEFT):
             before = event.kind
@@ -274,9 +281,11 @@ def _from_journal(story: Story, events: Iterable[Event]) -> Iterator[Told]:
             why = "its checker cannot tell (yet), or it failed"
             why += "" if event.detail else "; not counted, as no check was waiting for an answer"
         elif event.kind is Kind.REFUSED:
-            why = REFUSED.get(event.number, REFUSED[EndRefusal.OTHER]).format(group=story.group, topic=story.topic)
+            why = REFUSED.get(event.number, REFUSED[EndRefusal.OTHER]).format(
+                group=transaction.group, topic=transaction.topic
+            )
         if event.kind in SENTENCES:
-            yield _said(event, story, DECIDED[decisions.get(event.key, Decision.NONE)], why)
+            yield _entry_of(event, transaction, DECIDED[decisions.get(event.key, Decision.NONE)], why)
 
 
 def _why_checked(event: Event, before: Kind | None, restarted: bool) -> int:
@@ -293,10 +302,10 @@ def _why_checked(event: Event, before: Kind | None, restarted: bool) -> int:
     }.get(before, AFTER_SILENCE)
 
 
-def _said(event: Event, story: Story, decided: str, why: str) -> Told:
+def _entry_of(event: Event, transaction: Transaction, decided: str, why: str) -> TimelineEntry:
     name, what, cause = SENTENCES[event.kind]
     words = {
-        "peer": event.peer or "somebody", "number": event.number, "group": story.group, "why": why,
+        "peer": event.peer or "somebody", "number": event.number, "group": transaction.group, "why": why,
         "wanted": _WANTED.get(event.detail, "a decision"), "decided": decided,
     }  # fmt: skip
-    return Told(event.time_ms, name, what.format(**words), cause.format(**words), event.peer)
+    return TimelineEntry(event.time_ms, name, what.format(**words), cause.format(**words), event.peer)

@@ -140,16 +140,16 @@ def prepared_commit(
     half: bytes, real_topic: str, real_queue_id: int, log_offset: int, queue_offset: int, unique_key: str,
     tags_code: int | None, ended_by: bytes, cause: int,
 ) -> tuple[Prepared, Prepared, EncodePair, Known] | None:  # fmt: skip
-    """``final_record`` of a half given as it is stored, and its ``op_record``, ready to append; None when it is not of
-    the usual kind: IPv4 hosts, a topic of at most 127 bytes, and nothing behind the real place in its properties.
+    """``final_record`` of a half given as it is stored, and its ``op_record``, ready to append; None unless
+    the half has IPv4 hosts, a topic of at most 127 bytes, and nothing behind the real place in its properties.
 
     A quarter of the time it takes by way of values, as most of the half stays as it is. ``log_offset`` and
     ``queue_offset``: where the half lies. The op is born when it is stored.
     """
     topic, place = _place_bytes(real_topic, real_queue_id)
     magic, crc, flag, sys_flag, born_timestamp, born_host, times, body_size = MOVED.unpack_from(half, AT_MAGIC)
-    usual = magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and topic and len(ended_by) == 8 and half.endswith(place)
-    if not usual:
+    fits = magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and topic and len(ended_by) == 8 and half.endswith(place)
+    if not fits:
         return None
     body_end = AT_BODY + body_size
     packed = half[body_end + 3 + half[body_end] : 1 - len(place)]

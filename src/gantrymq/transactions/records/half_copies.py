@@ -56,7 +56,7 @@ def copy_of(record: StoredMessage) -> HalfCopy:
 def read_halves(
     store: HalfStore, queue_offsets: Sequence[int], unreadable: Callable[[int, CorruptRecord], None]
 ) -> Iterator[HalfCopy]:
-    """The halves with these queue offsets (in order), in order; ``unreadable`` is told about the others."""
+    """The halves with these queue offsets (in order), in order; ``unreadable`` is called with the others."""
     for first, end in _runs(queue_offsets):
         found = _read_run(store, first, end) if end - first > 1 else {}
         for queue_offset in range(first, end):

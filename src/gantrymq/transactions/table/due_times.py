@@ -44,7 +44,7 @@ class DueTimes:
             entry = self._first()
             if entry is None or entry[0] > now:
                 return
-            if self._in_order and self._in_order[0] is entry:
+            if self._in_order and self._in_order[0] == entry:  # of equal entries ``_first`` takes this one
                 self._in_order.popleft()
             else:
                 heapq.heappop(self._heap)

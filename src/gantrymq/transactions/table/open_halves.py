@@ -26,7 +26,7 @@ SHARED_TEXTS: Final = 10_000
 
 
 Waiting = Callable[["OpenHalf", StoreError | None], None]
-"""Told how a write ended: None or the error."""
+"""Called when a write has ended, with None or the error."""
 
 
 class OpenHalf(Struct, gc=False, eq=False):
@@ -55,7 +55,7 @@ class OpenHalf(Struct, gc=False, eq=False):
     record: bytes | None = None
     """The half itself as it is stored, while memory allows."""
     waiting: list[Waiting] | None = None
-    """Who wants to know how the write under way ended, in order."""
+    """What is called when the write under way has ended, in order."""
     immune_until: float = 0.0
     """Monotonic seconds of the end of the immunity: a jump of the wall clock neither shortens nor prolongs it."""
     due: float = -1.0

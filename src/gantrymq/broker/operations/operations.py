@@ -1,0 +1,76 @@
+"""Everything a broker does for those who come through one of its doors, together.
+
+A door (``broker.remoting.door`` is one) is built from this, and needs nothing else of a broker to speak its protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gantrymq.broker.delivery.pull import Pulls
+from gantrymq.broker.operations.cleaning import Cleaning
+from gantrymq.broker.operations.connections import Connections
+from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.members import Members
+from gantrymq.broker.operations.positions import Positions
+from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.queries import Queries
+from gantrymq.broker.operations.recall import Timers
+from gantrymq.broker.operations.reply import Replies
+from gantrymq.broker.operations.reset import Resets
+from gantrymq.broker.operations.runtime_info import Figures
+from gantrymq.broker.operations.send import Sends
+from gantrymq.broker.operations.send_back import SendBacks
+from gantrymq.broker.operations.send_batch import BatchSends
+from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.operations.topics import TopicAdministration
+from gantrymq.broker.pop.assembly import Popping
+from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What producers, and consumers that give a message back, ask for."""
+
+    one: Sends
+    batches: BatchSends
+    back: SendBacks
+    replies: Replies
+    timers: Timers
+
+
+@dataclass(frozen=True, slots=True)
+class Consuming:
+    """What consumers ask for."""
+
+    pulls: Pulls
+    popping: Popping
+    positions: Positions
+    queries: Queries
+
+
+@dataclass(frozen=True, slots=True)
+class Administration:
+    """What operators and their tools ask for."""
+
+    topics: TopicAdministration
+    groups: GroupAdministration
+    progress: Progress
+    connections: Connections
+    questions: ConsumerQuestions
+    resets: Resets
+    settings: Settings
+    cleaning: Cleaning
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What a broker does."""
+
+    sending: Sending
+    transactions: TransactionCoordinator
+    consuming: Consuming
+    members: Members
+    administration: Administration

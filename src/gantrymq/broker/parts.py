@@ -1,0 +1,196 @@
+"""What a broker is made of, and the operations that are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gantrymq.broker.announcement import Announce
+from gantrymq.broker.delivery.delay import DelayedDelivery
+from gantrymq.broker.delivery.pull import Pulls
+from gantrymq.broker.delivery.pull_checks import PullChecks
+from gantrymq.broker.delivery.timer import TimedDelivery
+from gantrymq.broker.durability import Durability
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.admission import Admission
+from gantrymq.broker.operations.cleaning import Cleaning
+from gantrymq.broker.operations.connections import Connections
+from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.members import Members
+from gantrymq.broker.operations.operations import Administration, Consuming, Operations, Sending
+from gantrymq.broker.operations.positions import Positions
+from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.queries import Queries
+from gantrymq.broker.operations.recall import Timers
+from gantrymq.broker.operations.reply import Replies
+from gantrymq.broker.operations.reset import Resets
+from gantrymq.broker.operations.runtime_info import Figures
+from gantrymq.broker.operations.send import Sends
+from gantrymq.broker.operations.send_back import SendBacks
+from gantrymq.broker.operations.send_batch import BatchSends
+from gantrymq.broker.operations.send_half import HalfSends
+from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.operations.steered import Steering
+from gantrymq.broker.operations.topics import TopicAdministration
+from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
+from gantrymq.broker.pop.assembly import Popping
+from gantrymq.broker.pop.assignments import RouteSource
+from gantrymq.broker.registries.registries import Registries
+from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.upkeep.housekeeping import Retention
+from gantrymq.broker.upkeep.statistics import Statistics
+from gantrymq.protocol.codes import VERSION
+from gantrymq.protocol.message_ids import UniqueIds
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.network import Network
+from gantrymq.runtime.rng import Rng
+from gantrymq.store.message_store import MessageStore
+
+DELAYS_FILE: Final = "config/delayOffset.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The four ways in which a broker reaches the world."""
+
+    network: Network
+    clock: Clock
+    rng: Rng
+    disk: Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a broker is, as clients and records know it."""
+
+    address: str
+    """``ip:port``"""
+    host: bytes
+    """The same, packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessages:
+    """What keeps messages that consumers do not get yet, and brings them to their topics."""
+
+    delay: DelayedDelivery
+    timer: TimedDelivery | None
+    """None when the broker takes no timer messages."""
+    coordinator: TransactionCoordinator
+
+    def keep_from(self) -> int | None:
+        """Log offset that retention must not pass: the oldest transaction or timer message that is not over."""
+        needed: list[int | None] = [self.coordinator.oldest_open_log_offset()]
+        if self.timer is not None:
+            self.timer.drop_old()
+            needed.append(self.timer.oldest_log_offset())
+        return min((offset for offset in needed if offset is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """An open store and what works on it."""
+
+    config: LiveConfig
+    outside: Outside
+    place: Place
+    store: MessageStore
+    registries: Registries
+    waiting: WaitingMessages
+    statistics: Statistics
+    durability: Durability
+    retention: Retention
+    announce: Announce
+
+
+def open_waiting(
+    config: LiveConfig, outside: Outside, place: Place, store: MessageStore, registries: Registries
+) -> WaitingMessages:
+    """Read what waits. Raises ConfigError or StoreError."""
+    clock, disk = outside.clock, outside.disk
+    delays_ms = store_config(config.current).delays_ms
+    delay = DelayedDelivery(store, clock, disk, store.path(DELAYS_FILE), delays_ms)
+    timer = None
+    if config.delay.timer_wheel_enable:
+        timer = TimedDelivery(store, clock, disk, timer_rules(config.current), config.delay.mapped_file_size_timer_log)
+    producers = registries.producers
+    coordinator = TransactionCoordinator(
+        store,
+        producers,
+        registries.topics,
+        registries.offsets,
+        clock,
+        disk,
+        transaction_config(config.current),
+        place.host,
+    )
+    coordinator.rebuild()
+    config.changed.append(lambda: coordinator.reconfigure(transaction_config(config.current)))
+    producers.came.append(coordinator.client_came)
+    producers.joined.append(coordinator.producer_joined)
+    return WaitingMessages(delay, timer, coordinator)
+
+
+def operations_of(parts: Parts, settings: Settings, routes: RouteSource) -> Operations:
+    """What the broker does."""
+    consuming = _consuming(parts, routes)
+    return Operations(
+        _sending(parts),
+        parts.waiting.coordinator,
+        consuming,
+        Members(parts.config, parts.registries, parts.outside.clock, parts.announce),
+        _administration(parts, settings, consuming.pulls.held.release),
+    )
+
+
+def _sending(parts: Parts) -> Sending:
+    config, store, registries, durability = parts.config, parts.store, parts.registries, parts.durability
+    clock, rng = parts.outside.clock, parts.outside.rng
+    topics, groups, timer = registries.topics, registries.groups, parts.waiting.timer
+    delays_ms, rules = store_config(config.current).delays_ms, timer_rules(config.current)
+    unique_ids = UniqueIds(rng, clock, parts.place.host[:-4], rng.below(1 << 16))
+    admission = Admission(config, topics, rng, parts.announce)
+    halves = HalfSends(config, admission, parts.waiting.coordinator)
+    steering = Steering(topics, groups, clock, delays_ms, rules if timer is not None else None)
+    return Sending(
+        Sends(config, admission, durability, halves, steering, unique_ids),
+        BatchSends(admission, durability, unique_ids),
+        SendBacks(store, topics, groups, rng, clock, delays_ms, parts.statistics),
+        Replies(config, admission, durability, registries.producers, clock, parts.place.address),
+        Timers(config, rules, timer, durability, topics, clock),
+    )
+
+
+def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
+    config, store, registries, outside = parts.config, parts.store, parts.registries, parts.outside
+    topics, groups, offsets = registries.topics, registries.groups, registries.offsets
+    checks = PullChecks(config, topics, groups, registries.consumers, registries.filters)
+    return Consuming(
+        Pulls(config, store, checks, offsets, outside.clock, parts.statistics),
+        Popping(
+            config, store, topics, groups, offsets, registries.consumers, routes, outside.clock, outside.rng,
+            outside.disk, parts.place.host, parts.statistics,
+        ),
+        Positions(store, topics, groups, offsets),
+        Queries(store),
+    )  # fmt: skip
+
+
+def _administration(parts: Parts, settings: Settings, release: Callable[[str, str], None]) -> Administration:
+    config, store, registries, statistics = parts.config, parts.store, parts.registries, parts.statistics
+    topics, groups, offsets = registries.topics, registries.groups, registries.offsets
+    producers, consumers, clock = registries.producers, registries.consumers, parts.outside.clock
+    return Administration(
+        TopicAdministration(topics, offsets, store, statistics, parts.announce),
+        GroupAdministration(groups, offsets),
+        Progress(config.identity.broker_name, parts.place.address, store, registries, statistics, clock),
+        Connections(producers, consumers, clock),
+        ConsumerQuestions(config.identity.broker_name, consumers, store),
+        Resets(config, store, registries, release),
+        settings,
+        Cleaning(store, topics, parts.retention),
+        Figures(store, parts.waiting.delay, statistics, clock, VERSION),
+    )

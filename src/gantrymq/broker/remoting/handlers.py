@@ -1,0 +1,103 @@
+"""The handlers of the remoting door, made from the operations of a broker."""
+
+from __future__ import annotations
+
+from gantrymq.broker.operations.operations import Administration, Operations
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.pop.assembly import Popping
+from gantrymq.broker.remoting.cleaning import CleaningHandler
+from gantrymq.broker.remoting.client_config import ClientConfigHandler
+from gantrymq.broker.remoting.connections import ConnectionHandler
+from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
+from gantrymq.broker.remoting.explain import ExplainHandler
+from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.membership import MembershipHandler
+from gantrymq.broker.remoting.pop import PopHandler
+from gantrymq.broker.remoting.pop_acks import PopAckHandler
+from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
+from gantrymq.broker.remoting.positions import PositionHandler
+from gantrymq.broker.remoting.progress import ProgressHandler
+from gantrymq.broker.remoting.pull import PullHandler
+from gantrymq.broker.remoting.query import QueryHandler
+from gantrymq.broker.remoting.relay import RelayHandler
+from gantrymq.broker.remoting.request_table import (
+    ClientHandlers,
+    Handlers,
+    MessageHandlers,
+    PopHandlers,
+    ToolHandlers,
+    TransactionHandlers,
+)
+from gantrymq.broker.remoting.reset import ResetHandler
+from gantrymq.broker.remoting.resume import ResumeHandler
+from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
+from gantrymq.broker.remoting.send import SendHandler
+from gantrymq.broker.remoting.send_answers import SendAnswers
+from gantrymq.broker.remoting.send_back import SendBackHandler
+from gantrymq.broker.remoting.send_batch import SendBatchHandler
+from gantrymq.broker.remoting.send_reply import SendReplyHandler
+from gantrymq.broker.remoting.settings import SettingsHandler
+from gantrymq.broker.remoting.timer import TimerHandler
+from gantrymq.broker.remoting.topic_admin import TopicHandler
+from gantrymq.broker.transactions.resume import ResumeOperation
+
+
+def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -> Handlers:
+    """All of them."""
+    return Handlers(
+        _messages(parts, operations),
+        TransactionHandlers(
+            EndTransactionHandler(operations.transactions.ends.end).handle,
+            ResumeHandler(ResumeOperation(parts.store, operations.transactions)).resume,
+            explain.explain,
+            explain.list_checks,
+        ),
+        _pops(parts, operations.consuming.popping),
+        _clients(parts, operations),
+        _tools(operations.administration),
+    )
+
+
+def _messages(parts: Parts, operations: Operations) -> MessageHandlers:
+    config, sending = parts.config, operations.sending
+    answers = SendAnswers(config, parts.place.host)
+    return MessageHandlers(
+        SendHandler(sending.one, answers),
+        SendBatchHandler(sending.batches, answers),
+        SendReplyHandler(sending.replies, answers),
+        SendBackHandler(sending.back),
+        TimerHandler(sending.timers, config.identity.region_id),
+        PullHandler(operations.consuming.pulls),
+        QueryHandler(operations.consuming.queries),
+    )
+
+
+def _pops(parts: Parts, popping: Popping) -> PopHandlers:
+    return PopHandlers(
+        PopHandler(parts.config, popping.requests),
+        PopAckHandler(popping.acks),
+        AssignmentHandler(popping.assignments),
+    )
+
+
+def _clients(parts: Parts, operations: Operations) -> ClientHandlers:
+    return ClientHandlers(
+        MembershipHandler(operations.members),
+        ClientConfigHandler(parts.config),
+        PositionHandler(operations.consuming.positions),
+    )
+
+
+def _tools(operations: Administration) -> ToolHandlers:
+    """The handlers of what tools ask."""
+    return ToolHandlers(
+        TopicHandler(operations.topics),
+        GroupHandler(operations.groups),
+        ProgressHandler(operations.progress),
+        ConnectionHandler(operations.connections),
+        RelayHandler(operations.questions),
+        ResetHandler(operations.resets),
+        SettingsHandler(operations.settings),
+        CleaningHandler(operations.cleaning),
+        RuntimeInfoHandler(operations.figures),
+    )
