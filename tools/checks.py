@@ -66,7 +66,9 @@ def layers(_: list[str]) -> bool:
 def tests(arguments: list[str]) -> bool:
     # Two processes on two cores: much of what the tests do is waiting for processes of their own.
     workers = ["-n", "2", "--dist", "loadgroup"]
-    return run(BIN / "python", "-m", "pytest", "--durations=10", *workers, "-m", "not interop", *arguments)
+    return run(
+        BIN / "python", "-m", "pytest", "--durations=10", *workers, "-m", "not interop and not compiled", *arguments
+    )
 
 
 OWN_SERVERS = [f"tests/interop/test_{name}.py" for name in ("store_swap", "pop_swap", "same_name")]
@@ -102,8 +104,11 @@ def demo(_: list[str]) -> bool:
     return run(BIN / "python", ROOT / "tools" / "demo_without_java.py")
 
 
-COMPILED_TESTS = [f"tests/{name}" for name in ("broker", "cli", "client", "golden", "kill", "message", "nameserver")]
+COMPILED_TESTS = [
+    f"tests/{name}" for name in ("admin", "broker", "cli", "client", "golden", "kill", "message", "nameserver")
+]
 COMPILED_TESTS += [f"tests/{name}" for name in ("protocol", "remoting", "runtime", "store", "transactions")]
+COMPILED_TESTS += ["tests/packaging/test_compiled_wheel.py"]
 """What tests the compiled core. The simulation and the broken brokers of tests/holes replace parts of a module while it
 runs; they stay pure. The interop tests: ``run.py test compiled -- tests/interop -m interop``."""
 
@@ -121,7 +126,7 @@ def compiled(arguments: list[str]) -> bool:
         print(text, flush=True)
         return False
     os.environ["GANTRY_COMPILED"] = text.splitlines()[-1].removeprefix("compiled ")
-    workers = ["-n", "2", "--dist", "loadgroup", "-m", "not interop and not spark and not packaging"]
+    workers = ["-n", "2", "--dist", "loadgroup", "-m", "not interop and not spark"]
     try:
         return run(BIN / "python", "-m", "pytest", "--durations=10", *(arguments or [*workers, *COMPILED_TESTS]))
     finally:

@@ -8,8 +8,6 @@ variables change that, and ``gantrymq/__init__.py`` calls ``choose`` when one of
 ``GANTRY_COMPILED=<directory>``
     Compiled modules come from a directory of their own, for a checkout whose ``src/`` holds sources only (``run.py``
     makes it). They are used only when every source they were made from is byte for byte what lies in ``src/`` now.
-
-Source: https://www.python.org/dev/peps/pep-0302 (finders on ``sys.meta_path``).
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ SHARED_LIBRARY: Final = f"{_PACKAGE.name}__mypyc"
 
 
 @dataclass(frozen=True)
-class BuildInfo:
+class Core:
     """What runs in this process."""
 
     compiled: tuple[str, ...]
@@ -125,15 +123,15 @@ def require_pure(what: str) -> None:
         sys.meta_path.insert(0, _Sources())
 
 
-def build_info() -> BuildInfo:
+def build_info() -> Core:
     """What runs in this process. Reads directories; meant for people who ask, not for a hot path."""
     beside = tuple(sorted(name for name, _ in _extensions(_PACKAGE.parent) if name.startswith(_INSIDE)))
     apart = next((finder for finder in sys.meta_path if isinstance(finder, _CompiledModules)), None)
     if _wants_pure():
-        return BuildInfo((), f"{PURE} is set" if beside or os.environ.get(COMPILED) else "")
+        return Core((), f"{PURE} is set" if beside or os.environ.get(COMPILED) else "")
     if apart is not None:
-        return BuildInfo(tuple(sorted(name for name in apart.found if name.startswith(_INSIDE))))
-    return BuildInfo(beside)
+        return Core(tuple(sorted(name for name in apart.found if name.startswith(_INSIDE))))
+    return Core(beside)
 
 
 def _extensions(directory: Path) -> Iterator[tuple[str, Path]]:

@@ -112,7 +112,7 @@ class TimerMachine(RuleBasedStateMachine):
         async def appending() -> None:
             with contextlib.suppress(StoreError, PowerCut):
                 (place,) = self.store.append([new])
-                self.store.when_durable(place.end, stored)
+                self.store.safety.when_safe(place.end, stored)
                 for _ in range(turns):
                     await asyncio.sleep(0)
 

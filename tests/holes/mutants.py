@@ -160,7 +160,7 @@ def _put_back(patch: Patch) -> None:
         checks._schedule(copy, now + checks._interval_s)
         if session is not None:
             # The copy is on its way to the disk; the check goes out behind it, a moment later.
-            checks._store.when_durable(place.end, lambda error: _ask_later(checks, copy, session))
+            checks._store.safety.when_safe(place.end, lambda error: _ask_later(checks, copy, session))
 
     def _ask_later(checks: TransactionChecks, copy: OpenHalf, producer: Connection) -> None:
         due = copy.due
@@ -168,7 +168,7 @@ def _put_back(patch: Patch) -> None:
         copy.answer_deadline = 0.0
         copy.has_turn = False
         copy.due = due
-        checks._outstanding.clear()
+        checks._turns._outstanding.clear()
 
     patch.setattr(TransactionChecks, "watch", watch)
     patch.setattr(TransactionChecks, "_look_at", look_at)

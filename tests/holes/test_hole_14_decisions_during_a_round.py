@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.broker.transactions import checks as transaction_checks
+from gantrymq.broker.transactions import check_turns
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
@@ -23,7 +23,7 @@ LATE = 30
 
 async def committed_during_the_burst(stage: OurStage) -> Seen:
     """So many halves are due at once that some must wait; those at the end are committed meanwhile."""
-    limit, transaction_checks.OUTSTANDING_PER_PRODUCER = transaction_checks.OUTSTANDING_PER_PRODUCER, AT_ONCE  # type: ignore[misc]
+    limit, check_turns.OUTSTANDING_PER_PRODUCER = check_turns.OUTSTANDING_PER_PRODUCER, AT_ONCE  # type: ignore[misc]
     try:
         topic, producer = await stage.topic(), await stage.producer()
         halves = await producer.halves(topic, HALVES)
@@ -39,7 +39,7 @@ async def committed_during_the_burst(stage: OurStage) -> Seen:
         await stage.sleep(5 * INTERVAL_S)
         keys = await stage.keys(topic)
     finally:
-        transaction_checks.OUTSTANDING_PER_PRODUCER = limit  # type: ignore[misc]
+        check_turns.OUTSTANDING_PER_PRODUCER = limit  # type: ignore[misc]
     broken = sum(bool(producer.checks_of(half)) or keys.count(half.key) != 1 for half in late)
     return Seen(broken, LATE, f"{len(keys)} delivered")
 

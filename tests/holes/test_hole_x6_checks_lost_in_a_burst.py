@@ -13,7 +13,8 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.broker.client import Connection
-from gantrymq.broker.transactions import checks as transaction_checks
+from gantrymq.broker.transactions import check_turns
+from gantrymq.broker.transactions.check_turns import CheckTurns
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.table.open_halves import OpenHalf
@@ -40,7 +41,7 @@ async def _burst(stage: Stage) -> Seen:
         (waiting if len(waiting) < KEPT else dropped).append(check)
 
     producer.answer = keep
-    usual, transaction_checks.OUTSTANDING_PER_PRODUCER = transaction_checks.OUTSTANDING_PER_PRODUCER, AT_ONCE
+    limit, check_turns.OUTSTANDING_PER_PRODUCER = check_turns.OUTSTANDING_PER_PRODUCER, AT_ONCE
     try:
         halves = await producer.halves(topic, BURST)
         end = stage.now() + stage.timeout_s + BURST * SLOW_S + 3 * INTERVAL_S
@@ -49,7 +50,7 @@ async def _burst(stage: Stage) -> Seen:
                 await producer.commit(waiting.popleft())
             await stage.sleep(SLOW_S)
     finally:
-        transaction_checks.OUTSTANDING_PER_PRODUCER = usual
+        check_turns.OUTSTANDING_PER_PRODUCER = limit
     keys = set(await stage.keys(topic))
     missing = sum(half.key not in keys for half in halves)
     return Seen(max(missing, len(dropped)), BURST, f"{len(dropped)} dropped, {missing} not delivered")
@@ -66,7 +67,7 @@ async def _unanswered(stage: Stage) -> Seen:
 
 
 def _all_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TransactionChecks, "_is_crowded", lambda *_: False)
+    patch.setattr(CheckTurns, "is_crowded", lambda *_: False)
 
 
 def _sent_is_counted(patch: pytest.MonkeyPatch) -> None:

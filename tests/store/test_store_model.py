@@ -85,7 +85,7 @@ class StoreMachine(RuleBasedStateMachine):
             for sent in group:
                 sent.key = sent.record.properties[5:].split(" ")[0]
             self.sent += group
-            self.store.when_durable(placements[-1].end, lambda error: self._answered(group, error))
+            self.store.safety.when_safe(placements[-1].end, lambda error: self._answered(group, error))
             for _ in range(turns):
                 await asyncio.sleep(0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.store.log.conditions import Condition
 
 TIMEOUT_MS = 10_000
 SUSPEND, INLINE_SUBSCRIPTION, COMMIT = 2, 4, 1
@@ -106,6 +107,7 @@ async def cluster(
     disk: Disk | None = None,
     clock: Clock | None = None,
     serialize: SerializeType = SerializeType.JSON,
+    conditions: Sequence[Condition] = (),
     **settings: object,
 ) -> AsyncIterator[Cluster]:
     """Start everything, stop everything."""
@@ -118,7 +120,12 @@ async def cluster(
             settings["namesrv_addr"] = await name_server.start()
             stack.push_async_callback(name_server.close)
         broker = Broker(
-            broker_config(root, **settings), TcpNetwork(), clock or SystemClock(), SystemRng(), disk or OsDisk()
+            broker_config(root, **settings),
+            TcpNetwork(),
+            clock or SystemClock(),
+            SystemRng(),
+            disk or OsDisk(),
+            conditions=conditions,
         )
         await broker.start()
         stack.push_async_callback(broker.close)

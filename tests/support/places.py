@@ -44,7 +44,7 @@ def record(topic: str = "Orders", queue_id: int = 0, body: bytes = b"hello", **p
 
 
 async def durable(store: MessageStore, placements: list[Placement]) -> StoreError | None:
-    """Wait for the answer of ``when_durable``."""
+    """Wait until they are safe."""
     answer: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-    store.when_durable(placements[-1].end, answer.set_result)
+    store.safety.when_safe(placements[-1].end, answer.set_result)
     return await answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
+from gantrymq.store.log.conditions import Condition
 from gantrymq.store.message_store import MessageStore
 
 if TYPE_CHECKING:
@@ -59,13 +61,16 @@ class Broker:
         disk: Disk,
         *,
         config_file: str = "",
+        conditions: Sequence[Condition] = (),
     ) -> None:
         """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
 
-        ``config_file``: the broker.conf that keeps what tools change while the broker runs.
+        ``config_file``: the broker.conf that keeps what tools change while the broker runs. ``conditions``: what else,
+        beside the disk here, must confirm a record before it counts as stored; see ``LogSafety``.
         """
         self._config = LiveConfig(config)
         self._config_file = config_file
+        self._conditions = conditions
         self._store_config = store_config(config)
         self._outside = Outside(network, clock, rng, disk)
         self._door = RemotingDoor(network, clock, self._connection_closed)
@@ -129,7 +134,9 @@ class Broker:
             place = Place(self.address, pack_host(self.address))
         except LocalProtocolError as error:
             raise ConfigError(f"brokerIP1 is {config.network.broker_ip1!r}; write a numeric IP address") from error
-        self.store = store = self._opened = MessageStore.open(self._store_config, disk, clock, place.host)
+        self.store = store = self._opened = MessageStore.open(
+            self._store_config, disk, clock, place.host, conditions=self._conditions
+        )
         disk.make_dirs(store.path("config"))
         registries = open_registries(config, disk, clock, store.path)
         self.topics, self.groups, self.offsets = registries.topics, registries.groups, registries.offsets
@@ -199,6 +206,7 @@ class Broker:
             await self.store.flush_everything()
         except StoreError as error:
             log.error("what waits for the disk is not acknowledged: %s", error)
+        self.store.safety.give_up()
         await self._door.close()
         timed = (self._close_timer, self.delay.close, self.coordinator.close, self.popping.close)
         for work in (*timed, self.offsets.save, self.filters.save):

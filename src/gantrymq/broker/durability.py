@@ -1,4 +1,7 @@
-"""The meaning of "stored": when the answer to a send may be given. Source: docs/store.md#when-a-send-is-answered."""
+"""What a broker adds to the store for its clients: a limit of what may wait, and what they hear of errors.
+
+When something counts as stored is decided in ``store.log.safety``. Source: docs/store.md#when-a-send-is-answered.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,32 @@ from typing import Final, TypeVar
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.errors import MessageIllegal, StoreError, StoreUnavailable
+from gantrymq.message.send_status import SendStatus
+from gantrymq.store.log.shared_wait import SharedWait
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord, Placement
 
 MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of the log that may wait for a sync; beyond it sends are refused, so that a stalled disk cannot fill the memory
-with answers that wait."""
+"""Bytes of the log that may wait to be safe; beyond it sends are refused, so that a stalled disk or replica cannot fill
+the memory with answers that wait."""
 
 T = TypeVar("T")
 Done = Callable[[StoreError | None], None]
 
 
 class Durability:
-    """Puts records of clients into the store and tells when they are as safe as was asked for."""
+    """Puts records of clients into the store; the waiting is that of ``LogSafety``."""
 
     def __init__(self, config: LiveConfig, store: MessageStore) -> None:
         self._store = store
-        self.limited: Final = config.store.flush_disk_type == "SYNC_FLUSH"
-        """Whether ``check_waiting`` has to be asked before an append: only then answers wait for the disk."""
+        self._safety = safety = store.safety
+        self.limited: Final = config.store.flush_disk_type == "SYNC_FLUSH" or safety.has_conditions
+        """Whether ``check_waiting`` has to be asked before an append: only then answers wait for more than a write."""
+        self.when_stored: Final = safety.when_stored
+        self.when_answerable: Final[Callable[[int, bool, Callable[[SendStatus | StoreError], None]], None]] = (
+            safety.when_answerable
+        )
         self.append_plain: Final = store.append_plain
         """``append`` for one ordinary message, see ``Appender.append_plain``. Check and errors of the store are left to
         the caller: each call in between shows in the rate of sends."""
@@ -42,25 +51,16 @@ class Durability:
 
     def check_waiting(self) -> None:
         """Raise Refused when too much waits for the disk."""
-        waiting = self._store.appended - self._store.flushed
+        waiting = self._store.appended - self._safety.position
         if waiting > MAX_WAITING_BYTES:
             raise Refused(
                 Refusal.BUSY,
                 f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",
             )
 
-    def when_stored(self, end: int, wait: bool, done: Done) -> None:
-        """Call ``done`` when everything before log offset ``end`` is stored: with SYNC_FLUSH on the disk, else, or when
-        the sender does not ``wait`` (WAIT=false), in the file.
-        """
-        if wait:
-            self._store.when_durable(end, done)
-        else:
-            self._store.when_written(end, done)
-
-    def shared_wait(self, ended: Callable[[list[T], StoreError | None], None]) -> SharedWait[T]:
+    def shared_answers(self, answer: Callable[[list[T], StoreError | None], None]) -> SharedWait[T]:
         """``when_stored`` for many senders that wait, told together."""
-        return SharedWait(self._store, ended)
+        return self._safety.shared_answers(answer)
 
 
 def refusal(error: StoreError | MessageIllegal) -> Refused:

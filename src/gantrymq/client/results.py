@@ -9,16 +9,8 @@ import msgspec
 from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.message.send_status import SendStatus as SendStatus
 from gantrymq.message.transaction import LocalTransactionState
-
-
-class SendStatus(enum.Enum):
-    """How safely a message was stored. In every case it *is* stored. Source: SendStatus; docs/protocol.md#sending."""
-
-    SEND_OK = 0
-    FLUSH_DISK_TIMEOUT = 10
-    SLAVE_NOT_AVAILABLE = 11
-    FLUSH_SLAVE_TIMEOUT = 12
 
 
 class SendResult(msgspec.Struct, frozen=True, kw_only=True):

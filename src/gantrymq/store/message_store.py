@@ -22,7 +22,9 @@ from gantrymq.store.index.index import Index
 from gantrymq.store.layout import Found, Layout, inspect
 from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.log.conditions import Condition
 from gantrymq.store.log.flush import Done
+from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.log.segment import OpenFiles
 from gantrymq.store.lookup import Lookup
 from gantrymq.store.queues.deleted import DeletedTopics
@@ -39,7 +41,7 @@ log = logging.getLogger("gantrymq.store")
 
 
 class MessageStore:
-    """See ``open``. Positions: ``flushed <= written <= appended``."""
+    """See ``open``. Positions: ``flushed <= written <= appended``. ``safety`` says when what was appended counts."""
 
     def __init__(self, config: StoreConfig, disk: Disk, clock: Clock, store_host: bytes, lock: Lock) -> None:
         self.config = config
@@ -58,8 +60,18 @@ class MessageStore:
     # ---- opening
 
     @classmethod
-    def open(cls, config: StoreConfig, disk: Disk, clock: Clock, store_host: bytes) -> MessageStore:
-        """Lock, look, recover. ``store_host``: packed address that goes into records and message ids.
+    def open(
+        cls,
+        config: StoreConfig,
+        disk: Disk,
+        clock: Clock,
+        store_host: bytes,
+        *,
+        conditions: Sequence[Condition] = (),
+        flush_limit_ms: int | None = None,
+    ) -> MessageStore:
+        """Lock, look, recover. ``store_host``: packed address that goes into records and message ids. ``conditions``,
+        ``flush_limit_ms``: see ``LogSafety``.
 
         Raises StoreLocked, StoreFormatUnknown (nothing was changed), DiskFull.
         """
@@ -71,13 +83,13 @@ class MessageStore:
         lock = disk.lock(layout.lock)
         try:
             store = cls(config, disk, clock, store_host, lock)
-            store._open(inspect(disk, config))
+            store._open(inspect(disk, config), conditions, flush_limit_ms)
         except BaseException:
             lock.release()
             raise
         return store
 
-    def _open(self, found: Found) -> None:
+    def _open(self, found: Found, conditions: Sequence[Condition], flush_limit_ms: int | None) -> None:
         config, disk, layout = self.config, self._disk, self._layout
         clean = not disk.exists(layout.abort)
         _remove_empty_tail(disk, layout, found)
@@ -109,7 +121,7 @@ class MessageStore:
         self._quarantine = Quarantine(self._log, self._queues, self.recovered.quarantined)
         self._reader = QueueReader(self._log, self.recovered.end, self._quarantine)
         self._index = self._open_index(found.index_names, recovery, checkpoint) if config.message_index_enable else None
-        self._go_on(self.recovered, checkpoint)
+        self._go_on(self.recovered, checkpoint, conditions, flush_limit_ms)
 
     def _finish_deletions(self) -> None:
         """Remove queues that a crash left while their topic was being deleted: all they name lies before that."""
@@ -134,7 +146,13 @@ class MessageStore:
         index.load(names, self.recovered.end, known, checkpoint.index_timestamp, clean=recovery.clean)
         return index
 
-    def _go_on(self, recovered: Recovered, checkpoint: Checkpoint) -> None:
+    def _go_on(
+        self,
+        recovered: Recovered,
+        checkpoint: Checkpoint,
+        conditions: Sequence[Condition],
+        flush_limit_ms: int | None,
+    ) -> None:
         """Start everything that follows the log from the end that recovery found."""
         last_timestamp = max(recovered.last_store_timestamp, checkpoint.log_timestamp)
         note = self._index.note if self._index is not None else None
@@ -149,9 +167,10 @@ class MessageStore:
         )  # fmt: skip
         self._housekeeping.after_recovery(recovered)
         self._opened_with = {key: (queue.max_offset, queue.added_bytes) for key, queue in self._queues.queues.items()}
+        self.safety = LogSafety(self._log, self._dispatch, self._clock, conditions, flush_limit_ms)
         self._appender = Appender(
             self.config, self._disk, self.space, self._clock, self._store_host, self._log, self._queues, self._dispatch,
-            self._mark_file, last_timestamp, self._housekeeping.arm,
+            self.safety, self._mark_file, last_timestamp, self._housekeeping.arm,
         )  # fmt: skip
         # Without a call in between: they are the ways of every send and every commit.
         self.append_plain = self._appender.append_plain
@@ -195,22 +214,10 @@ class MessageStore:
     def append(self, records: Sequence[NewRecord]) -> list[Placement]:
         """Put records one behind the other into the log's buffer; it is written at the end of the loop's turn.
 
-        They go into one file and into one write. They count as stored when ``when_durable`` says so. Raises
+        They go into one file and into one write. They count as stored when ``safety`` says so. Raises
         StoreUnavailable (DiskFull: try again later) or MessageIllegal; then nothing was appended.
         """
         return self._appender.append(records)
-
-    def when_durable(self, end: int, done: Done) -> None:
-        """Call ``done(None)`` once everything before log offset ``end`` is stored: synced (SYNC_FLUSH) or written.
-
-        ``done(error)`` when that failed: DiskFull (the records are not in the log) or StoreUnavailable. It may be
-        called at once. To be called in the turn of the append, because a failed write gives its place to others.
-        """
-        self._appender.when_durable(end, done)
-
-    def when_written(self, end: int, done: Done) -> None:
-        """Like ``when_durable``, without waiting for a sync."""
-        self._appender.when_written(end, done)
 
     @property
     def refusal(self) -> StoreUnavailable | None:
@@ -253,7 +260,7 @@ class MessageStore:
                 error = StoreError(f"the queues of {topic} could not be removed: {failure}")
             done(error)
 
-        self._appender.when_written(self._log.appended, written)
+        self.safety.when_written(self._log.appended, written)
 
     # ---- closing
 
@@ -261,7 +268,7 @@ class MessageStore:
         """Return when everything appended so far is durable, in either mode. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[StoreError | None] = loop.create_future()
-        self._appender.when_synced(lambda error: None if ended.done() else ended.set_result(error))
+        self._appender.sync_everything(lambda error: None if ended.done() else ended.set_result(error))
         error = await ended
         if error is not None:
             raise error
@@ -280,6 +287,7 @@ class MessageStore:
             log.error("the store was not shut down in order, its next start will recover: %s", error)
         finally:
             self._appender.stop(StoreUnavailable("the store is closed; open it again"))
+            self.safety.close()
             self._housekeeping.cancel()
             await self._syncs_ended()
             self._disk_files_closed()
@@ -289,6 +297,8 @@ class MessageStore:
             raise self._appender.final
         await self.flush_everything()
         self._appender.stop(StoreUnavailable("the store is being closed"))
+        if self.safety.position < self._log.written:
+            raise StoreError("its last records are not confirmed, and their queues were not built")
         self._appender.cancel_timer()
         await self._housekeeping.finish()
         self._disk.remove(self._layout.abort)

@@ -32,7 +32,7 @@ class NewRecord:
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where a record was put. It is stored once ``MessageStore.when_durable`` says so."""
+    """Where a record was put. It is stored once ``MessageStore.safety`` says so."""
 
     log_offset: int
     size: int

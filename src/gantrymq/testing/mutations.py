@@ -27,8 +27,8 @@ from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.sending.delivery import Delivery
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.log import records
-from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.flush import Flusher
+from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.recovery.recovery import Recovery
 from gantrymq.testing import groups
 from gantrymq.testing.simulation import Result, run
@@ -64,8 +64,8 @@ class _Agrees(int):
     __hash__ = int.__hash__
 
 
-def _acknowledge_at_once(self: Appender, end: int, done: Any) -> None:
-    self._clock.call_soon(lambda: done(None))
+def _acknowledge_at_once(self: LogSafety, end: int, done: Any, late: Any = None) -> None:
+    self._limits._clock.call_soon(lambda: done(None))
 
 
 def _sync_nothing(self: Flusher) -> None:
@@ -180,7 +180,7 @@ def _line_up_again(patch: Patch) -> None:
 
 
 MUTATIONS = (
-    Mutation("acknowledged before it is durable", lambda p: p(Appender, "when_durable", _acknowledge_at_once), 50),
+    Mutation("acknowledged before it is durable", lambda p: p(LogSafety, "when_safe", _acknowledge_at_once), 50),
     Mutation("the sync is skipped", lambda p: p(Flusher, "start", _sync_nothing), 50),
     Mutation("a failed sync counts as done", _believe_a_failed_sync, 300),
     Mutation("a rollback commits", lambda p: p(TransactionEndings, "roll_back", _commit_what_is_rolled_back), 5),

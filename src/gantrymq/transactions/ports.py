@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
+from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.values import EncodePair, GetResult, Known, NewRecord, Placement, Prepared
 
 
@@ -27,7 +27,7 @@ class HalfStore(Protocol):
     def max_log_offset(self) -> int: ...
 
     @property
-    def written(self) -> int: ...
+    def safety(self) -> LogSafety: ...
 
     def append(self, records: Sequence[NewRecord]) -> Sequence[Placement]: ...
 
@@ -39,8 +39,6 @@ class HalfStore(Protocol):
     def append_pair(
         self, first: Prepared, second: Prepared, encode: EncodePair, known: Known
     ) -> tuple[int, int, int]: ...
-
-    def when_durable(self, end: int, done: Callable[[StoreError | None], None]) -> None: ...
 
     def read(self, log_offset: int) -> StoredMessage | None: ...
 

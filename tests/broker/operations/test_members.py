@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.registries import open_registries
@@ -23,7 +24,7 @@ class World:
     """Members of a broker whose name servers are slow: ``announced`` holds who waits for them."""
 
     def __init__(self, root: Path, **settings: object) -> None:
-        config = BrokerConfig.of(**settings)  # type: ignore[arg-type]
+        config = LiveConfig(BrokerConfig.of(**settings))
         (root / "config").mkdir()
         self.clock = SimClock()
         registries = open_registries(config, OsDisk(), self.clock, lambda name: str(root / name))

@@ -144,7 +144,7 @@ class PopLab:
             placement = self.store.append([record])[0]
         except StoreError as error:
             return Call(True, error)
-        self.store.when_durable(placement.end, lambda error: _answer(call, error))
+        self.store.safety.when_safe(placement.end, lambda error: _answer(call, error))
         self.clock.run()
         return call
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.refusal import Refusal
+from gantrymq.broker.transactions import check_turns
 from gantrymq.broker.transactions import checks as transaction_checks
-from gantrymq.broker.transactions.checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN, OUTSTANDING_PER_PRODUCER
+from gantrymq.broker.transactions.check_turns import OUTSTANDING_PER_PRODUCER
+from gantrymq.broker.transactions.checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
@@ -367,14 +369,14 @@ def test_a_check_that_waits_for_its_answer_is_not_repeated_for_a_new_producer(la
     assert second.checks() == []
 
 
-def test_who_waits_in_line_stands_there_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_waits_for_one_turn_only(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a million halves, looked at every interval, would fill the memory while nobody answers."""
-    monkeypatch.setattr(transaction_checks, "OUTSTANDING_PER_PRODUCER", 2)
+    monkeypatch.setattr(check_turns, "OUTSTANDING_PER_PRODUCER", 2)
     lab.online()
     for _ in range(10):
         lab.half()
     lab.clock.advance(6 + 5 * 30)
-    assert 0 < sum(len(line) for line in lab.coordinator.checks._crowded.values()) <= 2 * 10
+    assert 0 < sum(len(line) for line in lab.coordinator.checks._turns._waiting.values()) <= 2 * 10
 
 
 def test_a_producer_that_comes_does_not_make_everybody_wait(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

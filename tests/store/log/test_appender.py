@@ -34,7 +34,7 @@ def test_one_write_for_a_turn_and_one_sync_for_all_who_wait() -> None:
         before = disk.operations
         answers: list[StoreError | None] = []
         for _ in range(APPENDS_PER_WRITE):
-            store.when_durable(store.append([record()])[0].end, answers.append)
+            store.safety.when_safe(store.append([record()])[0].end, answers.append)
         assert (store.appended > store.written, answers) == (True, [])
         await settle()
         assert answers == [None] * APPENDS_PER_WRITE
@@ -52,7 +52,7 @@ def test_a_busy_turn_is_written_in_pieces_so_that_the_disk_begins_early() -> Non
         before = disk.operations
         answers: list[StoreError | None] = []
         for _ in range(3 * APPENDS_PER_WRITE + 2):
-            store.when_durable(store.append([record()])[0].end, answers.append)
+            store.safety.when_safe(store.append([record()])[0].end, answers.append)
         assert store.flushed < store.written < store.appended and not answers
         await settle()
         assert answers == [None] * (3 * APPENDS_PER_WRITE + 2)
@@ -70,7 +70,7 @@ def test_the_next_sync_starts_when_the_one_before_has_ended() -> None:
         answers: list[str] = []
 
         def append(name: str) -> None:
-            store.when_durable(store.append([record()])[0].end, lambda error: answers.append(f"{name} {error}"))
+            store.safety.when_safe(store.append([record()])[0].end, lambda error: answers.append(f"{name} {error}"))
 
         append("first")
         await settle()
@@ -98,7 +98,7 @@ def test_async_flush_answers_after_the_write_and_syncs_twice_a_second() -> None:
         assert (store.written, store.flushed) == (placed[0].end, 0)
         assert store.queue_range("Orders", 0) == (0, 1)
         answers: list[StoreError | None] = []
-        store.when_durable(placed[0].end, answers.append)
+        store.safety.when_safe(placed[0].end, answers.append)
         assert answers == [None]
         await clock.advance(0.5)
         assert store.flushed == placed[0].end
@@ -116,9 +116,9 @@ def test_waiting_for_the_write_only() -> None:
         disk.hold_syncs = True
         answers: list[object] = []
         placed = store.append([record()])
-        store.when_written(placed[0].end, answers.append)
+        store.safety.when_written(placed[0].end, answers.append)
         await settle()
-        store.when_written(placed[0].end, answers.append)
+        store.safety.when_written(placed[0].end, answers.append)
         assert answers == [None, None] and store.flushed == 0
 
     run(story())
@@ -136,7 +136,7 @@ def test_a_full_disk_takes_nothing_of_a_write_and_goes_on_later(mode: FlushDiskT
         failed = []
         for number in range(5):
             failed += store.append([record(queue_id=number % 2, body=b"2" * 200)])
-            store.when_durable(failed[-1].end, answers.append)
+            store.safety.when_safe(failed[-1].end, answers.append)
         await settle()
         assert len(answers) == 5 and all(isinstance(answer, DiskFull) for answer in answers)
         assert answers[0] is not None and answers[0].retryable
@@ -286,8 +286,8 @@ def test_a_failed_sync_is_final() -> None:
         with pytest.raises(StoreUnavailable, match="sync of the log failed"):
             store.append([record()])
         later: list[StoreError | None] = []
-        store.when_durable(lost[0].end, later.append)
-        store.when_written(lost[0].end + 1, later.append)
+        store.safety.when_safe(lost[0].end, later.append)
+        store.safety.when_written(lost[0].end + 1, later.append)
         assert [type(error) for error in later] == [StoreUnavailable] * 2
         with pytest.raises(StoreUnavailable):
             await store.flush_everything()
@@ -418,7 +418,7 @@ def test_a_pair_lies_side_by_side_in_one_write_and_one_file() -> None:
                 start, end, offset = placed[0].log_offset, placed[1].end, placed[1].queue_offset
             ends.append((start, end, offset))
         done: list[StoreError | None] = []
-        store.when_durable(end, done.append)
+        store.safety.when_safe(end, done.append)
         await settle()
         assert done == [None]
         return ends, [(found.log_offset, found.body) for found in store.scan(0)], store.queue_range("two", 0)

@@ -14,6 +14,7 @@ from gantrymq.broker.transactions import endings as transaction_endings
 from gantrymq.message.system_topics import OP
 from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.log import records
+from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.log.segment import Segment
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery import recovery
@@ -97,7 +98,7 @@ def op_before_its_message(patch: pytest.MonkeyPatch) -> None:
 
 
 def answered_before_the_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MessageStore, "when_durable", MessageStore.when_written)
+    patch.setattr(LogSafety, "when_safe", lambda self, end, done, late=None: self.when_written(end, done))
 
 
 def pairs_stay_torn(patch: pytest.MonkeyPatch) -> None:

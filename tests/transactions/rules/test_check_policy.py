@@ -44,7 +44,7 @@ def test_promises_hold(facts: Facts) -> None:
     if not online:
         assert action is not CheckAction.CHECK, "hole 10: nobody online consumes no attempt"
     assert (action is CheckAction.FORGET) == (state in TERMINAL)
-    assert (action is CheckAction.COME_BACK) == (state in ENDING | {State.STORING})
+    assert (action is CheckAction.COME_BACK) == (state in ENDING | {State.STORING, State.UNCONFIRMED})
 
 
 @pytest.mark.parametrize(

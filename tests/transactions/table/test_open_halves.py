@@ -54,7 +54,7 @@ def test_only_an_undecided_half_is_joined(table: TransactionTable, state: State)
     known = half(1, "K")
     known.state = state
     table.add(known)
-    assert table.to_join("PG", "K") is (known if state in (State.STORING, State.OPEN) else None)
+    assert table.to_join("PG", "K") is (known if state in (State.STORING, State.UNCONFIRMED, State.OPEN) else None)
     assert table.to_join("other", "K") is None
     assert table.to_join("PG", "") is None
 

@@ -2,7 +2,7 @@
 
 A message of level n waits in queue n - 1 of the schedule topic; its consume-queue entry holds when it is due. Within
 a level messages are due in the order they came, so each level needs one timer. A delivery counts when the copy under
-the real topic is durable; how far each level is delivered is written every few seconds, so that a crash repeats the
+the real topic is safe; how far each level is delivered is written every few seconds, so that a crash repeats the
 deliveries of that time (at least once, as in Apache's broker).
 """
 
@@ -48,7 +48,7 @@ class DelayedDelivery:
         """Level to the first queue offset that is not delivered."""
         self._timers: dict[int, Timer] = {}
         self._busy: set[int] = set()
-        """Levels with a delivery that is not durable yet."""
+        """Levels with a delivery that is not safe yet."""
         self._running = False
         self._load(read_json(disk, path), path)
 
@@ -117,7 +117,7 @@ class DelayedDelivery:
         except StoreError as error:
             self._failed(level, error)
             return
-        self._store.when_durable(placements[-1].end, lambda error: self._ended(level, offset, error))
+        self._store.safety.when_safe(placements[-1].end, lambda error: self._ended(level, offset, error))
 
     def _due(self, level: int, start: int, end: int) -> tuple[int, list[NewRecord], int | None]:
         """(offset behind them, records of what is due, ms until the next one or None when there is none)."""

@@ -286,7 +286,7 @@ class TimedDelivery:
         except StoreError as error:
             self._failed(error)
             return
-        self._store.when_durable(placements[-1].end, lambda error: self._stepped(slot, position, error))
+        self._store.safety.when_safe(placements[-1].end, lambda error: self._stepped(slot, position, error))
 
     def _batch(self, slot: _Slot) -> tuple[int, list[NewRecord]]:
         """(position behind them, records to append)."""

@@ -31,6 +31,7 @@ from gantrymq.broker.registries.clients import ProducerGroups
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.runtime.clock import Clock
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord, Placement
 
 log = logging.getLogger("gantrymq.broker")
@@ -135,9 +136,10 @@ class Replies:
 
 
 def _stored(under_way: _OnItsWay, problem: str | None, place: Placement, error: StoreError | None) -> None:
+    stored = error is None or isinstance(error, Unconfirmed)
     if error is not None:
-        log.warning("a reply is not stored: %s", error)
-    _answer(under_way, problem, place if error is None else None)
+        log.warning("a reply is %s: %s", "not confirmed" if stored else "not stored", error)
+    _answer(under_way, problem, place if stored else None)
 
 
 def _answer(under_way: _OnItsWay, problem: str | None, place: Placement | None) -> None:

@@ -26,7 +26,7 @@ from gantrymq.broker.operations.admission import (
 from gantrymq.broker.operations.properties_text import read_ordinary
 from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.operations.steered import NOT_THE_SENDERS, Steering, number_of
-from gantrymq.broker.operations.submission import Answered, Stored, Submission, answer
+from gantrymq.broker.operations.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, recall_handle, system_topics
 from gantrymq.protocol.message_ids import UniqueIds
@@ -49,7 +49,7 @@ class Sends:
         self._admission = admission
         self._durability = durability
         self._append_plain, self._limited = durability.append_plain, durability.limited
-        self._storing = durability.shared_wait(_answer_all)
+        self._storing = durability.shared_answers(_answer_all)
         self._halves = halves
         self._steering = steering
         self._unique_ids = unique_ids
@@ -181,4 +181,4 @@ def new_record(
 
 def _answer_all(waiting: list[tuple[Answered, Stored]], error: StoreError | None) -> None:
     for answered, stored in waiting:
-        answered(stored if error is None else refusal(error))
+        answered(stored if error is None else not_safe(stored, error))

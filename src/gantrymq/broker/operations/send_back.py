@@ -78,7 +78,7 @@ class SendBacks:
         def stored(error: StoreError | None) -> None:
             copied(None if error is None else Refused(Refusal.FAILED, str(error)))
 
-        self._store.when_durable(placement.end, stored)
+        self._store.safety.when_stored(placement.end, True, stored)
 
     def _record(self, returned: Returned, retry_queues: int, group_limit: int) -> NewRecord:
         message = self._store.read(returned.log_offset)

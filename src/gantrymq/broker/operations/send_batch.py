@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -23,14 +23,16 @@ from gantrymq.broker.operations.submission import Submission
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import StoreError
 from gantrymq.message import properties, system_topics
+from gantrymq.message.send_status import SendStatus
 from gantrymq.protocol.batch import BatchItem
 from gantrymq.protocol.message_ids import UniqueIds
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord
 
 
 @dataclass(frozen=True, slots=True)
 class BatchStored:
-    """Where the messages of a batch were stored; they are safe."""
+    """Where the messages of a batch were stored, and how safely."""
 
     log_offsets: tuple[int, ...]
     queue_offset: int
@@ -38,6 +40,7 @@ class BatchStored:
     queue_id: int
     unique_key: str
     """Of the batch as its sender gave it; empty when there is none."""
+    status: SendStatus = SendStatus.SEND_OK
 
 
 BatchAnswered: TypeAlias = Callable[[BatchStored | Refused], None]
@@ -98,4 +101,7 @@ class BatchSends:
 
 
 def _answer(answered: BatchAnswered, stored: BatchStored, error: StoreError | None) -> None:
-    answered(stored if error is None else refusal(error))
+    if isinstance(error, Unconfirmed):
+        answered(replace(stored, status=error.status))
+    else:
+        answered(stored if error is None else refusal(error))

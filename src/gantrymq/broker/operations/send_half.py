@@ -10,7 +10,7 @@ from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import SENDER_FLAGS, Admission, Target, check_properties, is_set
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
-from gantrymq.broker.operations.submission import Answered, Stored, Submission, answer
+from gantrymq.broker.operations.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, system_topics
@@ -80,7 +80,7 @@ class HalfSends:
             return
         stored = Stored(half.log_offset, half.queue_offset, queue_id, key)
         if not made_topic:
-            answered(stored if error is None else refusal(error))
+            answered(stored if error is None else not_safe(stored, error))
             return
         finish: Done = partial(answer, answered, stored)
         self._admission.when_known(finish)(error)

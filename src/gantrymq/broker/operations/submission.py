@@ -10,6 +10,8 @@ import msgspec
 from gantrymq.broker.durability import refusal
 from gantrymq.broker.refusal import Refused
 from gantrymq.errors import StoreError
+from gantrymq.message.send_status import SendStatus
+from gantrymq.store.log.conditions import Unconfirmed
 
 
 class Submission(Protocol):
@@ -64,7 +66,7 @@ class ReplySubmission(Submission, Protocol):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """Where a message was stored; it is safe."""
+    """Where a message was stored, and how safely."""
 
     log_offset: int
     queue_offset: int
@@ -72,6 +74,7 @@ class Stored(msgspec.Struct, frozen=True):
     unique_key: str
     recall_handle: str | None = None
     """Of a timer message: with it the sender can withdraw the message."""
+    status: SendStatus = SendStatus.SEND_OK
 
 
 Answered: TypeAlias = Callable[[Stored | Refused], None]
@@ -80,4 +83,11 @@ Answered: TypeAlias = Callable[[Stored | Refused], None]
 
 def answer(answered: Answered, stored: Stored, error: StoreError | None) -> None:
     """Tell a sender how the write of its message ended."""
-    answered(stored if error is None else refusal(error))
+    answered(stored if error is None else not_safe(stored, error))
+
+
+def not_safe(stored: Stored, error: StoreError) -> Stored | Refused:
+    """What the sender of a message hears of an error: it is refused, or stored here and not confirmed in time."""
+    if isinstance(error, Unconfirmed):
+        return msgspec.structs.replace(stored, status=error.status)
+    return refusal(error)

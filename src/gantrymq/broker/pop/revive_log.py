@@ -1,6 +1,6 @@
 """The revive topic: check points and acknowledgements go in here, and the ledger comes out.
 
-A record counts when it is durable; a check point is in the ledger from the moment it is appended, so that no part of
+A record counts when it is safe; a check point is in the ledger from the moment it is appended, so that no part of
 the topic that holds it can be given up meanwhile. Records of others (Apache's timer delivers its check points when they
 are due) are taken in when they appear.
 """
@@ -78,7 +78,7 @@ class ReviveLog:
         offsets.saving.append(self._note_progress)
 
     def write(self, lines: Sequence[Line], done: Done, before: Sequence[NewRecord] = ()) -> None:
-        """Append records, ``before`` in front of them, all in one write; ``done`` is called when they are durable or
+        """Append records, ``before`` in front of them, all in one write; ``done`` is called when they are safe or
         have failed. Raises StoreError or MessageIllegal when the store does not take them; then nothing was done.
         """
         now = self._clock.wall_ms()
@@ -90,7 +90,7 @@ class ReviveLog:
             if isinstance(line.entry, CheckPoint):
                 opened = self.ledger.open(line.revive_queue, placement.queue_offset, line.entry)
             written.append((line, placement, opened))
-        self._store.when_durable(placements[-1].end, partial(self._ended, written, done))
+        self._store.safety.when_safe(placements[-1].end, partial(self._ended, written, done))
         self.changed()
 
     def _record(self, line: Line, now: int) -> NewRecord:

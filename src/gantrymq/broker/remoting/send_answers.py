@@ -9,11 +9,19 @@ from typing import Final
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.send_batch import BatchStored
 from gantrymq.broker.operations.submission import Stored
+from gantrymq.message.send_status import SendStatus
 from gantrymq.protocol.codes import VERSION, ResponseCode
 from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, encode_response
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.message_ids import offset_message_id
 
+CODE_OF_STATUS: Final = {
+    SendStatus.SEND_OK: ResponseCode.SUCCESS,
+    SendStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    SendStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    SendStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+}
+_SEND_OK: Final = SendStatus.SEND_OK
 _JSON: Final = SerializeType.JSON
 _ROCKETMQ: Final = SerializeType.ROCKETMQ
 _PREFIX: Final = Struct(">II")
@@ -66,6 +74,11 @@ class SendAnswers:
         command: Command,
         stored: Stored,
     ) -> bytes:
+        if stored.status is not _SEND_OK:
+            return self._encode(
+                command, self._message_id(stored.log_offset), stored.queue_id, stored.queue_offset, stored.unique_key,
+                stored.recall_handle, stored.status,
+            )  # fmt: skip
         unique_key, queue_id, recall = stored.unique_key, stored.queue_id, stored.recall_handle
         template = self._template if recall is None else None
         if command.serialize is _JSON and template is not None and is_plain(unique_key):
@@ -100,7 +113,9 @@ class SendAnswers:
 
     def batch_stored(self, command: Command, batch: BatchStored) -> bytes:
         message_ids = ",".join([self._message_id(log_offset) for log_offset in batch.log_offsets])
-        return self._encode(command, message_ids, batch.queue_id, batch.queue_offset, batch.unique_key)
+        return self._encode(
+            command, message_ids, batch.queue_id, batch.queue_offset, batch.unique_key, None, batch.status
+        )
 
     def not_stored(self, command: Command, queue_id: int) -> bytes:
         """Of a reply that reached its requester. Clients read the fields, so they are there."""
@@ -117,12 +132,13 @@ class SendAnswers:
         queue_offset: int,
         unique_key: str,
         recall: str | None = None,
+        status: SendStatus = _SEND_OK,
     ) -> bytes:
         answer = SendMessageAnswer(
             msg_id=message_id, queue_id=queue_id, queue_offset=queue_offset, transaction_id=unique_key or None,
             region=self._region, trace_on=self._trace_on, recall_handle=recall,
         )  # fmt: skip
-        return encode_response(command, ResponseCode.SUCCESS, answer)
+        return encode_response(command, CODE_OF_STATUS[status], answer)
 
 
 def _size_of(name: bytes, size: int) -> bytes:

@@ -85,7 +85,7 @@ class ChangedTimes:
         timeout_ms = self._config.timeout_ms
         if half.immunity_ms == timeout_ms or half.own_immunity_ms > 0 or self._has_its_own(half):
             return
-        if half.state is not State.STORING:  # until then it has no end yet
+        if half.state >= State.OPEN:  # until then it has no end yet
             half.immune_until += (timeout_ms - half.immunity_ms) / 1000
         half.immunity_ms = timeout_ms
 

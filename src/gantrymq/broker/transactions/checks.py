@@ -10,6 +10,7 @@ from typing import Final
 from gantrymq.broker.check import Check
 from gantrymq.broker.client import Client, Connection
 from gantrymq.broker.transactions.changed_times import ChangedTimes
+from gantrymq.broker.transactions.check_turns import CheckTurns
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.broker.transactions.history import TransactionHistory
@@ -17,6 +18,7 @@ from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import CorruptRecord, StoreError
 from gantrymq.protocol.stored_message import pack_host
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.check_message import message_of_record, message_to_check, store_host_of
@@ -42,10 +44,6 @@ MAX_BACKOFF_S: Final = 60.0
 
 BUSY_RETRY_S: Final = 0.5
 """Until the next try when the only producers online do not read what they were sent."""
-
-OUTSTANDING_PER_PRODUCER: Final = 1_000
-"""Checks that may wait for their answers, per live producer of a group. Clients keep 2,000 in mind; more than that they
-drop (Apache's) or answer UNKNOWN (ours), which would count as asked (X6)."""
 
 EARLY_ANSWER_MIN_S: Final = 1.0
 """The answer to a check that was sent early is waited for until the immunity ends, and at least so long."""
@@ -86,14 +84,11 @@ class TransactionChecks:
         self._times = ChangedTimes(config, store, clock, self._schedule)
         self._due = DueTimes(self._is_due_then)
         self._reading = HalfReading(store)
+        self._turns = CheckTurns(table, producers)
         self._lonely: dict[str, set[int]] = {}
         """Halves that found nobody of their group online."""
-        self._outstanding: dict[str, int] = {}
-        """Checks sent and not answered, by group."""
         self._asked: dict[int, int] = {}
         """Half queue offset of each check that waits for its answer to the id of the client that was asked."""
-        self._crowded: dict[str, deque[int]] = {}
-        """Halves that wait for their turn, by group."""
         self._warned_at: dict[str, float] = {}
         self._started_at = clock.monotonic()
         self._timer: Timer | None = None
@@ -177,33 +172,12 @@ class TransactionChecks:
             self._clock.call_later(0.0, lambda: self._wake(queue_offsets))
 
     def answered(self, half: OpenHalf) -> None:
-        """The check of a half needs no answer any more: whoever waits longest has the turn now."""
+        """The check of a half needs no answer any more: the half that has waited longest is asked about now."""
         half.answer_deadline = 0.0
         self._asked.pop(half.queue_offset, None)
-        if not half.has_turn:
-            return
-        half.has_turn = False
-        group = half.group
-        crowded = self._crowded.get(group)
-        while crowded:
-            following = self._table.get(crowded.popleft())
-            if following is not None and following.in_line:
-                following.in_line = False
-                following.has_turn = True
-                self._schedule(following, self._clock.monotonic())
-                return
-        self._crowded.pop(group, None)
-        left = self._outstanding[group] - 1
-        if left:
-            self._outstanding[group] = left
-        else:
-            del self._outstanding[group]
-
-    def _is_crowded(self, half: OpenHalf) -> bool:
-        outstanding = self._outstanding.get(half.group, 0)
-        if half.has_turn or outstanding < OUTSTANDING_PER_PRODUCER:
-            return False
-        return outstanding >= OUTSTANDING_PER_PRODUCER * len(self._producers.members(half.group))
+        following = self._turns.give_back(half)
+        if following is not None:
+            self._schedule(following, self._clock.monotonic())
 
     def _is_due_then(self, queue_offset: int, due: float) -> bool:
         half = self._table.get(queue_offset)
@@ -256,7 +230,7 @@ class TransactionChecks:
         )  # fmt: skip
         action = decide(
             half.state, immunity, outstanding, half.unknown_answers >= self.config.check_max, too_old,
-            half.times_asked > 0, producer is not None, self._is_crowded(half),
+            half.times_asked > 0, producer is not None, self._turns.is_crowded(half),
         )  # fmt: skip
         if action is CheckAction.CHECK and producer is not None:
             self._ask(half, producer, now)
@@ -264,9 +238,7 @@ class TransactionChecks:
         if not outstanding:
             self.answered(half)
         if action is CheckAction.WAIT_TURN:
-            if not half.in_line:
-                half.in_line = True
-                self._crowded.setdefault(half.group, deque()).append(half.queue_offset)
+            self._turns.wait(half)
             self._schedule(half, now + self._interval_s)
         elif action is CheckAction.NOBODY_ONLINE:
             self._wait_for_producer(half, now)
@@ -299,16 +271,13 @@ class TransactionChecks:
         producer.ask(check)
         half.times_asked += 1
         half.lonely = 0
-        half.in_line = False
         half.answer_deadline = now + self._interval_s
         if early:
             # Who answers UNKNOWN that early is asked again when an ordinary half would be.
             half.answer_deadline = min(half.answer_deadline, max(half.immune_until, now + EARLY_ANSWER_MIN_S))
             self._counts.early_checks += 1
         self._asked[half.queue_offset] = producer.id
-        if not half.has_turn:
-            half.has_turn = True
-            self._outstanding[half.group] = self._outstanding.get(half.group, 0) + 1
+        self._turns.take(half)
         self._counts.checks_sent += 1
         self._history.checked(half, producer.address, detail=int(early))
         self._schedule(half, half.answer_deadline)
@@ -365,7 +334,7 @@ class TransactionChecks:
             self._parked(half, error)
 
     def _parked(self, half: OpenHalf, error: StoreError | None) -> None:
-        if error is not None:
+        if error is not None and not isinstance(error, Unconfirmed):
             log.error("parking half message %d failed, it stays open: %s", half.queue_offset, error)
             self._schedule(half, self._clock.monotonic() + _backoff_s(half.lonely))
             half.lonely += 1

@@ -12,7 +12,6 @@ from msgspec import structs
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.decision_file import DecisionFile
@@ -31,6 +30,7 @@ from gantrymq.protocol.hosts import host_text
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.history.events import Kind
@@ -95,7 +95,9 @@ class TransactionCoordinator:
         self._decisions_due = 0.0
         self.counts: Final = TransactionCounts()
         self.history: Final = TransactionHistory(disk, clock, store.path(DIRECTORY))
-        self._storing = SharedWait(store, self._stored)
+        self._storing = store.safety.shared_wait(self._stored, self._late)
+        self._unconfirmed: dict[int, Unconfirmed] = {}
+        """By half queue offset: halves that are not safe and whose senders were told so."""
         self._take(TransactionTable(DecisionLog(store.queue_range(HALF, HALF_QUEUE_ID)[0])))
 
     def _take(self, table: TransactionTable) -> None:
@@ -191,7 +193,8 @@ class TransactionCoordinator:
         real_queue_id: int,
         done: Waiting,
     ) -> None:
-        """Store a half message; ``done(half, error)`` is called when it is durable, or could not be made so.
+        """Store a half message; ``done(half, error)`` is called when it is safe, or could not be made so, or with
+        Unconfirmed when it is not safe within the time its sender waits; then it can be ended all the same.
 
         ``half.queue_offset`` and ``half.log_offset`` are what the client is answered with. A retry of a send whose
         half is still undecided joins it: nothing is stored, and the answer names the first one. ``record``: the
@@ -248,7 +251,7 @@ class TransactionCoordinator:
         if half.state is State.STORING:
             end_after(half, done)
         else:
-            done(half, None)
+            done(half, self._unconfirmed.get(half.queue_offset))
 
     def resume(self, parked: StoredMessage, done: Waiting) -> None:
         """Make a parked message an open half again; ``done`` as of ``put_half``.
@@ -296,7 +299,34 @@ class TransactionCoordinator:
         self.table.add(half, place.data)
         self._storing.add(place.log_offset + place.size, half)
 
+    def _late(self, halves: list[OpenHalf], error: Unconfirmed) -> None:
+        """The senders of these halves wait no longer."""
+        for half in halves:
+            half.take(Event.LATE)
+            self._unconfirmed[half.queue_offset] = error
+        for half in halves:
+            waiting, half.waiting = half.waiting, None
+            for tell in waiting or ():
+                tell(half, error)
+
+    def _stored_late(self, halves: list[OpenHalf], error: StoreError | None) -> None:
+        """``_stored`` of halves whose senders were told; some of them may have been ended meanwhile."""
+        for half in halves:
+            del self._unconfirmed[half.queue_offset]
+        undecided = [half for half in halves if half.state is State.UNCONFIRMED]
+        for half in undecided:
+            half.take(Event.DURABLE if error is None else Event.FAILED)
+        if error is None:
+            self.counts.halves += len(halves)
+            self.checks.watch([half for half in halves if half.state is _OPEN])
+        else:
+            for half in undecided:
+                self.table.remove(half)
+
     def _stored(self, halves: list[OpenHalf], error: StoreError | None) -> None:
+        if self._unconfirmed and halves[0].queue_offset in self._unconfirmed:
+            self._stored_late(halves, error)
+            return
         if error is None:
             self.counts.halves += len(halves)
             for half in halves:

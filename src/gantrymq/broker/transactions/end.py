@@ -22,6 +22,7 @@ from gantrymq.errors import GantryError, StoreError, StoreUnavailable
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import born_host_of
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.transactions.history.events import EndRefusal, Kind
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import parse_op, read_half
@@ -113,6 +114,9 @@ class EndOperation:
         if half is not None and action <= _ROLL_BACK:
             self._decide(client, request, half, action, 0 if topic is None else topic.read_queue_nums, done)
         elif half is not None and action is EndAction.AFTER_ENDING:
+            late = self._endings.unconfirmed.get(half.queue_offset)
+            if late is not None:
+                raise Refused(Refusal.UNAVAILABLE, str(late))
             end_after(half, lambda _half, _error: self._again(client, request, done))
         else:
             self._change_nothing(client, request, half, action)
@@ -241,6 +245,9 @@ class EndOperation:
 def _tell(done: Done, _half: OpenHalf, error: StoreError | None) -> None:
     if error is None:
         done(None)
+        return
+    if isinstance(error, Unconfirmed):
+        done(Refused(Refusal.UNAVAILABLE, str(error)))
         return
     reason = Refusal.UNAVAILABLE if isinstance(error, StoreUnavailable) else Refusal.FAILED
     done(Refused(reason, f"the decision was not stored, the transaction is still open: {error}"))

@@ -1,4 +1,4 @@
-"""Carries out decisions about half messages: append, wait for the disk, answer everybody who waits."""
+"""Carries out decisions about half messages: append, wait until that is safe, answer everybody who waits."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from gantrymq.broker.shared_wait import SharedWait
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.history import TransactionHistory
-from gantrymq.errors import CorruptRecord, InvariantViolated, StoreError, invariant
+from gantrymq.errors import CorruptRecord, InvariantViolated, StoreError, StoreUnavailable, invariant
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.history.events import Kind
 from gantrymq.transactions.ports import HalfStore
@@ -24,6 +24,7 @@ log = logging.getLogger("gantrymq.transactions")
 
 # Looking up a member of an enum costs ten times a global before Python 3.12; these are looked up for each message.
 _OPEN: Final = State.OPEN
+_UNCONFIRMED: Final = State.UNCONFIRMED
 _COMMITTING: Final = TRANSITIONS[State.OPEN, Event.COMMIT]
 _DURABLE: Final = Event.DURABLE
 _COMMITTED: Final = Decision.COMMITTED
@@ -56,7 +57,9 @@ class TransactionEndings:
         self._clock = clock
         self._counts = counts
         self._host = broker_host
-        self._writes = SharedWait(store, self._ended)
+        self.unconfirmed: dict[int, Unconfirmed] = {}
+        """By half queue offset: decisions that are not safe within the time their senders wait. They stand."""
+        self._writes = store.safety.shared_wait(self._ended, self._late)
 
     def commit(
         self, half: OpenHalf, queues: int, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER,
@@ -74,7 +77,7 @@ class TransactionEndings:
                 half.tags_code, by or self._host, cause,
             )  # fmt: skip
             if prepared is not None:
-                if half.state is not _OPEN:
+                if half.state is not _OPEN and half.state is not _UNCONFIRMED:
                     raise InvariantViolated(_ONCE)
                 start, end, half.first_op_queue_offset = self._append_pair(*prepared)
                 half.state = _COMMITTING
@@ -101,7 +104,7 @@ class TransactionEndings:
         self, half: OpenHalf, event: Event, decision: Decision, message: NewRecord | None, then: Waiting | None,
         by: bytes, cause: int, note: str,
     ) -> None:  # fmt: skip
-        invariant(half.state is _OPEN, _ONCE)
+        invariant(half.state is _OPEN or half.state is _UNCONFIRMED, _ONCE)
         now_ms = self._clock.wall_ms()
         by = by or self._host
         ops = [op_record(half.queue_offset, decision, now_ms, by, cause, note)]
@@ -114,6 +117,9 @@ class TransactionEndings:
         self._writes.add(placed[-1].end, (half, decision))
 
     def _ended(self, endings: list[tuple[OpenHalf, Decision]], error: StoreError | None) -> None:
+        if self.unconfirmed:
+            for half, _decision in endings:
+                self.unconfirmed.pop(half.queue_offset, None)
         for half, decision in endings:
             waiting, half.waiting = half.waiting, None
             if error is None:
@@ -131,6 +137,15 @@ class TransactionEndings:
                 for then in waiting:
                     then(half, error)
 
+    def _late(self, endings: list[tuple[OpenHalf, Decision]], error: Unconfirmed) -> None:
+        """Who waits for these decisions waits no longer; they are carried out when they are safe."""
+        for half, _decision in endings:
+            self.unconfirmed[half.queue_offset] = error
+        for half, _decision in endings:
+            waiting, half.waiting = half.waiting, None
+            for then in waiting or ():
+                then(half, error)
+
     def _failed(self, half: OpenHalf, decision: Decision, error: StoreError) -> None:
         half.take(Event.FAILED)
         self._counts.failed += 1
@@ -143,6 +158,8 @@ class TransactionEndings:
     def _record_of(self, half: OpenHalf) -> NewRecord:
         """The half itself, from memory or from the log. Raises CorruptRecord when the log lost it."""
         stored = self._store.read(half.log_offset) if half.record is None else decode_record(half.record)
+        if stored is None and half.state is _UNCONFIRMED:
+            raise StoreUnavailable("the half message is not confirmed yet; try again when it is")
         if stored is None:
             raise CorruptRecord(half.log_offset, "an open half message is no longer there")
         return new_record_of(stored)

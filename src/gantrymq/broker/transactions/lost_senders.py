@@ -154,8 +154,8 @@ class LostSenders:
         """When all immunities are over it does not matter any more who sent them."""
         until = now
         for half in self._open(lost.offsets):
-            # One that is not on the disk yet has no end of its immunity yet.
-            until = max(until, half.immune_until, now + half.immunity_ms / 1000 if half.state is State.STORING else now)
+            # One that is not safe yet has no end of its immunity yet.
+            until = max(until, half.immune_until, now + half.immunity_ms / 1000 if half.state < State.OPEN else now)
         lost.timer = self._clock.call_later(until - now, partial(self._forget, client_id, lost))
 
     def _forget(self, client_id: str, lost: _LostSender) -> None:

@@ -16,6 +16,7 @@ from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, PARKED
+from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.history.events import Kind
 from gantrymq.transactions.table.open_halves import OpenHalf
@@ -38,10 +39,9 @@ class ResumeOperation:
         """
 
         def stored(half: OpenHalf, error: StoreError | None) -> None:
-            if error is not None:
-                done(Refused(Refusal.FAILED, str(error)))
+            done(None if error is None else Refused(Refusal.FAILED, str(error)))
+            if error is not None and not isinstance(error, Unconfirmed):
                 return
-            done(None)
             note = "" if operator is None else operator.note
             self._coordinator.history.note(Kind.RESUMED, half.place, peer=client.address, text=note)
             log.warning(

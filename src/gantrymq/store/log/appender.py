@@ -1,4 +1,4 @@
-"""The way into the log: append, write at the end of the turn, sync, make visible, answer; and what if one fails."""
+"""The way into the log: append, write at the end of the turn, sync; and what if one fails."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from gantrymq.runtime.disk import Disk
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.dispatch import Dispatch, tags_code_of
 from gantrymq.store.log.commit_log import CommitLog
-from gantrymq.store.log.flush import Done, Flusher, Waiters
+from gantrymq.store.log.flush import Done, Flusher
 from gantrymq.store.log.records import NO_QUEUE_ENTRY
+from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.queues.consume_queue import ConsumeQueue
 from gantrymq.store.queues.queue_table import QueueTable
 from gantrymq.store.recovery.checkpoint import MarkFile
@@ -44,6 +45,7 @@ class Appender:
         commit_log: CommitLog,
         queues: QueueTable,
         dispatch: Dispatch,
+        safety: LogSafety,
         mark_file: MarkFile,
         last_timestamp: int,
         changed: Callable[[], None],
@@ -55,6 +57,7 @@ class Appender:
         self._log = commit_log
         self._queues = queues
         self._dispatch = dispatch
+        self._safety = safety
         self._mark_file = mark_file
         self._last_timestamp = last_timestamp
         self._changed = changed
@@ -64,9 +67,6 @@ class Appender:
         self._turn_armed = False
         self._unwritten = 0
         """Appends since the last write."""
-        self._durable = Waiters()
-        self._written = Waiters()
-        self._synced = Waiters()
         self.refusal: StoreUnavailable | None = None
         """Why appends are refused: until there is space again, or for good."""
         self.final: StoreUnavailable | None = None
@@ -265,7 +265,7 @@ class Appender:
 
     def stop(self, reason: StoreUnavailable) -> None:
         """Refuse appends for good."""
-        self.final = self.refusal = reason
+        self.final = self.refusal = self._safety.stopped = reason
 
     # ---- write
 
@@ -289,11 +289,10 @@ class Appender:
         if self._sync_first:
             self._flusher.start()
         else:
-            self._dispatch.advance(position)
-            self._durable.reached(position)
+            self._safety.stored_here(position)
             if self._flush_timer is None:
                 self._flush_timer = self._clock.call_later(self._config.flush_interval_commit_log / 1000, self._flush)
-        self._written.reached(position)
+        self._safety.written(position)
         self._changed()
         return None
 
@@ -301,18 +300,13 @@ class Appender:
         """Nothing of the write is stored: positions and queue offsets go back, everyone who waits is told."""
         log.error("writing the log failed; nothing of it was acknowledged: %s", error)
         if isinstance(error, DiskFull | TooManyOpenFiles):
-            self._take_back(self._log.written, error)
+            self._safety.taken_back(self._log.written, error)
             self._flusher.start()  # the zeros over its beginning
             return error
         reason = StoreUnavailable(f"{error}; check the disk, then start the broker again")
         self.stop(reason)
-        self._take_back(self._log.written, reason)
+        self._safety.taken_back(self._log.written, reason)
         return reason
-
-    def _take_back(self, position: int, error: StoreError) -> None:
-        self._dispatch.take_back(position)
-        for waiters in (self._durable, self._written, self._synced):
-            waiters.fail(position, error)
 
     # ---- sync
 
@@ -321,18 +315,17 @@ class Appender:
         self._flusher.start()
 
     def _sync_ended(self, error: OSError | StoreError | None) -> None:
-        """After every sync: start the next, make visible and answer what is durable now."""
+        """After every sync: start the next, and say what is durable now."""
         if error is not None:
             self._sync_failed(error)
             return
         position = self._log.flushed
         if self._sync_first:
             self._flusher.start()
-            self._dispatch.advance(position)
-            self._durable.reached(position)
+            self._safety.stored_here(position)
         elif self._flush_timer is None and self._log.dirty:
             self._flush_timer = self._clock.call_later(self._config.flush_interval_commit_log / 1000, self._flush)
-        self._synced.reached(position)
+        self._safety.synced(position)
         try:
             self._mark_file.note_flushed(position)
         except StoreError as failure:
@@ -347,46 +340,14 @@ class Appender:
         log.critical("%s", reason)
         self.stop(reason)
         self._log.forget_appended()
-        self._take_back(self._log.flushed if self._sync_first else self._log.written, reason)
-        self._synced.fail(self._log.flushed, reason)
+        self._safety.taken_back(self._log.flushed if self._sync_first else self._log.written, reason)
+        self._safety.sync_failed(self._log.flushed, reason)
 
-    # ---- waiting
-
-    def when_durable(self, end: int, done: Done) -> None:
-        """See ``MessageStore.when_durable``."""
-        self._check_end(end)
-        if end <= (self._log.flushed if self._sync_first else self._log.written):
-            done(None)
-        elif self.final is not None:
-            done(self.final)
-        else:
-            self._durable.add(end, done)
-
-    def when_written(self, end: int, done: Done) -> None:
-        """See ``MessageStore.when_written``."""
-        self._check_end(end)
-        if end <= self._log.written:
-            done(None)
-        elif self.final is not None:
-            done(self.final)
-        else:
-            self._written.add(end, done)
-
-    def _check_end(self, end: int) -> None:
-        """A position that was taken back must not be waited for: other records will come to lie there."""
-        if end > self._log.appended and self.final is None:
-            raise InvariantViolated("only what is appended can be waited for, in the turn of its append")
-
-    def when_synced(self, done: Done) -> None:
+    def sync_everything(self, done: Done) -> None:
         """Write and sync everything appended so far, whatever the mode, then call ``done``."""
         self.write_out()
-        commit_log = self._log
-        if not commit_log.dirty:
-            done(None)
-        elif self.final is not None:
-            done(self.final)
-        else:
-            self._synced.add(commit_log.written, done)
+        self._safety.when_synced(done)
+        if self.final is None:
             self._flusher.start()
 
     def cancel_timer(self) -> None:

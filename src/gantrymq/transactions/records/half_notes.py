@@ -58,7 +58,7 @@ class Block:
 def can_be_noted(half: OpenHalf) -> bool:
     """Whether a note says all of it. Not while it waits for the disk; not when an Apache broker put copies of it back:
     what belongs together is found by reading."""
-    return half.state is not State.STORING and not half.copies and half.own_immunity_ms != NOT_NOTED
+    return half.state >= State.OPEN and not half.copies and half.own_immunity_ms != NOT_NOTED
 
 
 def note_of(half: OpenHalf) -> Note:

@@ -57,7 +57,7 @@ exhausted*: transactionCheckMax checks were answered UNKNOWN. *too old*: over th
 check was handed to a producer since the broker started. *crowded*: as many checks as the group's producers can keep in
 mind are outstanding."""
 
-_WAITING: Final = ENDING | {State.STORING}
+_WAITING: Final = ENDING | {State.STORING, State.UNCONFIRMED}
 _OVER, _LASTS, _WAIVED = Immunity
 
 POLICY: Final = DecisionTable(

@@ -46,6 +46,7 @@ that lie there; None: they name none."""
 _ABSENT: Final = frozenset({None, State.STORING, State.LOST})
 """Nothing that a client may know of: no half message, or one whose sender has not been answered with its place."""
 _KNOWN: Final = frozenset(State) - _ABSENT
+_UNDECIDED: Final = frozenset({State.UNCONFIRMED, State.OPEN})
 _DECIDED: Final = frozenset({Resolution.COMMIT, Resolution.ROLLBACK})
 
 RULES: Final = DecisionTable(
@@ -56,9 +57,9 @@ RULES: Final = DecisionTable(
         ((_KNOWN, False, ANY, ANY, ANY), EndAction.WRONG_GROUP),
         ((_KNOWN, True, False, ANY, ANY), EndAction.STRANGER),
         ((_KNOWN, True, True, Resolution.UNKNOWN, ANY), EndAction.NOTE_UNKNOWN),
-        ((State.OPEN, True, True, Resolution.COMMIT, True), EndAction.COMMIT),
-        ((State.OPEN, True, True, Resolution.COMMIT, False), EndAction.TOPIC_GONE),
-        ((State.OPEN, True, True, Resolution.ROLLBACK, ANY), EndAction.ROLL_BACK),
+        ((_UNDECIDED, True, True, Resolution.COMMIT, True), EndAction.COMMIT),
+        ((_UNDECIDED, True, True, Resolution.COMMIT, False), EndAction.TOPIC_GONE),
+        ((_UNDECIDED, True, True, Resolution.ROLLBACK, ANY), EndAction.ROLL_BACK),
         ((ENDING, True, True, _DECIDED, ANY), EndAction.AFTER_ENDING),
         ((State.COMMITTED, True, True, Resolution.COMMIT, ANY), EndAction.ALREADY),
         ((State.COMMITTED, True, True, Resolution.ROLLBACK, ANY), EndAction.CONFLICT),

@@ -4,7 +4,9 @@
                     -> ROLLING_BACK -> ROLLED_BACK
                     -> PARKING      -> PARKED
 
-Every arrow to the right waits for the disk; when the disk fails, the half is where it was before the arrow.
+Every arrow to the right waits until the log is safe (see ``store.log.safety``); when the disk fails, the half is where
+it was before the arrow. A half that is not safe when its sender is answered is UNCONFIRMED until it is: its sender may
+end it, and nobody is asked about it.
 """
 
 from __future__ import annotations
@@ -19,19 +21,21 @@ class State(enum.IntEnum):
     """Where a half message is in its life. Where there may be no half message at all, None stands for that."""
 
     STORING = 0
-    """Appended, not yet durable: nobody but its sender knows of it."""
-    OPEN = 1
-    COMMITTING = 2
-    """Final message and op message are appended, not yet durable."""
-    ROLLING_BACK = 3
-    PARKING = 4
-    COMMITTED = 5
-    ROLLED_BACK = 6
-    PARKED = 7
+    """Appended, not yet safe: nobody but its sender knows of it."""
+    UNCONFIRMED = 1
+    """Stored here and not safe within the time its sender waits; the sender was told so."""
+    OPEN = 2
+    COMMITTING = 3
+    """Final message and op message are appended, not yet safe."""
+    ROLLING_BACK = 4
+    PARKING = 5
+    COMMITTED = 6
+    ROLLED_BACK = 7
+    PARKED = 8
     """Nobody decided in time. Consumers never see it; an operator may look at it and resume it."""
-    LOST = 8
+    LOST = 9
     """Storing it failed, and its sender got an error."""
-    SETTLED = 9
+    SETTLED = 10
     """It ended while an Apache broker held the store, whose op messages do not say how."""
 
     @property
@@ -49,11 +53,18 @@ class Event(enum.IntEnum):
     ROLLBACK = 3
     UNKNOWN = 4
     GIVE_UP = 5
+    LATE = 6
+    """It is not safe, and its sender waits no longer."""
 
 
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.STORING, Event.DURABLE): State.OPEN,
     (State.STORING, Event.FAILED): State.LOST,
+    (State.STORING, Event.LATE): State.UNCONFIRMED,
+    (State.UNCONFIRMED, Event.DURABLE): State.OPEN,
+    (State.UNCONFIRMED, Event.FAILED): State.LOST,
+    (State.UNCONFIRMED, Event.COMMIT): State.COMMITTING,
+    (State.UNCONFIRMED, Event.ROLLBACK): State.ROLLING_BACK,
     (State.OPEN, Event.UNKNOWN): State.OPEN,
     (State.OPEN, Event.COMMIT): State.COMMITTING,
     (State.OPEN, Event.ROLLBACK): State.ROLLING_BACK,

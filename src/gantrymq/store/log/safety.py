@@ -1,0 +1,236 @@
+"""When a position of the log is safe: from then on consumers get what lies before it, and whoever waits is answered.
+
+A position is safe when every condition holds for it. The first condition is the local disk: with SYNC_FLUSH what lies
+before the position is synced, with ASYNC_FLUSH it is written. Others, such as "a replica has it", are given to the
+constructor. Nothing else decides about visibility or acknowledgement.
+
+| what happened to a position               | ``when_safe``         | senders (``when_stored``, ``late``) | consumers |
+|-------------------------------------------|-----------------------|-------------------------------------|-----------|
+| every condition holds                     | None                  | None (SEND_OK)                      | get it    |
+| a limit passed, the rest holds            | nothing, they wait on | Unconfirmed with ``expired``        | not yet   |
+| nobody is there to confirm, the rest holds| nothing, they wait on | Unconfirmed with ``absent``         | not yet   |
+| it becomes safe after that                | None                  | nothing more                        | get it    |
+| its write or its sync failed              | the StoreError        | the StoreError, if not told before  | never     |
+
+Senders that do not wait (``wait`` false) are answered after the write. While a condition without a limit is missing
+nobody is told anything: the local disk has none unless ``flush_limit_ms`` gives it one.
+
+What recovery finds in the log when the store is opened counts as safe, confirmed or not: nobody was told so before the
+crash, and which of several logs is the right one is decided before one of them is opened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from gantrymq.errors import InvariantViolated, StoreError, StoreUnavailable
+from gantrymq.message.send_status import SendStatus
+from gantrymq.runtime.clock import Clock
+from gantrymq.store.dispatch import Dispatch
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.log.conditions import Condition, LocalDisk, Unconfirmed, status_of
+from gantrymq.store.log.flush import Done, Waiters
+from gantrymq.store.log.limits import Late, Limits
+from gantrymq.store.log.shared_wait import SharedWait
+
+T = TypeVar("T")
+
+
+class LogSafety:
+    """The one object that knows how far the log is safe. Its store's appender reports to it, everybody else waits."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        dispatch: Dispatch,
+        clock: Clock,
+        conditions: Sequence[Condition] = (),
+        flush_limit_ms: int | None = None,
+    ) -> None:
+        """``flush_limit_ms``: how long senders wait for the local disk; None: as long as it takes."""
+        self._log = commit_log
+        self._dispatch = dispatch
+        self._local = LocalDisk(commit_log.written, flush_limit_ms)
+        self._parts: Final[tuple[Condition, ...]] = (self._local, *conditions)
+        self.has_conditions: Final = bool(conditions)
+        """Whether more than the local disk must confirm."""
+        self._limited = bool(conditions) or flush_limit_ms is not None
+        """Whether a sender can be answered before its position is safe."""
+        self.position = commit_log.written
+        """Everything before this log offset is safe: visible to consumers and acknowledged."""
+        self._ends: deque[int] = deque()
+        """Where writes end that are not safe yet. Safety grows by whole writes: see ``SharedWait``."""
+        self._waiting = Waiters()
+        self._written = Waiters()
+        self._synced = Waiters()
+        self._limits = Limits(commit_log, clock, self._parts, self._ends, lambda: self.position)
+        self.stopped: StoreUnavailable | None = None
+        """Why nothing more is written; set by the appender."""
+        self._closed = False
+        for condition in conditions:
+            condition.follow(self._confirmed)
+
+    # ---- waiting
+
+    def when_safe(self, end: int, done: Done, late: Late | None = None) -> None:
+        """Call ``done(None)`` once everything before log offset ``end`` is safe.
+
+        ``done(error)`` when that failed: DiskFull (the records are not in the log) or StoreUnavailable. It may be
+        called at once. To be called in the turn of the append, because a failed write gives its place to others.
+        ``late``: called at most once, before ``done``, when the limits have passed.
+        """
+        self._check_end(end)
+        if end <= self.position:
+            done(None)
+        elif self.stopped is not None and end > self._local.position:
+            done(self.stopped)
+        else:
+            self._waiting.add(end, done)
+            if late is not None and self._limited:
+                self._limits.add(end, late)
+
+    def when_stored(self, end: int, wait: bool, done: Done) -> None:
+        """For one that sent a message: like ``when_safe``, but ``done(Unconfirmed)`` when the limits have passed, and
+        after the write when the sender does not ``wait`` (WAIT=false)."""
+        if not wait:
+            self.when_written(end, done)
+        elif self._limited:
+            once = _Once(done)
+            self.when_safe(end, once, once)
+        else:
+            self.when_safe(end, done)
+
+    def when_answerable(self, end: int, wait: bool, answer: Callable[[SendStatus | StoreError], None]) -> None:
+        """``when_stored``, answered with the status of the message or with the reason why it is not stored."""
+        self.when_stored(end, wait, lambda error: answer(status_of(error)))
+
+    def when_written(self, end: int, done: Done) -> None:
+        """Call ``done`` once everything before ``end`` is in the file, safe or not, or that failed."""
+        self._check_end(end)
+        if end <= self._log.written:
+            done(None)
+        elif self.stopped is not None:
+            done(self.stopped)
+        else:
+            self._written.add(end, done)
+
+    def when_synced(self, done: Done) -> None:
+        """Call ``done`` once everything written by now is synced, whatever the mode. The appender begins the sync."""
+        if not self._log.dirty:
+            done(None)
+        elif self.stopped is not None:
+            done(self.stopped)
+        else:
+            self._synced.add(self._log.written, done)
+
+    def shared_wait(
+        self,
+        ended: Callable[[list[T], StoreError | None], None],
+        late: Callable[[list[T], Unconfirmed], None] | None = None,
+    ) -> SharedWait[T]:
+        """``when_safe`` for many records, told together."""
+        return SharedWait(self, self._log, ended, late)
+
+    def shared_answers(self, answer: Callable[[list[T], StoreError | None], None]) -> SharedWait[T]:
+        """``when_stored`` for many senders that wait, told together; each is told once."""
+
+        def late(items: list[T], error: Unconfirmed) -> None:
+            waiting = items[:]
+            items.clear()
+            answer(waiting, error)
+
+        return SharedWait(self, self._log, answer, late)
+
+    def _check_end(self, end: int) -> None:
+        """A position that was taken back must not be waited for: other records will come to lie there."""
+        if end > self._log.appended and self.stopped is None:
+            raise InvariantViolated("only what is appended can be waited for, in the turn of its append")
+
+    # ---- what the appender reports
+
+    def stored_here(self, position: int) -> None:
+        """The local condition holds up to ``position``, where a write ends."""
+        self._local.position = position
+        if self.has_conditions:
+            self._end_at(position)
+            self._confirmed()
+        else:
+            self._grow(position)
+
+    def written(self, position: int) -> None:
+        """Everything before ``position`` is in the file."""
+        if self.has_conditions:
+            self._end_at(position)
+        self._written.reached(position)
+        if self._limited:
+            self._limits.look()
+
+    def synced(self, position: int) -> None:
+        """Everything before ``position`` is synced."""
+        self._synced.reached(position)
+
+    def taken_back(self, position: int, error: StoreError) -> None:
+        """What lies behind ``position`` will not be stored."""
+        self._dispatch.take_back(position)
+        self._limits.taken_back(position)
+        for waiters in (self._waiting, self._written, self._synced):
+            waiters.fail(position, error)
+
+    def sync_failed(self, position: int, error: StoreError) -> None:
+        """What lies behind ``position`` will not be synced."""
+        self._synced.fail(position, error)
+
+    # ---- growing
+
+    def _end_at(self, position: int) -> None:
+        """A write ended there."""
+        if position > (self._ends[-1] if self._ends else self.position):
+            self._ends.append(position)
+
+    def _confirmed(self) -> None:
+        """A condition changed, or more is stored here."""
+        if self._closed:
+            return
+        confirmed = min([part.position for part in self._parts])
+        ends, position = self._ends, self.position
+        while ends and ends[0] <= confirmed:
+            position = ends.popleft()
+        if position > self.position:
+            self._grow(position)
+        else:
+            self._limits.look()
+
+    def _grow(self, position: int) -> None:
+        """The one place where records become visible and are acknowledged."""
+        self.position = position
+        self._dispatch.advance(position)
+        self._waiting.reached(position)
+        if self._limited:
+            self._limits.look()
+
+    # ---- the end
+
+    def give_up(self) -> None:
+        """The broker is about to stop: senders of what is stored here are told now what a passed limit would tell."""
+        self._limits.give_up()
+
+    def close(self) -> None:
+        """Nothing becomes safe any more."""
+        self._closed = True
+        self._limits.cancel()
+
+
+class _Once:
+    """Passes on the first of two calls."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, done: Done) -> None:
+        self._done: Done | None = done
+
+    def __call__(self, error: StoreError | None) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(error)

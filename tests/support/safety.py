@@ -1,0 +1,90 @@
+"""A second condition whose confirmation comes when the test says so, and a log of positions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from gantrymq.message.send_status import SendStatus
+from gantrymq.runtime.clock import Clock
+from gantrymq.store.dispatch import Dispatch
+from gantrymq.store.log.commit_log import CommitLog
+from gantrymq.store.log.conditions import Condition
+from gantrymq.store.log.safety import LogSafety
+from tests.support.sim_clock import SimClock
+
+EVERYTHING = 1 << 62
+"""Behind the end of every log: a replica that has it confirms what comes, too."""
+
+
+class LateReplica:
+    """A Condition, "a replica has it", of which the test says how far it is."""
+
+    name = "the replica"
+    expired = SendStatus.FLUSH_SLAVE_TIMEOUT
+    absent = SendStatus.SLAVE_NOT_AVAILABLE
+
+    def __init__(self, limit_ms: int | None = None, position: int = 0, *, available: bool = True) -> None:
+        self.limit_ms = limit_ms
+        self.position = position
+        self.available = available
+        self._changed: list[Callable[[], None]] = []
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        self._changed.append(changed)
+
+    def confirm(self, position: int) -> None:
+        """Everything before ``position`` is on the replica."""
+        self.position = position
+        self._call()
+
+    def hold(self, position: int) -> None:
+        """It confirms everything no longer, only what lies before ``position``."""
+        self.position = position
+
+    def go(self) -> None:
+        self.available = False
+        self._call()
+
+    def come(self) -> None:
+        self.available = True
+        self._call()
+
+    def _call(self) -> None:
+        for changed in list(self._changed):
+            changed()
+
+
+class FakeLog:
+    """Positions, written to by hand."""
+
+    def __init__(self) -> None:
+        self.appended = self.written = self.flushed = 0
+        self.dirty = False
+
+
+class FakeDispatch:
+    """Keeps how far consumers would see."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.taken_back: list[int] = []
+
+    def advance(self, position: int) -> None:
+        assert position >= self.position
+        self.position = position
+
+    def take_back(self, position: int) -> None:
+        self.taken_back.append(position)
+
+
+def safety_of(
+    log: FakeLog,
+    dispatch: FakeDispatch | None = None,
+    clock: Clock | None = None,
+    conditions: Sequence[Condition] = (),
+    **more: Any,
+) -> LogSafety:
+    return LogSafety(
+        cast(CommitLog, log), cast(Dispatch, dispatch or FakeDispatch()), clock or SimClock(), conditions, **more
+    )

@@ -1,0 +1,93 @@
+"""What is compiled is chosen by rules, so that modules may move."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / "tools" / "mypyc_build"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses looks there
+    spec.loader.exec_module(module)
+    return module
+
+
+chosen = load("chosen")
+backend = load("backend")
+
+
+def reasons(source: Path, files: dict[str, str]) -> dict[str, str | None]:
+    for name, text in files.items():
+        path = source / "gantrymq" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return {module.name.removeprefix("gantrymq."): module.reason for module in chosen.modules(source)}
+
+
+def test_a_struct_is_found_however_it_is_written_and_wherever_its_base_lies(tmp_path: Path) -> None:
+    found = reasons(
+        tmp_path,
+        {
+            "store/plain.py": "class A: ...",
+            "store/direct.py": "import msgspec\nclass A(msgspec.Struct, frozen=True): ...",
+            "store/renamed.py": "from msgspec import Struct as S\nclass A(S): ...",
+            "client/base.py": "from msgspec import Struct\nclass Base(Struct): ...",
+            "broker/deep/inherited.py": "from gantrymq.client.base import Base\nclass A(Base): ...",
+            "broker/generic.py": "from gantrymq.client.base import Base\nclass A(Base[int]): ...",
+            "broker/user.py": "from gantrymq.client.base import Base\nB = Base()",
+            "cli/tool.py": "",
+        },
+    )
+    assert {name for name, reason in found.items() if reason is None} == {"store.plain", "broker.user"}
+    assert "client.base" not in found and "cli.tool" not in found
+
+
+def test_an_empty_package_is_not_compiled(tmp_path: Path) -> None:
+    found = reasons(tmp_path, {"store/__init__.py": '"""Text."""', "broker/__init__.py": "X = 1"})
+    assert found["store"] is not None and found["broker"] is None
+
+
+def test_the_time_of_a_broker_is_spent_in_what_is_compiled() -> None:
+    names = [module.name for module in chosen.compiled()]
+    assert len(names) > 100
+    assert {name.split(".")[1] for name in names} >= {"broker", "protocol", "remoting", "store", "transactions"}
+
+
+@pytest.mark.parametrize("pattern", sorted(chosen.PURE_PATTERNS))
+def test_every_pattern_still_leaves_something_out(pattern: str) -> None:
+    below = [module.path.relative_to(chosen.SOURCE / "gantrymq").as_posix() for module in chosen.modules()]
+    assert any(fnmatch(path, pattern) for path in below)
+
+
+@pytest.mark.parametrize("given, wanted", [(None, False), ("", False), ("0", False), ("1", True)])
+def test_mypy_is_needed_only_where_a_compiled_build_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None, wanted: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if given is None:
+        monkeypatch.delenv(backend.SWITCH, raising=False)
+    else:
+        monkeypatch.setenv(backend.SWITCH, given)
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n')
+    assert any(text.startswith("mypy") for text in backend.get_requires_for_build_wheel()) is wanted
+
+
+def test_an_editable_installation_is_never_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(backend.SWITCH, "1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["setup.py"])
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n')
+    (tmp_path / "wheels").mkdir()
+    assert backend.build_editable("wheels").endswith("py3-none-any.whl")
+    assert not backend.wants_compiled()
