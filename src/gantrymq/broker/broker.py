@@ -15,13 +15,13 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Outside, Parts, Place, open_waiting, operations_of
-from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.registries.registries import open_registries
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.door import RemotingDoor
 from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.handlers import handlers_of
+from gantrymq.broker.remoting.name_server_routes import NameServerRoutes
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
@@ -164,16 +164,11 @@ class Broker:
         )
 
     def _serve(self, parts: Parts) -> None:
-        config, registries = parts.config, parts.registries
-        clock, rng, disk = self._outside.clock, self._outside.rng, self._outside.disk
-        settings = Settings(config, self._config_file, disk, clock)
-        self.operations = operations_of(parts, settings)
-        self.popping = Popping(
-            config, parts.store, registries.topics, registries.groups, registries.offsets, registries.consumers,
-            self._client, clock, rng, disk, parts.place.host, parts.statistics,
-        )  # fmt: skip
+        settings = Settings(parts.config, self._config_file, self._outside.disk, self._outside.clock)
+        self.operations = operations_of(parts, settings, NameServerRoutes(parts.config, self._client))
+        self.popping = self.operations.consuming.popping
         self._explain = ExplainHandler(lambda: self.explanations)
-        self._door.serve(handlers_of(parts, self.operations, self.popping, self._explain))
+        self._door.serve(handlers_of(parts, self.operations, self._explain))
 
     def _begin(self) -> None:
         config = self._config
@@ -237,7 +232,7 @@ class Broker:
     def client_gone(self, connection: Connection) -> None:
         """The connection of a client ended, whatever door it came through."""
         self.held_pulls.client_gone(connection)
-        self.popping.session_closed(connection)
+        self.popping.client_gone(connection)
         # Before its heartbeats are forgotten: they say whose connection it was.
         self.coordinator.client_gone(connection)
         self.operations.members.connection_closed(connection)

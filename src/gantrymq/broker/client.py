@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from gantrymq.broker.check import Check
 from gantrymq.broker.pushes import (
     AnswerDone,
     DirectConsumption,
@@ -14,7 +15,6 @@ from gantrymq.broker.pushes import (
     ReplyDone,
     RunningInfoQuestion,
 )
-from gantrymq.broker.transactions.check import Check
 
 
 class Client(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gantrymq.broker.operations.submission import ReplySubmission
+from gantrymq.broker.submission import ReplySubmission
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import MessageQueue
 

@@ -15,8 +15,8 @@ from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.consuming.assigned_queues import AssignedQueues
 from gantrymq.client.consuming.broker_questions import BrokerQuestions
-from gantrymq.client.consuming.consume_pool import MessageListener
 from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
+from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, Tracer
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics

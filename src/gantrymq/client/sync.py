@@ -23,9 +23,9 @@ from gantrymq.client.config import (
 )
 from gantrymq.client.connection.blocking import Blocking
 from gantrymq.client.connection.endpoint import Doors
-from gantrymq.client.consuming.consume_pool import MessageListener
 from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES
 from gantrymq.client.listener import TransactionListener, is_async
+from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.results import PullResult, RawPull, SendResult, TransactionSendResult
 from gantrymq.client.sending.ordering import QueueSelector, by_hash
 from gantrymq.errors import Closed

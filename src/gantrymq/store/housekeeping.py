@@ -17,12 +17,12 @@ from gantrymq.errors import StoreError, TooManyOpenFiles
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk, Syncable
 from gantrymq.store.dispatch import Dispatch
+from gantrymq.store.files.checkpoint import HEAD_BYTES, Checkpoint, CheckpointFile, Mark, MarkFile
 from gantrymq.store.index.index import Index
 from gantrymq.store.layout import Layout
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.queues.consume_queue import ConsumeQueue
 from gantrymq.store.queues.queue_table import QueueTable
-from gantrymq.store.recovery.checkpoint import HEAD_BYTES, Checkpoint, CheckpointFile, Mark, MarkFile
 from gantrymq.store.recovery.recovery import Case, Recovered
 
 log = logging.getLogger("gantrymq.store")

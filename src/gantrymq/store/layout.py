@@ -9,8 +9,8 @@ from gantrymq.errors import StoreFormatUnknown
 from gantrymq.protocol.stored_message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, read_size_and_magic
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.config import StoreConfig
-from gantrymq.store.log.segment import segment_name
-from gantrymq.store.log.segmented_file import list_segments
+from gantrymq.store.files.segment import segment_name
+from gantrymq.store.files.segmented_file import list_segments
 from gantrymq.store.queues.queue_table import list_queues
 
 ROCKSDB_FILES = ("CURRENT", "IDENTITY", "LOCK")

@@ -18,6 +18,8 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, Lock
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.dispatch import Arrival, Dispatch
+from gantrymq.store.files.checkpoint import Checkpoint, MarkFile, read_checkpoint
+from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.index.index import Index
 from gantrymq.store.layout import Found, Layout, inspect
@@ -26,12 +28,10 @@ from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.log.flush import Done
 from gantrymq.store.log.safety import LogSafety
-from gantrymq.store.log.segment import OpenFiles
 from gantrymq.store.lookup import Lookup
 from gantrymq.store.queues.deleted import DeletedTopics
 from gantrymq.store.queues.queue_table import QueueTable
 from gantrymq.store.reading import QueueReader, Wants
-from gantrymq.store.recovery.checkpoint import Checkpoint, MarkFile, read_checkpoint
 from gantrymq.store.recovery.quarantine import Quarantine
 from gantrymq.store.recovery.recovery import NO_LIMIT, Recovered, Recovery
 from gantrymq.store.retention import deletable_end, delete_before

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gantrymq.runtime.disk import Disk, Syncable
-from gantrymq.store.log.segment import OpenFiles
-from gantrymq.store.log.segmented_file import SegmentedFile, list_segments
+from gantrymq.store.files.segment import OpenFiles
+from gantrymq.store.files.segmented_file import SegmentedFile, list_segments
 
 UNIT: Final = struct.Struct(">iqiqiqiiq")
 UNIT_BYTES: Final = 52

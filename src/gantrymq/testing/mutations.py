@@ -32,9 +32,9 @@ from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.recovery.recovery import Recovery
 from gantrymq.testing import groups
 from gantrymq.testing.simulation import Result, run
+from gantrymq.transactions import rebuild
 from gantrymq.transactions.records.half import parse_op
 from gantrymq.transactions.rules.resolve import EndAction
-from gantrymq.transactions.table import rebuild
 from gantrymq.transactions.table.open_halves import TransactionTable
 
 Patch = Callable[[Any, str, Any], None]

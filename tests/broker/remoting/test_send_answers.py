@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.submission import Stored
 from gantrymq.broker.remoting.send_answers import SendAnswers
+from gantrymq.broker.submission import Stored
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_response
 from gantrymq.protocol.frame import FrameSplitter

@@ -31,7 +31,7 @@ class PullRequest(msgspec.Struct, frozen=True):
     """Of the first message that is wanted."""
     count: int
     max_bytes: int
-    """0: as many as the broker usually gives."""
+    """0: as many as the broker gives by default."""
     commit_offset: int | None = None
     """What to commit for the group on this queue; None: nothing."""
     wait_ms: int | None = None

@@ -13,9 +13,9 @@ from typing import Final, NoReturn
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.submission import Submission
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
+from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE, TopicConfig

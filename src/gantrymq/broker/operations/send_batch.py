@@ -19,8 +19,8 @@ from gantrymq.broker.operations.admission import (
     waits,
     with_unique_key,
 )
-from gantrymq.broker.operations.submission import Submission
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.submission import Submission
 from gantrymq.errors import StoreError
 from gantrymq.message import properties, system_topics
 from gantrymq.message.send_status import SendStatus

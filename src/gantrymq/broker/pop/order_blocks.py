@@ -116,7 +116,7 @@ class OrderBlocks:
             self.changed = True
 
     def open(self, topic: str, group: str, queue_id: int) -> None:
-        """Forget the last batch: the group was told to read elsewhere."""
+        """Forget the last batch: the group reads elsewhere now."""
         if self._table.get((topic, group), {}).pop(queue_id, None) is not None:
             self.changed = True
 

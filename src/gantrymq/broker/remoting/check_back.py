@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantrymq.broker.transactions.check import Check
+from gantrymq.broker.check import Check
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.transaction import CheckTransactionState

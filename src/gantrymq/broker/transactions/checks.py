@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from gantrymq.broker.check import Check
 from gantrymq.broker.client import Client, Connection
 from gantrymq.broker.transactions.changed_times import ChangedTimes
-from gantrymq.broker.transactions.check import Check
 from gantrymq.broker.transactions.check_turns import CheckTurns
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.endings import TransactionEndings

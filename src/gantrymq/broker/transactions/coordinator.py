@@ -35,6 +35,7 @@ from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.history.events import Kind
 from gantrymq.transactions.ports import HalfStore
+from gantrymq.transactions.rebuild import rebuild
 from gantrymq.transactions.records.half import (
     HALF_QUEUE_ID,
     half_record,
@@ -47,7 +48,6 @@ from gantrymq.transactions.rules.check_policy import has_decisive_checkers, immu
 from gantrymq.transactions.rules.states import TRANSITIONS, Event, State
 from gantrymq.transactions.table.decisions import Cause, DecisionLog
 from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable, Waiting
-from gantrymq.transactions.table.rebuild import rebuild
 
 log = logging.getLogger("gantrymq.transactions")
 

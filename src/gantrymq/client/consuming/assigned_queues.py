@@ -16,7 +16,6 @@ from gantrymq.client.config import PushConfig
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.consuming.broker_questions import JAVA_VERSION, consumed_directly, queue_state
 from gantrymq.client.consuming.concurrent_consumption import ConcurrentConsumption
-from gantrymq.client.consuming.consume_pool import MessageListener
 from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.group_member import GroupMember
 from gantrymq.client.consuming.orderly_consumption import OrderlyConsumption
@@ -25,6 +24,7 @@ from gantrymq.client.consuming.push_queue import PushQueue
 from gantrymq.client.consuming.queue_locks import QueueLocks
 from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
+from gantrymq.client.message_listener import MessageListener
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType

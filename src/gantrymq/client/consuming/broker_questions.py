@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from gantrymq.client.connection.endpoint import Endpoint, decline
-from gantrymq.client.consuming.consume_pool import MessageListener, read_answer
 from gantrymq.client.consuming.push_queue import PushQueue
 from gantrymq.client.listener import described, goes_on, is_async
+from gantrymq.client.message_listener import MessageListener, read_answer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset

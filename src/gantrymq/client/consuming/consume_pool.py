@@ -6,32 +6,22 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gantrymq.client.listener import described, goes_on, is_async
-from gantrymq.client.results import ConsumeStatus, ReconsumeLater
+from gantrymq.client.message_listener import AGAIN, MessageListener, read_answer
+from gantrymq.client.results import ReconsumeLater
 from gantrymq.message.message import MessageView
 
 log = logging.getLogger("gantrymq.client")
-
-ConsumeAnswer = ConsumeStatus | ReconsumeLater | None
-MessageListener = Callable[[list[MessageView]], ConsumeAnswer] | Callable[[list[MessageView]], Awaitable[ConsumeAnswer]]
-"""Gets some messages of one queue. They are consumed when it returns None or CONSUME_SUCCESS. They are delivered again
-after RECONSUME_LATER, a ReconsumeLater or any exception (also SystemExit). See gantrymq.client.listener.
-
-In Python a function that simply ends has done its work, so None means consumed. Java's client delivers again after
-null."""
 
 Owner = TypeVar("Owner")
 OwnerIn = TypeVar("OwnerIn", contravariant=True)
 Finished = Callable[[Owner, list[MessageView], ReconsumeLater | None], None]
 """Whose messages, which, and when they are wanted again; None: they are consumed."""
-AGAIN: Final = ReconsumeLater()
-MAX_SUSPEND_MS: Final = 24 * 60 * 60 * 1000
-"""A day. A listener that returns more has probably mistaken a time since 1970 for a time to wait."""
 
 
 class ConsumePool(Protocol[OwnerIn]):
@@ -61,31 +51,6 @@ def consume_pool(
     if is_async(listener):
         return TaskPool(listener, size, wanted, finished)
     return ThreadPool(listener, size, wanted, finished)
-
-
-def read_answer(answer: object) -> ReconsumeLater | None:
-    """What a listener's answer means; None: consumed."""
-    if answer is None or answer is ConsumeStatus.CONSUME_SUCCESS:
-        return None
-    if isinstance(answer, ReconsumeLater) and _can_be_done(answer):
-        return answer
-    if isinstance(answer, ReconsumeLater):
-        log.error("the listener's %s has an invalid delay; the messages come again later", _text(answer))
-    elif not isinstance(answer, ConsumeStatus):
-        log.error("the listener must return a ConsumeStatus, not %s; the messages come again later", _text(answer))
-    return AGAIN
-
-
-def _can_be_done(answer: ReconsumeLater) -> bool:
-    times = (answer.delay_level, 0 if answer.suspend_ms is None else answer.suspend_ms)
-    return all(isinstance(time, int) for time in times) and 0 <= times[1] <= MAX_SUSPEND_MS
-
-
-def _text(answer: object) -> str:
-    try:
-        return repr(answer)
-    except Exception:  # noqa: BLE001 - it is the user's code
-        return type(answer).__name__
 
 
 def _failed(batch: list[MessageView], error: BaseException) -> ReconsumeLater:

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.client.connection.endpoint import Endpoint
-from gantrymq.client.consuming.consume_pool import ConsumePool, MessageListener, consume_pool
+from gantrymq.client.consuming.consume_pool import ConsumePool, consume_pool
 from gantrymq.client.consuming.push_queue import PushQueue
 from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.listener import described
+from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.results import ReconsumeLater
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue

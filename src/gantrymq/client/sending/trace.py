@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from gantrymq.client.config import ProducerConfig
 from gantrymq.client.connection.endpoint import Endpoint
-from gantrymq.client.consuming.consume_pool import MessageListener, read_answer
 from gantrymq.client.listener import is_async
+from gantrymq.client.message_listener import MessageListener, read_answer
 from gantrymq.client.results import SendResult, SendStatus
 from gantrymq.client.sending.delivery import Delivery
 from gantrymq.errors import GantryError

@@ -11,13 +11,13 @@ from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.dispatch import Dispatch, tags_code_of
+from gantrymq.store.files.checkpoint import MarkFile
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.flush import Done, Flusher
 from gantrymq.store.log.records import NO_QUEUE_ENTRY
 from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.queues.consume_queue import ConsumeQueue
 from gantrymq.store.queues.queue_table import QueueTable
-from gantrymq.store.recovery.checkpoint import MarkFile
 from gantrymq.store.space import Space
 from gantrymq.store.values import EncodePair, Known, NewRecord, Placement, Prepared
 

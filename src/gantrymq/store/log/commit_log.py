@@ -5,9 +5,9 @@ from __future__ import annotations
 from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable, invariant
 from gantrymq.protocol.stored_message import encode_blank
 from gantrymq.runtime.disk import File
+from gantrymq.store.files.segment import OpenFiles, Segment
+from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.log.records import END_MARK_BYTES
-from gantrymq.store.log.segment import OpenFiles, Segment
-from gantrymq.store.log.segmented_file import SegmentedFile
 
 
 class CommitLog:

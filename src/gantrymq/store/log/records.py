@@ -10,7 +10,7 @@ from zlib import crc32
 from gantrymq.errors import CorruptRecord
 from gantrymq.message import flags
 from gantrymq.protocol.stored_message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
-from gantrymq.store.log.segmented_file import SegmentedFile
+from gantrymq.store.files.segmented_file import SegmentedFile
 
 CHUNK_BYTES: Final = 1 << 20
 """How much of the log is read in one go."""

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from gantrymq.errors import invariant
 from gantrymq.message.queues import LogOffset, QueueOffset
-from gantrymq.store.log.segment import OpenFiles
-from gantrymq.store.log.segmented_file import SegmentedFile
+from gantrymq.store.files.segment import OpenFiles
+from gantrymq.store.files.segmented_file import SegmentedFile
 
 ENTRY: Final = struct.Struct(">qiq")
 ENTRY_BYTES: Final = 20

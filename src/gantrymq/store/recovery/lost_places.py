@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from gantrymq.errors import MessageIllegal
 from gantrymq.message.system_topics import check_topic
 from gantrymq.protocol.stored_message import MAGIC_V2
+from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.log.records import (
     LARGEST_RECORD_BYTES,
     PLACE_BYTES,
@@ -21,7 +22,6 @@ from gantrymq.store.log.records import (
     has_queue_entry,
     place_of,
 )
-from gantrymq.store.log.segmented_file import SegmentedFile
 
 _HEAD: Final = struct.Struct(">4xI4xi4xq8xi")
 """magic, queue id, queue offset, system flag"""

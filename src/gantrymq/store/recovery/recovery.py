@@ -16,6 +16,9 @@ from gantrymq.message.queues import QueueOffset
 from gantrymq.protocol.stored_message import MAGIC_V1, MAGIC_V2
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.dispatch import queue_tags_code
+from gantrymq.store.files.checkpoint import HEAD_BYTES, Checkpoint, Mark
+from gantrymq.store.files.segment import Segment
+from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.log.records import (
     CHUNK_BYTES,
     PLACE_BYTES,
@@ -26,11 +29,8 @@ from gantrymq.store.log.records import (
     parse,
     place_of,
 )
-from gantrymq.store.log.segment import Segment
-from gantrymq.store.log.segmented_file import SegmentedFile
 from gantrymq.store.queues.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
 from gantrymq.store.queues.queue_table import QueueTable
-from gantrymq.store.recovery.checkpoint import HEAD_BYTES, Checkpoint, Mark
 from gantrymq.store.recovery.lost_places import damaged_records, lost_place
 
 log = logging.getLogger("gantrymq.store")

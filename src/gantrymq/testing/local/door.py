@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from gantrymq.broker.broker import Broker
+from gantrymq.broker.check import Check
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
-from gantrymq.broker.operations.submission import Stored
 from gantrymq.broker.pushes import (
     AnswerDone,
     DirectConsumption,
@@ -27,7 +27,7 @@ from gantrymq.broker.pushes import (
     RunningInfoQuestion,
 )
 from gantrymq.broker.refusal import Refused
-from gantrymq.broker.transactions.check import Check
+from gantrymq.broker.submission import Stored
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.message.message import Message, MessageView

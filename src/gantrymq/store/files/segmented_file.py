@@ -7,7 +7,7 @@ import os
 
 from gantrymq.errors import StoreFormatUnknown, invariant
 from gantrymq.runtime.disk import Disk
-from gantrymq.store.log.segment import OpenFiles, Segment, segment_name
+from gantrymq.store.files.segment import OpenFiles, Segment, segment_name
 
 
 def list_segments(disk: Disk, directory: str, size: int, key: str) -> list[int]:
