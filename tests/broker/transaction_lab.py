@@ -302,7 +302,7 @@ class Lab:
         record = self.message(result.key, body, **more)
         if session is not None:
             record.born_host = session.host
-        self.coordinator.put_half(record, GROUP, result.key, TOPIC, 1, result.done)
+        self.coordinator.put_half(record, GROUP, result.key, result.done)
         self.clock.run()
         return result
 

@@ -13,7 +13,6 @@ from functools import partial
 from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.message.properties import DELAY, TIMER_DELAY_SECONDS
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.transactions.records import half
 from tests.holes.actors import Refused
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.mutants import Patch
@@ -62,7 +61,6 @@ async def others_beside_it(stage: Stage) -> Seen:
 
 def _take_it(patch: Patch) -> None:
     patch.setattr(HalfSends, "_check", lambda *facts: None)
-    patch.setattr(half, "_refuse_delay", lambda text: None)
 
 
 NO_REFUSAL = (Mutant("the refusal of delayed halves", _take_it),)

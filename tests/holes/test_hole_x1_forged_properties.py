@@ -8,12 +8,14 @@ transaction, and consumers never see it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gantrymq.broker.operations import send
 from gantrymq.message import properties
 from gantrymq.message.transaction import Resolution
+from gantrymq.store.values import NewRecord
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, Seen, both
 from tests.holes.stage import INTERVAL_S, Stage
@@ -56,14 +58,14 @@ def _believe_the_count(patch: pytest.MonkeyPatch) -> None:
     from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 
     _leave_them(patch)
-    usual = TransactionCoordinator._add
+    put_half = TransactionCoordinator.put_half
 
-    def add(self: TransactionCoordinator, stored: object, *more: object) -> None:
-        usual(self, stored, *more)  # type: ignore[arg-type]
+    def put(self: TransactionCoordinator, record: NewRecord, *more: Any) -> None:
+        put_half(self, record, *more)
         half = list(self.table)[-1]
-        half.unknown_answers = int(properties.find(stored.properties, properties.CHECK_TIMES) or 0)  # type: ignore[attr-defined]
+        half.unknown_answers = int(properties.find(record.properties, properties.CHECK_TIMES) or 0)
 
-    patch.setattr(TransactionCoordinator, "_add", add)
+    patch.setattr(TransactionCoordinator, "put_half", put)
 
 
 CASES = [

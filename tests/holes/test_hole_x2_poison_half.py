@@ -13,7 +13,6 @@ import pytest
 
 from gantrymq.broker.operations import send_half
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.records import half as half_records
 from tests.holes.actors import Half, Producer, Refused, always
 from tests.holes.case import Apache, Case, Mutant, On, Seen, both
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require
@@ -51,7 +50,6 @@ async def _largest(producer: Producer, topic: str) -> Half:
 
 def _no_reserve(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(send_half, "HALF_HEADROOM_BYTES", 0)
-    patch.setattr(half_records, "_PROPERTIES_LIMIT", LIMIT)
 
 
 CASES = [

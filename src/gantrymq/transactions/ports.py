@@ -33,7 +33,7 @@ class HalfStore(Protocol):
 
     def append_plain(
         self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str, tags_code: int,
+        sys_flag: int, reconsume_times: int, key: str, tags_code: int | None,
     ) -> Placement: ...  # fmt: skip
 
     def append_pair(

@@ -12,13 +12,12 @@ from gantrymq.broker.operations.steered import NOT_THE_SENDERS
 from gantrymq.message import properties
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord
-from gantrymq.transactions.records.half import half_record, with_real_place
-from gantrymq.transactions.rules.check_policy import has_decisive_checkers
+from gantrymq.transactions.records.half import with_real_place
+from tests.support.halves import half_record
 
 KEY = "7F0000016D98E784C4C96794C4000001"
 JAVA = f"KEYS\x01k1\x02UNIQ_KEY\x01{KEY}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 HALF = f"TRAN_MSG\x01true\x02PGROUP\x01PG\x02{JAVA}"
-MARK = f"{properties.IMMUNE_WHILE_CONNECTED}\x01{{}}\x02"
 NAMES = st.one_of(
     st.sampled_from(
         [*sorted(properties.RESERVED | STEERING), "a", "MYKEYS", "MY_UNIQ_KEY", "TAGS2", "DELAYED", "", "\0"]
@@ -44,11 +43,10 @@ def test_an_ordinary_text_is_read_as_the_searches_read_it(text: str) -> None:
     found = read_ordinary(text)
     if found is None:
         return
-    unique_key, group, tags_code, wait, is_half, decisive = found
+    unique_key, group, tags_code, wait, is_half = found
     assert (unique_key or "", tags_code, wait) == (unique_key_of(text), tags_code_of(text), waits(text))
     assert group == properties.find(text, properties.PRODUCER_GROUP)
     assert is_half is (properties.find(text, properties.TRANSACTION_PREPARED) == "true")
-    assert decisive is (group is not None and has_decisive_checkers(text, group))
     # The other way would store the same text in the same place.
     assert properties.without(text, NOT_THE_SENDERS) == text
     assert not any(is_set(text, name) for name in properties.DELAYS)
@@ -71,17 +69,9 @@ def test_a_text_with_an_empty_name_or_value_is_not_ordinary(text: str) -> None:
 
 
 def test_what_clients_send_is_ordinary() -> None:
-    plain = (KEY, None, tags_code_of(JAVA), True, False, False)
+    plain = (KEY, None, tags_code_of(JAVA), True, False)
     assert read_ordinary(JAVA) == plain
     assert read_ordinary(f"INSTANCE_ID\x01MQ_INST\x02{JAVA}orderId\x0117\x02Übung\x01ß\x02") == plain
-    assert read_ordinary(f"UNIQ_KEY\x01{KEY}\x02WAIT\x01false\x02") == (KEY, None, 0, False, False, False)
-    assert read_ordinary("") == (None, None, 0, True, False, False)
-    assert read_ordinary(HALF) == (KEY, "PG", tags_code_of(JAVA), True, True, False)
-
-
-@pytest.mark.parametrize("text", [HALF + MARK.format("PG"), MARK.format("PG") + HALF])
-def test_checkers_are_decisive_where_the_mark_names_the_group(text: str) -> None:
-    found = read_ordinary(text)
-    assert found is not None and found[5] is True
-    other = read_ordinary(HALF + MARK.format("PH"))
-    assert other is not None and other[5] is False
+    assert read_ordinary(f"UNIQ_KEY\x01{KEY}\x02WAIT\x01false\x02") == (KEY, None, 0, False, False)
+    assert read_ordinary("") == (None, None, 0, True, False)
+    assert read_ordinary(HALF) == (KEY, "PG", tags_code_of(JAVA), True, True)

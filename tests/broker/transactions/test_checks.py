@@ -249,7 +249,7 @@ def test_g42_hole13_the_clock_of_the_producer_does_not_matter(lab: Lab, days: fl
     session = lab.online()
     record = lab.message("K")
     record.born_timestamp += round(days * 86_400_000)
-    lab.coordinator.put_half(record, GROUP, "K", TOPIC, 1, lambda half, error: None)
+    lab.coordinator.put_half(record, GROUP, "K", lambda half, error: None)
     lab.clock.advance(5.999)
     assert session.checks() == []
     lab.clock.advance(0.001)

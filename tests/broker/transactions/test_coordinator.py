@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gantrymq.broker.refusal import Refusal
 from gantrymq.errors import DiskFull, MessageIllegal, StoreUnavailable
-from gantrymq.message import properties
 from gantrymq.message.system_topics import HALF, OP
-from gantrymq.message.tags import tags_code
-from tests.broker.transaction_lab import DONE, GROUP, TOPIC, Lab
+from tests.broker.transaction_lab import DONE, GROUP, Lab
 
 
 @pytest.fixture
@@ -62,12 +61,6 @@ def test_a_store_that_takes_no_writes_refuses_a_half_at_once(lab: Lab) -> None:
     assert len(lab.coordinator.table) == 0
 
 
-def test_hole19_a_delayed_half_is_refused_and_nothing_is_stored(lab: Lab) -> None:
-    with pytest.raises(MessageIllegal, match="DELAY"):
-        lab.half(DELAY="1")
-    assert lab.halves() == []
-
-
 def test_g43_hole15_a_retried_half_joins_the_first_one(lab: Lab) -> None:
     """G43: two sends with one key, one delivery."""
     session = lab.online()
@@ -90,7 +83,7 @@ def test_hole15_another_message_under_the_key_of_an_open_one_is_refused(lab: Lab
     with pytest.raises(MessageIllegal, match="still open"):
         lab.half(key="K", body=b"other")
     with pytest.raises(MessageIllegal, match="still open"):
-        lab.coordinator.put_half(lab.message("K", b"first"), GROUP, "K", "Elsewhere", 1, half.done)
+        lab.coordinator.put_half(replace(lab.message("K", b"first"), topic="Elsewhere"), GROUP, "K", half.done)
     assert lab.half(key="K", body=b"first").place == half.place
     assert len(lab.coordinator.table) == len(lab.halves()) == 1
 
@@ -135,7 +128,7 @@ def test_after_the_decision_the_same_key_is_a_new_transaction(lab: Lab) -> None:
 def test_the_same_key_of_another_group_is_another_transaction(lab: Lab) -> None:
     lab.half(key="K")
     results = []
-    lab.coordinator.put_half(lab.message("K"), "other", "K", TOPIC, 1, lambda half, error: results.append(half))
+    lab.coordinator.put_half(lab.message("K"), "other", "K", lambda half, error: results.append(half))
     lab.clock.run()
     assert len(lab.halves()) == 2
     assert len(lab.coordinator.table) == 2
@@ -143,7 +136,7 @@ def test_the_same_key_of_another_group_is_another_transaction(lab: Lab) -> None:
 
 def test_halves_without_a_key_never_join(lab: Lab) -> None:
     for _ in range(2):
-        lab.coordinator.put_half(lab.message(""), GROUP, "", TOPIC, 1, lambda half, error: None)
+        lab.coordinator.put_half(lab.message(""), GROUP, "", lambda half, error: None)
     lab.clock.run()
     assert len(lab.coordinator.table) == 2
 
@@ -235,31 +228,3 @@ def test_g44_retention_stops_at_the_oldest_open_half(lab: Lab) -> None:
     assert lab.coordinator.oldest_open_log_offset() == second.place[1]
     lab.roll_back(session, second)
     assert lab.coordinator.oldest_open_log_offset() is None
-
-
-def test_x1_a_forged_check_count_is_taken_off(lab: Lab) -> None:
-    half = lab.half(TRANSACTION_CHECK_TIMES="99")
-    stored = lab.store.read(half.place[1])
-    assert stored is not None
-    assert properties.find(stored.properties_text, properties.CHECK_TIMES) is None
-
-
-def test_a_usual_half_is_stored_like_every_other(lab: Lab) -> None:
-    """The quick way of ``put_usual`` makes the record of ``put_half``, and joins the half of a retry like it."""
-    record = lab.message("K1", KEYS="a b", TAGS="TagA")
-    lab.coordinator.put_half(record, GROUP, "K1", TOPIC, 1, lambda half, error: None)
-    text = record.properties.replace("K1", "K2")
-    answers: list[object] = []
-    for _ in range(2):
-        lab.coordinator.put_usual(
-            TOPIC, 1, record.body, text, record.born_timestamp, record.born_host, record.flag, record.sys_flag & ~12,
-            record.reconsume_times, GROUP, "K2", tags_code("TagA"), False,
-            lambda half, error: answers.append((half.queue_offset, error)),
-        )  # fmt: skip
-    lab.clock.run()
-    assert answers == [(1, None)] * 2
-    first, second = (lab.store.read(half.log_offset) for half in lab.coordinator.table)
-    assert first is not None and second is not None
-    assert second.properties_text == first.properties_text.replace("K1", "K2")
-    same = ("topic", "body", "flag", "sys_flag", "born_timestamp", "born_host", "reconsume_times", "size")
-    assert [getattr(first, name) for name in same] == [getattr(second, name) for name in same]

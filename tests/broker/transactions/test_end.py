@@ -243,7 +243,7 @@ def test_g50_a_committed_message_equals_what_was_sent(lab: Lab, session: LabClie
     record = lab.message("K", b"\x78\x9c compressed", KEYS="a b", colour="green")
     record.flag, record.sys_flag, record.reconsume_times = 777, flags.PREPARED | flags.COMPRESSED, 3
     half = lab.half(key="K0")
-    lab.coordinator.put_half(record, "PG_lab", "K", TOPIC, 1, half.done)
+    lab.coordinator.put_half(record, "PG_lab", "K", half.done)
     lab.clock.run()
     lab.commit(session, half, named="K")
     (final,) = lab.delivered()

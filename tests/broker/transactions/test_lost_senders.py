@@ -11,7 +11,7 @@ from gantrymq.broker.transactions.lost_senders import CLEAN_AT_LEAST, GRACE_STEP
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
-from tests.broker.transaction_lab import GROUP, TOPIC, Half, Lab, LabClient
+from tests.broker.transaction_lab import GROUP, Half, Lab, LabClient
 
 GRACE_S = 0.501
 """A little longer than ``sender_grace_ms``, whose steps add up with rounding errors."""
@@ -190,7 +190,7 @@ def test_a_retry_on_a_new_connection_belongs_to_that_one(lab: Lab) -> None:
     second = lab.online(client_id="sender")
     record = lab.message(half.key, **{properties.IMMUNE_WHILE_CONNECTED: GROUP})
     record.born_host = second.host
-    lab.coordinator.put_half(record, GROUP, half.key, TOPIC, 1, lambda half, error: None)
+    lab.coordinator.put_half(record, GROUP, half.key, lambda half, error: None)
     lab.offline(second)
     lab.clock.advance(2)
     assert sibling.checks() == [], "the first connection is there"
@@ -336,28 +336,3 @@ def test_the_mark_stays_on_the_message(lab: Lab) -> None:
     (delivered,) = lab.delivered()
     assert properties.find(delivered.properties_text, properties.IMMUNE_WHILE_CONNECTED) == GROUP
     assert properties.EARLY_CHECK not in delivered.properties_text
-
-
-def test_the_quick_way_of_a_usual_half_knows_its_sender_too(lab: Lab) -> None:
-    sender, sibling = lab.online(), lab.online()
-    text = properties.encode({"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": "K"})
-    lab.coordinator.put_usual(
-        TOPIC,
-        1,
-        b"paid",
-        text,
-        lab.clock.wall,
-        sender.host,
-        0,
-        0,
-        0,
-        GROUP,
-        "K",
-        0,
-        True,
-        lambda *_: None,
-    )
-    lab.clock.run()
-    lab.offline(sender)
-    lab.clock.advance(GRACE_S)
-    assert asked_early(sibling) == [True]

@@ -1,4 +1,4 @@
-"""The interface that sends need of transactions; TransactionCoordinator implements it."""
+"""What sends need of transactions; the TransactionCoordinator is it."""
 
 from __future__ import annotations
 
@@ -22,24 +22,10 @@ class PlacedHalf(Protocol):
 class HalfMessages(Protocol):
     """Takes half messages."""
 
-    def put_usual(
-        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, group: str, unique_key: str, tags_code: int,
-        decisive: bool, done: Callable[[PlacedHalf, StoreError | None], None],
-    ) -> None:  # fmt: skip
-        """``put_half`` of a message with nothing unusual in its properties (``usual_half``). ``tags_code``: of its
-        TAGS. ``decisive``: they say that the group's checkers are."""
-
     def put_half(
-        self,
-        record: NewRecord,
-        group: str,
-        unique_key: str,
-        real_topic: str,
-        real_queue_id: int,
-        done: Callable[[PlacedHalf, StoreError | None], None],
+        self, record: NewRecord, group: str, unique_key: str, done: Callable[[PlacedHalf, StoreError | None], None]
     ) -> None:
-        """Store ``record`` (still under its real topic) as a half; ``done`` when it is durable, or with the reason.
+        """Store ``record`` (still under its real topic) as a half; ``done`` when it is safe, or with the reason.
 
         Raises MessageIllegal or StoreError when it is refused at once.
         """

@@ -28,7 +28,6 @@ _READ: Final = (
     properties.UNIQ_KEY,
     properties.WAIT,
     properties.TAGS,
-    properties.IMMUNE_WHILE_CONNECTED,
 )
 _OTHER: Final = "|".join(sorted(STEERING.union(_READ)))
 _VALUE: Final = "[^\x02]++"
@@ -41,17 +40,14 @@ _ITEMS: Final = "|".join([f"{name}\x01({_VALUE})\x02" for name in _READ])
 _ORDINARY: Final = re.compile(f"(?:{_ITEMS}|(?!(?:{_OTHER})\x01)[^\x01\x02]++\x01{_VALUE}\x02){_REPEATED}").fullmatch
 
 
-def read_ordinary(text: str) -> tuple[str | None, str | None, int, bool, bool, bool] | None:
+def read_ordinary(text: str) -> tuple[str | None, str | None, int, bool, bool] | None:
     """Unique key, producer group (None: there is none), tags code, whether the sender waits until the message is
-    safe, whether it is a half message, and whether the checkers of the group are decisive.
+    safe, and whether it is a half message.
 
     None when the text, which is empty or ends with a separator, is not known to be ordinary.
     """
     found = _ORDINARY(text)
     if found is None:
         return None
-    prepared, group, unique_key, wait, tags, decisive = found.groups()
-    return (
-        unique_key, group, tags_code(tags), wait != "false", prepared == "true",
-        decisive is not None and decisive == group,
-    )  # fmt: skip
+    prepared, group, unique_key, wait, tags = found.groups()
+    return unique_key, group, tags_code(tags), wait != "false", prepared == "true"

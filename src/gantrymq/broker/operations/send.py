@@ -84,15 +84,14 @@ class Sends:
         if ordinary is None:
             self._send_steered(client, message, body, target, queue_id, text, answered, counts_last_delivery)
             return
-        unique_key, group, tags_code, wait, is_half, decisive = ordinary
+        unique_key, group, tags_code, wait, is_half = ordinary
         if is_half:
             if group is None or not unique_key:
                 self._send_half(client, message, body, target, queue_id, text, answered)
             else:
-                self._halves.send_ordinary(
-                    client, message, body, target, queue_id, text + self._stamp, group, unique_key, tags_code, decisive,
-                    answered,
-                )  # fmt: skip
+                record = new_record(client, message, body, message.topic, queue_id, text + self._stamp)
+                record.tags_code = tags_code
+                self._halves.send_ordinary(message, record, target, group, unique_key, answered)
             return
         if not unique_key:
             unique_key = self._unique_ids.next()
@@ -159,7 +158,8 @@ class Sends:
         answered: Answered | None,
     ) -> None:  # fmt: skip
         text, unique_key = self._with_key(text)
-        self._halves.send(client, message, body, target, queue_id, text, self._stamp, unique_key, answered)
+        record = new_record(client, message, body, message.topic, queue_id, text)
+        self._halves.send(message, record, target, self._stamp, unique_key, answered)
 
     def _with_key(self, text: str) -> tuple[str, str]:
         unique_key = unique_key_of(text)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from gantrymq.broker.client import Client
 from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.admission import SENDER_FLAGS, Admission, Target, check_properties, is_set
+from gantrymq.broker.operations.admission import Admission, Target, check_properties, is_set
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
@@ -31,46 +30,32 @@ class HalfSends:
         self._config = config
         self._admission = admission
         self._halves = halves
-        self._put_usual = halves.put_usual
 
     def send_ordinary(
-        self, client: Client, message: Submission, body: bytes, target: Target, queue_id: int, text: str, group: str,
-        key: str, tags_code: int, decisive: bool, answered: Answered | None,
-    ) -> None:  # fmt: skip
-        """``send`` of a half whose properties were read by ``read_ordinary``."""
+        self, message: Submission, record: NewRecord, target: Target, group: str, key: str, answered: Answered | None
+    ) -> None:
+        """Store a half whose properties were read by ``read_ordinary``. Raises Refused."""
         if self._config.transactions.reject_transaction_message or target.message_type not in _TYPES:
-            self._check(message, target, text)
+            self._check(message, target, record.properties)
         try:
-            self._put_usual(
-                message.topic, queue_id, body, text, message.born_timestamp,
-                client.host, message.flag, message.sys_flag & SENDER_FLAGS, message.reconsume_times or 0,
-                group, key, tags_code, decisive,
-                partial(self._stored, answered, queue_id, key, self._admission.made_topic),
-            )  # fmt: skip
+            self._halves.put_half(
+                record, group, key, partial(self._stored, answered, record.queue_id, key, self._admission.made_topic)
+            )
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error
 
     def send(
-        self, client: Client, message: Submission, body: bytes, target: Target, queue_id: int, text: str, stamp: str,
-        key: str, answered: Answered | None,
-    ) -> None:  # fmt: skip
-        """``text``: its properties with its unique key ``key``; ``stamp``: what the broker adds. Raises Refused."""
-        self._check(message, target, text)
-        group = properties.find(text, properties.PRODUCER_GROUP)
+        self, message: Submission, record: NewRecord, target: Target, stamp: str, key: str, answered: Answered | None
+    ) -> None:
+        """Store any half. ``stamp``: the properties that the broker adds; ``key``: its unique key. Raises Refused."""
+        self._check(message, target, record.properties)
+        group = properties.find(record.properties, properties.PRODUCER_GROUP)
         if group is None:
             group = message.producer_group
-            text = f"{text}{properties.PRODUCER_GROUP}\x01{group}\x02"
-        text += stamp
-        check_properties(text, HALF_HEADROOM_BYTES)
-        record = NewRecord(
-            message.topic, queue_id, body, text, message.born_timestamp, client.host, message.flag,
-            message.sys_flag & SENDER_FLAGS, message.reconsume_times or 0,
-        )  # fmt: skip
-        done = partial(self._stored, answered, queue_id, key, self._admission.made_topic)
-        try:
-            self._halves.put_half(record, group, key, message.topic, queue_id, done)
-        except (MessageIllegal, StoreError) as error:
-            raise refusal(error) from error
+            record.properties += f"{properties.PRODUCER_GROUP}\x01{group}\x02"
+        record.properties += stamp
+        check_properties(record.properties, HALF_HEADROOM_BYTES)
+        self.send_ordinary(message, record, target, group, key, answered)
 
     def _stored(
         self, answered: Answered | None, queue_id: int, key: str, made_topic: bool, half: PlacedHalf,

@@ -22,7 +22,7 @@ from gantrymq.broker.transactions.history import DIRECTORY, TransactionHistory
 from gantrymq.broker.transactions.lost_senders import LostSenders
 from gantrymq.broker.transactions.ports import OffsetBook, ProducerGroups, TopicLookup
 from gantrymq.errors import InvariantViolated, MessageIllegal, StoreError
-from gantrymq.message import properties
+from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
 from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
@@ -38,7 +38,6 @@ from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.rebuild import rebuild
 from gantrymq.transactions.records.half import (
     HALF_QUEUE_ID,
-    half_record,
     op_record,
     read_half,
     resumed_record,
@@ -184,55 +183,32 @@ class TransactionCoordinator:
         self._notes.finish(self.table)
         self.history.close()
 
-    def put_half(
-        self,
-        record: NewRecord,
-        group: str,
-        unique_key: str,
-        real_topic: str,
-        real_queue_id: int,
-        done: Waiting,
-    ) -> None:
+    def put_half(self, record: NewRecord, group: str, unique_key: str, done: Waiting) -> None:
         """Store a half message; ``done(half, error)`` is called when it is safe, or could not be made so, or with
         Unconfirmed when it is not safe within the time its sender waits; then it can be ended all the same.
 
         ``half.queue_offset`` and ``half.log_offset`` are what the client is answered with. A retry of a send whose
         half is still undecided joins it: nothing is stored, and the answer names the first one. ``record``: the
-        message as it would be stored were it no transaction.
+        message as it would be stored were it no transaction; its properties end with a separator, and what only a
+        broker may set is not among them (``operations.send_half``).
 
-        Raises MessageIllegal when the message cannot be a half (delayed, or properties too long), StoreUnavailable
-        when the store takes no writes; then ``done`` is not called.
+        Raises MessageIllegal for another message under the key of an open one, StoreUnavailable when the store takes
+        no writes; then ``done`` is not called.
         """
         half = self.table.to_join(group, unique_key)
         if half is not None:
-            self._join(half, real_topic, record.body, record.properties, record.born_host, done)
+            self._join(half, record.topic, record.body, record.properties, record.born_host, done)
             return
-        stored = half_record(record, real_topic, real_queue_id, unique_key)
-        self._add(stored, group, unique_key, real_topic, real_queue_id, done)
-
-    def put_usual(
-        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, group: str, unique_key: str, tags_code: int, decisive: bool,
-        done: Waiting,
-    ) -> None:  # fmt: skip
-        """``put_half`` of a message without anything unusual in its properties (``processors.usual_half``), and
-        without an object for it. ``topic``, ``queue_id``: the real ones; ``text`` ends with a separator; ``tags_code``:
-        of its TAGS."""
-        half = self.table.to_join(group, unique_key)
-        if half is not None:
-            self._join(half, topic, body, text, born_host, done)
-            return
+        text = record.properties
         place = self._append_plain(
-            HALF, HALF_QUEUE_ID, body, with_real_place(text, topic, queue_id, unique_key), born_timestamp, born_host,
-            flag, sys_flag, reconsume_times, unique_key, tags_code,
+            HALF, HALF_QUEUE_ID, record.body, with_real_place(text, record.topic, record.queue_id, unique_key),
+            record.born_timestamp, record.born_host, record.flag, record.sys_flag & ~_TRANSACTION_FLAGS,
+            record.reconsume_times, unique_key,
+            record.tags_code,
         )  # fmt: skip
-        half = OpenHalf(
-            place.queue_offset, place.log_offset, group, unique_key, topic, queue_id, place.store_timestamp,
-            self._config.timeout_ms, _STORING, 0, (), None, [done], tags_code=tags_code,
+        self._open(
+            place, text, record.born_host, group, unique_key, record.topic, record.queue_id, done, record.tags_code
         )  # fmt: skip
-        self._take_in(half, place)
-        if decisive:
-            self._lost_senders.sent(half, born_host)
 
     def _join(
         self, half: OpenHalf, topic: str, body: bytes, text: str, born_host: bytes, done: Waiting
@@ -262,19 +238,11 @@ class TransactionCoordinator:
         fields = read_half(structs.replace(parked, topic=HALF))
         if self.table.to_join(fields.group, fields.unique_key) is not None:
             raise Refused(Refusal.FAILED, f"the transaction {fields.unique_key} of {fields.group} is open already")
-        self._add(stored, fields.group, fields.unique_key, fields.real_topic, fields.real_queue_id, done)
-
-    def _add(
-        self, stored: NewRecord, group: str, unique_key: str, real_topic: str, real_queue_id: int, done: Waiting
-    ) -> None:
         (place,) = self._store.append((stored,))
-        text, immunity, decisive = stored.properties, None, False
-        if _IMMUNITY in text:
-            immunity = properties.find(text, properties.CHECK_IMMUNITY_SECONDS)
-            decisive = has_decisive_checkers(text, group)
-        half = self._open(place, group, unique_key, real_topic, real_queue_id, immunity, done)
-        if decisive:
-            self._lost_senders.sent(half, stored.born_host)
+        self._open(
+            place, stored.properties, stored.born_host, fields.group, fields.unique_key, fields.real_topic,
+            fields.real_queue_id, done,
+        )  # fmt: skip
 
     def _has_body(self, half: OpenHalf, body: bytes) -> bool:
         """Whether it is the body of a half; what cannot be read yet is not doubted."""
@@ -282,22 +250,22 @@ class TransactionCoordinator:
         return stored is None or stored.body == body
 
     def _open(
-        self, place: Placement, group: str, unique_key: str, real_topic: str, real_queue_id: int, immunity: str | None,
-        done: Waiting,
-    ) -> OpenHalf:  # fmt: skip
-        own_immunity = immunity_ms(immunity, 0)
+        self, place: Placement, text: str, born_host: bytes, group: str, unique_key: str, real_topic: str,
+        real_queue_id: int, done: Waiting, tags_code: int | None = None,
+    ) -> None:  # fmt: skip
+        """A half message with the properties ``text`` was appended at ``place``."""
+        immunity, decisive = 0, False
+        if _IMMUNITY in text:
+            immunity = immunity_ms(properties.find(text, properties.CHECK_IMMUNITY_SECONDS), 0)
+            decisive = has_decisive_checkers(text, group)
         half = OpenHalf(
             place.queue_offset, place.log_offset, group, unique_key, real_topic, real_queue_id, place.store_timestamp,
-            own_immunity or self._config.timeout_ms, _STORING, own_immunity,
+            immunity or self._config.timeout_ms, _STORING, immunity, (), None, [done], tags_code=tags_code,
         )  # fmt: skip
-        half.waiting = [done]
-        self._take_in(half, place)
-        return half
-
-    def _take_in(self, half: OpenHalf, place: Placement) -> None:
-        """A half was appended."""
         self.table.add(half, place.data)
         self._storing.add(place.log_offset + place.size, half)
+        if decisive:
+            self._lost_senders.sent(half, born_host)
 
     def _late(self, halves: list[OpenHalf], error: Unconfirmed) -> None:
         """The senders of these halves wait no longer."""
@@ -409,5 +377,6 @@ class TransactionCoordinator:
         return low
 
 
+_TRANSACTION_FLAGS: Final = flags.TRANSACTION_MASK
 _IMMUNITY: Final = "CHECK_IMMUNITY"
 """In the names of both properties about it: a half with neither costs one look."""

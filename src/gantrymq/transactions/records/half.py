@@ -21,7 +21,7 @@ from zlib import crc32
 
 from msgspec import structs
 
-from gantrymq.errors import CorruptRecord, MessageIllegal
+from gantrymq.errors import CorruptRecord
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP, PARKED
@@ -44,43 +44,11 @@ from gantrymq.transactions.table.decisions import Cause, Decision
 HALF_QUEUE_ID: Final = 0
 """Half, op and parked messages have one queue each. END_TRANSACTION does not carry a queue id."""
 
-PROPERTIES_RESERVE_BYTES: Final = 160
-"""Free bytes a half keeps in its properties for what parking it, or putting it back on an Apache broker, adds
-(TRANSACTION_CHECK_TIMES, TRAN_PREPARED_QUEUE_OFFSET, WAIT). Without them such a half could never be parked (X2)."""
-
 OP_TAGS_CODE: Final = ord("d")
 _OP_PROPERTIES: Final = f"{properties.TAGS}\x01d\x02{properties.WAIT}\x01true\x02"
 _REAL_PLACE: Final = frozenset({properties.REAL_TOPIC, properties.REAL_QUEUE_ID})
 _CHECK_COUNT: Final = frozenset({properties.CHECK_TIMES})
 _COPY_MARKS: Final = _CHECK_COUNT | {properties.PREPARED_QUEUE_OFFSET}
-
-
-def half_record(sent: NewRecord, real_topic: str, real_queue_id: int, unique_key: str) -> NewRecord:
-    """The half that keeps ``sent`` until the transaction ends.
-
-    Raises MessageIllegal for a delayed message (it would be lost, hole 19) and for properties that leave no room for
-    parking it later (X2).
-    """
-    text = properties.without(sent.properties, properties.BROKER_ONLY)
-    _refuse_delay(text)
-    text = with_real_place(properties.append(text, ""), real_topic, real_queue_id, unique_key)
-    if len(text) * _UTF8_MAX > _PROPERTIES_LIMIT and len(text.encode()) > _PROPERTIES_LIMIT:
-        raise MessageIllegal(
-            f"the properties of a transactional message may have {_PROPERTIES_LIMIT} bytes with what the broker adds, "
-            f"these have {len(text.encode())}; shorten them"
-        )
-    return NewRecord(
-        topic=HALF,
-        queue_id=HALF_QUEUE_ID,
-        body=sent.body,
-        properties=text,
-        flag=sent.flag,
-        sys_flag=sent.sys_flag & ~flags.TRANSACTION_MASK,
-        born_timestamp=sent.born_timestamp,
-        born_host=sent.born_host,
-        reconsume_times=sent.reconsume_times,
-        tags_code=sent.tags_code,
-    )
 
 
 def with_real_place(text: str, real_topic: str, real_queue_id: int, unique_key: str) -> str:
@@ -94,20 +62,6 @@ _TRANSACTION_ID: Final = f"{properties.TRANSACTION_ID}\x01"
 _REAL_TOPIC: Final = f"{properties.REAL_TOPIC}\x01"
 _REAL_TOPIC_ITEM: Final = f"\x02{_REAL_TOPIC}"
 _REAL_QUEUE_ID: Final = f"\x02{properties.REAL_QUEUE_ID}\x01"
-
-_UTF8_MAX: Final = 4
-_PROPERTIES_LIMIT: Final = properties.MAX_BYTES - PROPERTIES_RESERVE_BYTES
-
-
-def _refuse_delay(text: str) -> None:
-    if "DELAY" not in text and "TIMER_" not in text:
-        return  # no name of one can be in it
-    for name in properties.DELAYS:
-        if name in text and (properties.find(text, name) or "0") != "0":
-            raise MessageIllegal(
-                f"a transactional message cannot be delayed as well; remove the property {name} (or send it delayed "
-                "from a consumer of the committed message)"
-            )
 
 
 def final_record(half: NewRecord, real_topic: str, real_queue_id: int, half_log_offset: int) -> NewRecord:
