@@ -1,6 +1,6 @@
 """What a local cluster costs a test: its start, its end, a message, a moved minute.
 
-``python -m benchmarks.local_cluster [--clusters 200]``: milliseconds that pass (median and 90th percentile) and that this
+``python -m benchmarks.local_cluster [--clusters 200]``: milliseconds that pass (median, 90th percentile) and that this
 process works (median). On a machine with other work only the last one says something.
 """
 

@@ -77,14 +77,14 @@ def locked(disk: Disk, root: str) -> object:
 @pytest.mark.parametrize("step", [written, truncated, listed, renamed, absent, not_empty, locked])
 def test_it_answers_as_the_machine_does(step: Step, tmp_path: Path) -> None:
     memory = MemoryDisk(SystemClock())
-    memory.make_dirs("/root")
-    assert step(memory, "/root") == step(OsDisk(), str(tmp_path))
+    memory.make_dirs("/memory")
+    assert step(memory, "/memory") == step(OsDisk(), str(tmp_path))
 
 
 def test_a_large_sparse_file_takes_no_memory_behind_its_last_byte() -> None:
     disk = MemoryDisk(SystemClock())
-    disk.make_dirs("/root")
-    file = disk.open("/root/log", create=True)
+    disk.make_dirs("/memory")
+    file = disk.open("/memory/log", create=True)
     file.truncate(1 << 40)
     file.write(b"x", 0)
     assert file.read(5, (1 << 40) - 5) == bytes(5)
@@ -93,7 +93,7 @@ def test_a_large_sparse_file_takes_no_memory_behind_its_last_byte() -> None:
 
 def test_locks_of_a_killed_process_are_forgotten() -> None:
     disk = MemoryDisk(SystemClock())
-    disk.make_dirs("/root")
-    disk.lock("/root/lock")
+    disk.make_dirs("/memory")
+    disk.lock("/memory/lock")
     disk.forget_locks()
-    disk.lock("/root/lock")
+    disk.lock("/memory/lock")
