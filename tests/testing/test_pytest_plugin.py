@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
+
 INSTALLED = any(point.name == "gantrymq" for point in importlib.metadata.entry_points(group="pytest11"))
 """Else the plugin is named on the command line, as for a checkout that is not installed."""
 
