@@ -16,6 +16,7 @@ from gantrymq.remoting.server import Handler, RemotingServer, Session
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.testing.local.clock import VirtualClock
 
 ECHO, REFUSE, BREAK, SILENT = 1, 2, 3, 4
 
@@ -143,6 +144,30 @@ def test_no_answer_times_out_and_no_server_is_unreachable() -> None:
         await peer.close()
         with pytest.raises(Closed):
             await peer.call(address, ECHO, timeout_ms=1000)
+
+    run(story)
+
+
+def test_each_request_times_out_at_its_own_time_and_few_timers_are_set() -> None:
+    async def story() -> None:
+        clock = VirtualClock(0, lambda: None)
+        async with server() as (_, address):
+            peer = RemotingClient(TcpNetwork(), clock, SystemRng())
+            channel = await peer.channel(address)
+            assert clock.next_due() is None, "an idle connection sets no timer"
+
+            def ask(timeout_ms: int) -> asyncio.Future[Command]:
+                opaque = channel.next_opaque()
+                return channel.request(opaque, encode_request(SILENT, opaque), timeout_ms)
+
+            late, soon, between = ask(30_000), ask(1_000), ask(20_000)
+            for at, over in ((1.0, soon), (20.0, between), (30.0, late)):
+                assert clock.next_due() == at
+                clock.move_to(at)
+                with pytest.raises(TimedOut):
+                    await over
+            assert clock.next_due() is None
+            await peer.close()
 
     run(story)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
+
 INSTALLED = any(point.name == "gantrymq" for point in importlib.metadata.entry_points(group="pytest11"))
 """Else the plugin is named on the command line, as for a checkout that is not installed."""
 
@@ -31,7 +33,7 @@ def run_pytest(directory: Path, *arguments: str, code: str = "", settings: str =
 def test_the_example_project_runs_its_tests(tmp_path: Path) -> None:
     status, output = run_pytest(ROOT / "examples/shop_with_tests", "-v")
     assert status == 0, output
-    assert "5 passed" in output and "warning" not in output
+    assert "5 passed" in output and "UnclosedClientWarning" not in output
 
 
 def test_the_example_project_runs_in_several_processes() -> None:
@@ -106,6 +108,47 @@ def test_a_ctrl_c_ends_the_run_and_leaves_nothing_behind(tmp_path: Path) -> None
     )
     assert status == int(pytest.ExitCode.INTERRUPTED), output
     assert "KeyboardInterrupt" in output and "Traceback" not in output, output
+
+
+ASYNC = """
+    import pytest
+    from gantrymq import Message
+    from gantrymq.aio import LitePullConsumer, Producer, PushConsumer
+
+    pytestmark = [pytest.mark.{mark}, pytest.mark.gantry(virtual_time=True)]
+
+    @pytest.fixture
+    def anyio_backend():
+        return "asyncio"
+
+    async def test_delay(gantry):
+        got = []
+
+        async def consume(found):
+            got.extend(found)
+
+        gantry.create_topic("orders")
+        consumer = PushConsumer("c", name_servers="ns:1", listener=consume).subscribe("orders")
+        async with Producer("p", name_servers="ns:1") as producer, consumer:
+            await producer.send(Message("orders", b"x", delay_level=3))
+            await gantry.advance_async(9)
+            assert got == []
+            await gantry.advance_async(1.1)
+            assert len(got) == 1
+
+    async def test_time_passes_for_the_test(gantry):
+        gantry.create_topic("orders")
+        async with LitePullConsumer("c", name_servers="ns:1").subscribe("orders") as consumer:
+            assert await consumer.poll(60_000) == []
+"""
+
+
+@pytest.mark.parametrize(("package", "mark"), [("pytest_asyncio", "asyncio"), ("anyio", "anyio")])
+def test_async_tests_of_other_plugins_use_it(tmp_path: Path, package: str, mark: str) -> None:
+    pytest.importorskip(package)
+    settings = "asyncio_default_fixture_loop_scope = function\n" if mark == "asyncio" else ""
+    status, output = run_pytest(tmp_path, code=ASYNC.replace("{mark}", mark), settings=settings)
+    assert status == 0 and "2 passed" in output, output
 
 
 def test_tests_without_the_fixture_load_no_cluster(tmp_path: Path) -> None:

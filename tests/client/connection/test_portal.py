@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import Future
 from typing import Any
 
@@ -125,3 +126,43 @@ def test_a_client_that_was_not_closed_is_named_and_its_connections_are_closed() 
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
         assert done.returncode == 0 and "a Producer was not closed" in done.stderr
         assert "unclosed resource" not in done.stderr
+
+
+async def nothing() -> None:
+    """Nobody has connections."""
+
+
+def test_a_portal_that_is_brought_takes_the_place_of_another_for_a_while() -> None:
+    with peers_in_a_thread() as peers, gantrymq.Producer("before", name_servers=peers.address) as before:
+        user = object()
+        brought = portal.bring(asyncio.new_event_loop(), user, nothing)
+        with gantrymq.Producer("during", name_servers=peers.address) as during:
+            assert during._door() is brought is not before._door()
+            assert len(brought.users) == 2
+            assert before.send(Message("T", b"x")) and during.send(Message("T", b"x"))
+        assert brought.users == [user], "it goes on without clients"
+        portal.take_away(brought)
+        with gantrymq.Producer("after", name_servers=peers.address) as after:
+            assert after._door() is before._door()
+            assert before.send(Message("T", b"x"))
+
+
+def test_who_waits_for_a_call_is_known_and_who_runs_a_part_of_it_does_not_wait() -> None:
+    user = object()
+    brought = portal.bring(asyncio.new_event_loop(), user, nothing)
+    seen: list[int] = []
+
+    def waiting() -> int:
+        return brought.calls_of(lambda number: number == threading.get_ident())
+
+    async def work(in_caller: Any) -> None:
+        number = threading.main_thread().ident
+        seen.append(brought.calls_of(lambda waits: waits == number))
+        seen.append(await in_caller(waiting))
+        seen.append(brought.calls_of(lambda waits: waits == number))
+
+    try:
+        brought.converse(work)
+    finally:
+        portal.take_away(brought)
+    assert seen == [1, 0, 1]

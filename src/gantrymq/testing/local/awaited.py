@@ -17,6 +17,9 @@ _PUBLIC: Final = frozenset(
 )  # fmt: skip
 _LISTENER: Final = "TaskPool._consume"
 _CHECK: Final = "CheckBack._ask"
+_WAIT_BY_DESIGN: Final = frozenset({"LitePullConsumer.poll", "PullConsumer.pull", "PullConsumer.pull_raw"})
+_RUNS: Final = "_run_until_complete_cb"
+_RUNS_OF_ANYIO: Final = "_run_tests_and_fixtures"
 _IN_A_THREAD: Final = "call_in_thread"
 """The user's code runs in a thread, and this waits for it."""
 
@@ -43,8 +46,27 @@ def look_at(loop: asyncio.AbstractEventLoop, *, of_the_test: bool) -> Look:
             if kinds.endswith("u") or (root == _LISTENER and "u" not in kinds):
                 listeners.append(_place(frames))
         elif of_the_test and not wanted and not _of_a_client(task):
-            wanted = _kinds(_frames(task)).endswith("c")
+            wanted = _wants_time(task)
     return Look(tuple(listeners), wanted)
+
+
+def _wants_time(task: asyncio.Task[Any]) -> bool:
+    """Whether a task of the test waits for a client, and time should pass for it.
+
+    A loop that polls for messages in a task of its own waits by design; for the test itself time passes then, too.
+    """
+    frames = list(_frames(task))
+    if not _kinds(frames).endswith("c"):
+        return False
+    polls = any(_kind(frame) == "c" and frame.f_code.co_qualname in _WAIT_BY_DESIGN for frame in frames)
+    return not polls or _is_the_test(task, frames)
+
+
+def _is_the_test(task: asyncio.Task[Any], frames: list[FrameType]) -> bool:
+    """Whether it is what ``asyncio.run`` or the runner of a test plugin runs, and not a task that the test started."""
+    callbacks = getattr(task, "_callbacks", None) or ()
+    names = [getattr(entry[0] if isinstance(entry, tuple) else entry, "__name__", "") for entry in callbacks]
+    return _RUNS in names or any(frame.f_code.co_name == _RUNS_OF_ANYIO for frame in frames)
 
 
 def _of_a_client(task: asyncio.Task[Any]) -> bool:
