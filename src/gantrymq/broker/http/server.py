@@ -281,5 +281,5 @@ def is_local_name(host: str) -> bool:
 
 
 def _size(piece: Any) -> int:
-    """Bytes of a piece of a body. ``Any``: h11 promises ``bytes`` and gives ``bytearray``, which compiled code refuses."""
+    """Bytes of a piece of a body. ``Any``: h11 promises ``bytes`` and gives ``bytearray``, which mypyc refuses."""
     return len(piece.data)
