@@ -66,7 +66,8 @@ def lint(_: list[str]) -> bool:
 
 def types(_: list[str]) -> bool:
     checked = run(BIN / "mypy")
-    return run(BIN / "mypy", "run.py", "setup.py", "tools") and checked
+    checked = run(BIN / "mypy", "run.py", "setup.py", "tools") and checked
+    return run(BIN / "python", ROOT / "tools" / "mypyc_build" / "core.py", "--check") and checked  # mypyc is stricter
 
 
 def layers(_: list[str]) -> bool:

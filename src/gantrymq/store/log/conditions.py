@@ -45,7 +45,8 @@ class LocalDisk:
 
     name = "the disk"
     available = True
-    expired = absent = SendStatus.FLUSH_DISK_TIMEOUT
+    expired = SendStatus.FLUSH_DISK_TIMEOUT
+    absent = SendStatus.FLUSH_DISK_TIMEOUT
 
     def __init__(self, position: int, limit_ms: int | None) -> None:
         self.position = position
