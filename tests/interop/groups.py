@@ -17,7 +17,7 @@ AT_ONCE = 4
 
 
 class Group(enum.Enum):
-    """The groups, in the order in which they begin: the longest first, so that none of them is left alone at the end."""
+    """The groups, in the order in which they begin: the longest first, so that none is left alone at the end."""
 
     APACHE_5 = "apache-5"
     STORE_SWAP = "store-swap"
