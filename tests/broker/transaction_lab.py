@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gantrymq.broker.check import Check
 from gantrymq.broker.client import Operator
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.transactions.check import Check
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.errors import DiskFull, StoreError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.cli import supervise
+from gantrymq.cli.serving import supervise
 from gantrymq.demo.ports import free_port
 from tests.cli.test_serve import program
 

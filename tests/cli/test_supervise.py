@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq import Admin, Message, Producer
-from gantrymq.cli import supervise
-from gantrymq.cli.supervise import Plan, backoff_s, left_out, plans
+from gantrymq.cli.serving import supervise
+from gantrymq.cli.serving.supervise import Plan, backoff_s, left_out, plans
 from gantrymq.errors import ConfigError
 from tests.cli.test_serve import DEADLINE_S, Program, address, fails, program, server
 

@@ -20,7 +20,6 @@ import pytest
 
 import gantrymq
 from gantrymq import aio
-from gantrymq.client import sync
 from gantrymq.errors import Closed, MessageIllegal, TimedOut, Unreachable, UsedAfterFork
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
@@ -78,7 +77,7 @@ def interrupt_after(event: threading.Event) -> None:
     "name", ["Producer", "TransactionProducer", "PullConsumer", "LitePullConsumer", "PushConsumer", "Admin"]
 )
 def test_signatures_equal_the_async_ones(name: str) -> None:
-    blocking, other = getattr(sync, name), getattr(aio, name)
+    blocking, other = getattr(gantrymq, name), getattr(aio, name)
     steps = {"begin", "finish", "interrupted", "transact_in_caller", "give_back_last", "change_topic", "drop"}
     methods = {n for n, member in inspect.getmembers(other, inspect.isfunction) if not n.startswith("_")} - steps
     assert methods <= set(dir(blocking))

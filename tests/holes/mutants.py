@@ -18,12 +18,12 @@ from gantrymq.errors import StoreError
 from gantrymq.message.system_topics import OP
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.values import NewRecord, Placement
+from gantrymq.transactions import rebuild
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import new_record_of
 from gantrymq.transactions.rules import resolve
 from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table import rebuild
 from gantrymq.transactions.table.decisions import Cause, Decision
 from gantrymq.transactions.table.due_times import DueTimes
 from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable

@@ -14,7 +14,7 @@ from typing import Any
 from gantrymq.broker.transactions import coordinator as transaction_coordinator
 from gantrymq.message.system_topics import HALF, TRANSACTION_GROUP
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.table.rebuild import Rebuilt, rebuild
+from gantrymq.transactions.rebuild import Rebuilt, rebuild
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
 from tests.holes.mutants import PUT_BACK, Patch

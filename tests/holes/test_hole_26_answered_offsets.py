@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from gantrymq.broker.operations.submission import Stored
 from gantrymq.broker.remoting.send_answers import SendAnswers
+from gantrymq.broker.submission import Stored
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command

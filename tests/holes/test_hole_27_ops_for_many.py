@@ -12,8 +12,8 @@ import pytest
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.stored_message import pack_host
+from gantrymq.transactions import rebuild
 from gantrymq.transactions.records.half import op_record
-from gantrymq.transactions.table import rebuild
 from gantrymq.transactions.table.decisions import Decision
 from tests.holes.actors import always
 from tests.holes.case import Case, Mutant, NotRepeated, Seen

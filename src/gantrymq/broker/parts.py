@@ -20,7 +20,9 @@ from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.operations import Administration, Consuming, Operations, Sending
+from gantrymq.broker.operations.positions import Positions
 from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.queries import Queries
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.operations.reply import Replies
 from gantrymq.broker.operations.reset import Resets
@@ -33,6 +35,8 @@ from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.operations.steered import Steering
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
+from gantrymq.broker.pop.assembly import Popping
+from gantrymq.broker.pop.assignments import RouteSource
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.upkeep.housekeeping import Retention
@@ -130,9 +134,9 @@ def open_waiting(
     return WaitingMessages(delay, timer, coordinator)
 
 
-def operations_of(parts: Parts, settings: Settings) -> Operations:
+def operations_of(parts: Parts, settings: Settings, routes: RouteSource) -> Operations:
     """What the broker does."""
-    consuming = _consuming(parts)
+    consuming = _consuming(parts, routes)
     return Operations(
         _sending(parts),
         parts.waiting.coordinator,
@@ -160,10 +164,19 @@ def _sending(parts: Parts) -> Sending:
     )
 
 
-def _consuming(parts: Parts) -> Consuming:
-    config, registries, clock = parts.config, parts.registries, parts.outside.clock
-    checks = PullChecks(config, registries.topics, registries.groups, registries.consumers, registries.filters)
-    return Consuming(Pulls(config, parts.store, checks, registries.offsets, clock, parts.statistics))
+def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
+    config, store, registries, outside = parts.config, parts.store, parts.registries, parts.outside
+    topics, groups, offsets = registries.topics, registries.groups, registries.offsets
+    checks = PullChecks(config, topics, groups, registries.consumers, registries.filters)
+    return Consuming(
+        Pulls(config, store, checks, offsets, outside.clock, parts.statistics),
+        Popping(
+            config, store, topics, groups, offsets, registries.consumers, routes, outside.clock, outside.rng,
+            outside.disk, parts.place.host, parts.statistics,
+        ),
+        Positions(store, topics, groups, offsets),
+        Queries(store),
+    )  # fmt: skip
 
 
 def _administration(parts: Parts, settings: Settings, release: Callable[[str, str], None]) -> Administration:

@@ -1,4 +1,4 @@
-"""Brokers and clients that are broken on purpose: what simulation does not find in them, it does not look for.
+"""Brokers and clients that are broken on purpose: the simulation must find each of them.
 
 ``python -m gantrymq.testing.mutations --seeds 300`` breaks them in one way after the other, plays seeds until one
 fails, and prints a table. Exit status 1 when a mutation was not found.
@@ -32,9 +32,9 @@ from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.recovery.recovery import Recovery
 from gantrymq.testing import groups
 from gantrymq.testing.simulation import Result, run
+from gantrymq.transactions import rebuild
 from gantrymq.transactions.records.half import parse_op
 from gantrymq.transactions.rules.resolve import EndAction
-from gantrymq.transactions.table import rebuild
 from gantrymq.transactions.table.open_halves import TransactionTable
 
 Patch = Callable[[Any, str, Any], None]

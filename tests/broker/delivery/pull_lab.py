@@ -8,6 +8,7 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.filters import ConsumerFilters
@@ -30,7 +31,7 @@ class PullLab:
     """A store, the registries a pull looks into, and the pulls."""
 
     def __init__(self, root: Path, **config: object) -> None:
-        self.config = BrokerConfig.of(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
+        self.config = LiveConfig(BrokerConfig.of(store_path_root_dir=str(root), **config))
         self.clock = LabClock()
         disk = LabDisk(self.clock)
         settings = StoreConfig(

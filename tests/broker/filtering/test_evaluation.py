@@ -1,4 +1,4 @@
-"""Selectors against messages: what Java's evaluation says, told twice."""
+"""Selectors against messages: what Java's evaluation says, written down twice."""
 
 from __future__ import annotations
 

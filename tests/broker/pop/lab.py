@@ -6,12 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.check_point import Ack
-from gantrymq.broker.pop.consumption import PopConsumption, Popped, Wanted
+from gantrymq.broker.pop.checks import PopChecks
+from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.pop.requests import PopRequests
+from gantrymq.broker.pop.values import Popped, Wanted
+from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.receipt_handle import ReceiptHandle
@@ -44,7 +51,7 @@ class Call:
     """Something that is answered when it is durable."""
 
     answered: bool = False
-    error: StoreError | None = None
+    error: StoreError | Refused | None = None
     messages: list[Given] = field(default_factory=list)
     pop_time: int = 0
 
@@ -58,7 +65,7 @@ class PopLab:
 
     def __init__(self, root: Path, *, queues: int = 2, retry_max_times: int = 16, **config: object) -> None:
         self.root = root
-        self.config = BrokerConfig.of(store_path_root_dir=str(root), **config)  # type: ignore[arg-type]
+        self.config = LiveConfig(BrokerConfig.of(store_path_root_dir=str(root), **config))
         self.queues = queues
         self.retry_max_times = retry_max_times
         self.clock = LabClock()
@@ -84,6 +91,15 @@ class PopLab:
         )  # fmt: skip
         self.consumption = PopConsumption(
             self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST
+        )
+        checks = PopChecks(self.config, self.topics, self.groups)
+        waiting = Waiting(self.clock, self.config.pop.pop_polling_size, self.config.pop.max_pop_polling_size)
+        self.store.arrivals.append(waiting.arrived)
+        self.consumption.deliveries.opened = waiting.wake
+        self.statistics = Statistics("cluster", self.clock, self.store.put_counts)
+        self.requests = PopRequests(self.config, checks, self.consumption, waiting, self.clock, self.statistics)
+        self.acks = PopAcks(
+            checks, self.consumption.deliveries, self.store, self.clock, self.config.identity.broker_name
         )
         self.consumption.rebuild()
         self.consumption.start()
@@ -160,7 +176,7 @@ class PopLab:
             for item in messages
         ]
         try:
-            self.consumption.ack(receipts, lambda error: _answer(call, error))
+            self.consumption.deliveries.ack(receipts, lambda error: _answer(call, error))
         except Refused:
             return Call(True, StoreError("refused"))
         self.clock.run()
@@ -176,7 +192,7 @@ class PopLab:
 
         handle = item.handle
         try:
-            going_on = self.consumption.change(
+            going_on = self.consumption.deliveries.change(
                 item.topic, GROUP, handle.queue_id, handle.offset, handle, invisible_ms, suspend=False, done=done
             )
         except Refused:
@@ -195,7 +211,7 @@ def key_of(item: Given) -> tuple[str, str, int, int, int, str]:
     return (item.topic, GROUP, handle.queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
 
 
-def _answer(call: Call, error: StoreError | None) -> None:
+def _answer(call: Call, error: StoreError | Refused | None) -> None:
     call.answered, call.error = True, error
 
 

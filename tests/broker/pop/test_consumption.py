@@ -178,8 +178,10 @@ def test_acknowledgements_of_one_turn_are_one_record(tmp_path: Path) -> None:
     done: list[object] = []
     for item in items:
         receipt = (item.handle.revive_queue, item.handle.visible_at, Ack(key_of(item), (item.handle.offset,)))
-        lab.consumption.ack([receipt], done.append)
-    assert not lab.consumption.change(TOPIC, GROUP, 0, 0, items[0].handle, 5, suspend=False, done=lambda _, error: None)
+        lab.consumption.deliveries.ack([receipt], done.append)
+    assert not lab.consumption.deliveries.change(
+        TOPIC, GROUP, 0, 0, items[0].handle, 5, suspend=False, done=lambda _, error: None
+    )
     lab.clock.run()
     assert done == [None, None, None]
     assert lab.store.queue_range(lab.consumption.revive_log.topic, 0) == (0, 2)

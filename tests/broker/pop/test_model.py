@@ -41,7 +41,7 @@ class Pops(RuleBasedStateMachine):
         self.tried: set[str] = set()
         """An acknowledgement was sent."""
         self.doubtful: set[str] = set()
-        """Acknowledged, renewed or brought back by a write whose outcome nobody was told: it may be there or not."""
+        """Acknowledged, renewed or brought back by a write whose outcome nobody knows: it may be there or not."""
 
     # Time and failures.
 

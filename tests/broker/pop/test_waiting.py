@@ -5,7 +5,8 @@ from __future__ import annotations
 from gantrymq.broker.filtering.selection import EVERYTHING, by_tags
 from gantrymq.broker.pop.waiting import Waiter, Waiting
 from gantrymq.message.tags import java_hash
-from tests.broker.transaction_lab import LabClient, LabClock
+from tests.broker.transaction_lab import LabClock
+from tests.support.clients import PlainClient
 
 
 class Room:
@@ -25,7 +26,7 @@ class Room:
             return expired or not self.empty
 
         waiter = Waiter(
-            LabClient(), "T", group, queue_id, by_tags(tags) if tags != "*" else EVERYTHING,  # type: ignore[arg-type]
+            PlainClient(), "T", group, queue_id, by_tags(tags) if tags != "*" else EVERYTHING,
             self.clock.monotonic() + seconds, resume, wake,
         )  # fmt: skip
         self.waiting.hold(waiter)
@@ -102,8 +103,8 @@ def test_those_who_left_are_forgotten() -> None:
     room = Room()
     waiter = room.enter("1")
     gone = room.enter("2")
-    gone.session.alive = False
-    room.waiting.session_closed(waiter.session)
+    gone.client.alive = False
+    room.waiting.client_gone(waiter.client)
     assert (len(room.waiting), room.arrive()) == (1, [])
     room.enter("3")
     room.waiting.close()

@@ -234,11 +234,11 @@ def test_a_pop_waits_for_a_message_it_wants(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         await c.create_topic("T", 2)
         waiting = asyncio.create_task(ask_pop(c, "T", poll_time=10_000, exp="B"))
-        await until(lambda: len(c.broker.popping.pops.waiting) == 1)
+        await until(lambda: len(c.broker.popping.requests.waiting) == 1)
         info = WaitingPops(consumer_group="CG", topic="T", queue_id=-1)
         assert (await c.ask(RequestCode.POLLING_INFO, info)).header(WaitingPopsAnswer).polling_num == 1
         await c.sent("T", b"a", "TAGS\x01A\x02")
-        assert len(c.broker.popping.pops.waiting) == 1
+        assert len(c.broker.popping.requests.waiting) == 1
         await c.sent("T", b"b", "TAGS\x01B\x02", queue_id=1)
         (got,) = read(await waiting)
         assert got.body == b"b"
@@ -255,7 +255,7 @@ def test_each_of_several_waiting_pops_gets_its_share(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         await c.create_topic("T", 2)
         waiting = [asyncio.create_task(ask_pop(c, "T", poll_time=10_000, max_msg_nums=2)) for _ in range(4)]
-        await until(lambda: len(c.broker.popping.pops.waiting) == 4)
+        await until(lambda: len(c.broker.popping.requests.waiting) == 4)
         await asyncio.gather(*(c.sent("T", b"%d" % number, queue_id=number % 2) for number in range(8)))
         found = [got for answer in await asyncio.gather(*waiting) for got in read(answer)]
         assert bodies(found) == [b"%d" % number for number in range(8)]
@@ -267,7 +267,7 @@ def test_too_many_may_not_wait(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         await c.create_topic("T")
         waiting = asyncio.create_task(ask_pop(c, "T", poll_time=5_000))
-        await until(lambda: len(c.broker.popping.pops.waiting) == 1)
+        await until(lambda: len(c.broker.popping.requests.waiting) == 1)
         assert (await ask_pop(c, "T", poll_time=5_000)).code == ResponseCode.POLLING_FULL
         notified = await c.ask(RequestCode.NOTIFICATION, notification("T"))
         assert notified.header(NotificationAnswer) == NotificationAnswer(has_msg=False, polling_full=True)
@@ -291,7 +291,7 @@ def test_notifications_say_when_a_pop_would_find_something(tmp_path: Path) -> No
         assert none.header(NotificationAnswer).has_msg is False
         waiting = asyncio.create_task(c.ask(RequestCode.NOTIFICATION, notification("T")))
         popping = asyncio.create_task(ask_pop(c, "T", poll_time=10_000))
-        await until(lambda: len(c.broker.popping.pops.waiting) == 2)
+        await until(lambda: len(c.broker.popping.requests.waiting) == 2)
         await c.sent("T")
         assert (await waiting).header(NotificationAnswer).has_msg is True
         assert len(read(await popping)) == 1
@@ -359,7 +359,7 @@ def test_a_waiting_orderly_pop_goes_on_with_the_acknowledgement(tmp_path: Path) 
         await c.sent("T", b"1")
         (got,) = await pop(c, "T", order=True, max_msg_nums=1)
         waiting = asyncio.create_task(ask_pop(c, "T", order=True, poll_time=20_000))
-        await until(lambda: len(c.broker.popping.pops.waiting) == 1)
+        await until(lambda: len(c.broker.popping.requests.waiting) == 1)
         await ack(c, "T", got)
         assert bodies(read(await waiting)) == [b"1"]
 

@@ -18,9 +18,9 @@ from gantrymq.broker.transactions.half_notes_file import NOTES_PER_TURN, HalfNot
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.config import FlushDiskType
+from gantrymq.transactions.rebuild import Rebuilt, rebuild
 from gantrymq.transactions.records.half import half_record
 from gantrymq.transactions.table.open_halves import OpenHalf
-from gantrymq.transactions.table.rebuild import Rebuilt, rebuild
 from tests.broker.transaction_lab import DONE, GROUP, TOPIC, Half, Lab
 
 STEPS = st.lists(

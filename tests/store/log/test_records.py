@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from gantrymq.errors import CorruptRecord
 from gantrymq.protocol.stored_message import encode_blank, encode_record, pack_host
+from gantrymq.store.files.segment import OpenFiles
+from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.log.records import LogWalk, Parsed, is_good, looks_torn, parse
-from gantrymq.store.log.segment import OpenFiles
-from gantrymq.store.log.segmented_file import SegmentedFile
 from gantrymq.testing.disk import SimDisk
 
 V4 = pack_host("127.0.0.1:10911")

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.store.log.segment import OpenFiles
+from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.queues.consume_queue import BLANK_SIZE, ENTRY, ConsumeQueue
 from gantrymq.store.queues.queue_table import QueueTable, list_queues
 from gantrymq.testing.disk import SimDisk

@@ -11,8 +11,8 @@ import pytest
 from gantrymq.errors import InvariantViolated
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.store.files.checkpoint import MarkFile
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.recovery.checkpoint import MarkFile
 from gantrymq.store.recovery.recovery import CASES, Case, Facts, decide
 from gantrymq.store.values import GetStatus, Placement
 from gantrymq.testing.disk import SimDisk

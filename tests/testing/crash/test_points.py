@@ -12,10 +12,10 @@ import pytest
 from gantrymq.broker.transactions import coordinator as transaction_coordinator
 from gantrymq.broker.transactions import endings as transaction_endings
 from gantrymq.message.system_topics import OP
+from gantrymq.store.files.segment import Segment
 from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.log import records
 from gantrymq.store.log.safety import LogSafety
-from gantrymq.store.log.segment import Segment
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery import recovery
 from gantrymq.store.values import NewRecord, Placement
@@ -23,7 +23,7 @@ from gantrymq.testing.crash.ledger import COMMIT, PARK, ROLLBACK, expected_at
 from gantrymq.testing.crash.outcomes import IN_ORDER, ONE_MISSING, TORN, Effort
 from gantrymq.testing.crash.points import Enumeration, Figures, Plan, Point, silence
 from gantrymq.testing.crash.scenario import play
-from gantrymq.transactions.table import rebuild
+from gantrymq.transactions import rebuild
 
 PLAIN = Effort(all_up_to=4, kinds=(IN_ORDER, TORN), sampled=0)
 MISSING = Effort(all_up_to=4, kinds=(ONE_MISSING,), sampled=0)

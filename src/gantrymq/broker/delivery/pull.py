@@ -1,6 +1,6 @@
-"""Pulls: what a consumer reads from one queue, at once or when a message comes.
+"""Pulls: a consumer reads messages from one queue, at once or when a message arrives.
 
-Source: PullMessageProcessor; docs/protocol.md#pulling
+Source: PullMessageProcessor; docs/protocol.md#pulling.
 """
 
 from __future__ import annotations

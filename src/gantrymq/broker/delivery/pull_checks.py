@@ -1,6 +1,7 @@
-"""Who may pull what, and which messages a pull selects. The checks come in the order of Apache's broker.
+"""Which client may pull from which queue, and which messages a pull selects. The checks come in the order of Apache's
+broker.
 
-Source: PullMessageProcessor; docs/protocol.md#pulling
+Source: PullMessageProcessor; docs/protocol.md#pulling.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from typing import Final
 
 from gantrymq.broker.delivery.pull_values import PullRequest
 from gantrymq.broker.filtering.selection import Selection
+from gantrymq.broker.filtering.subscriptions import require_property_filter, selection_of
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.selectors import require_property_filter, selection_of
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.filters import ConsumerFilters

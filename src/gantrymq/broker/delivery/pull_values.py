@@ -1,4 +1,4 @@
-"""What a pull asks for and what it gets.
+"""The request and the result of a pull, as values.
 
 ``msgspec.Struct``: one of each is made for every pull, in a tenth of the time that a frozen dataclass takes.
 """
@@ -31,7 +31,7 @@ class PullRequest(msgspec.Struct, frozen=True):
     """Of the first message that is wanted."""
     count: int
     max_bytes: int
-    """0: as many as the broker usually gives."""
+    """0: as many as the broker gives by default."""
     commit_offset: int | None = None
     """What to commit for the group on this queue; None: nothing."""
     wait_ms: int | None = None

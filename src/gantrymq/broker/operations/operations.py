@@ -13,7 +13,9 @@ from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
+from gantrymq.broker.operations.positions import Positions
 from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.queries import Queries
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.operations.reply import Replies
 from gantrymq.broker.operations.reset import Resets
@@ -23,6 +25,7 @@ from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.operations.topics import TopicAdministration
+from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 
 
@@ -42,6 +45,9 @@ class Consuming:
     """What consumers ask for."""
 
     pulls: Pulls
+    popping: Popping
+    positions: Positions
+    queries: Queries
 
 
 @dataclass(frozen=True, slots=True)

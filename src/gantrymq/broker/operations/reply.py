@@ -24,10 +24,10 @@ from gantrymq.broker.operations.admission import (
     unique_key_of,
     waits,
 )
-from gantrymq.broker.operations.submission import ReplySubmission, Stored
 from gantrymq.broker.pushes import Reply
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ProducerGroups
+from gantrymq.broker.submission import ReplySubmission, Stored
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.runtime.clock import Clock

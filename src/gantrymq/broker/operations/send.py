@@ -26,7 +26,7 @@ from gantrymq.broker.operations.admission import (
 from gantrymq.broker.operations.properties_text import read_ordinary
 from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.operations.steered import NOT_THE_SENDERS, Steering, number_of
-from gantrymq.broker.operations.submission import Answered, Stored, Submission, answer, not_safe
+from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, recall_handle, system_topics
 from gantrymq.protocol.message_ids import UniqueIds

@@ -1,4 +1,4 @@
-"""Sending ordinary messages for one queue together: they are stored whole or refused whole."""
+"""Sending several ordinary messages for one queue together: either all are stored, or all are refused."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gantrymq.broker.operations.admission import (
     waits,
     with_unique_key,
 )
-from gantrymq.broker.operations.submission import Submission
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.submission import Submission
 from gantrymq.errors import StoreError
 from gantrymq.message import properties, system_topics
 from gantrymq.message.send_status import SendStatus

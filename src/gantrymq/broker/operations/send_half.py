@@ -1,4 +1,4 @@
-"""Sending a half message: what is refused now because it could not be checked, delivered or parked later."""
+"""Sending a half message. One that could not be checked, delivered or parked later is refused here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import SENDER_FLAGS, Admission, Target, check_properties, is_set
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
-from gantrymq.broker.operations.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, system_topics
 from gantrymq.store.values import NewRecord

@@ -1,4 +1,4 @@
-"""Messages whose properties or topic send them another way: delayed, timed, to a retry topic or to the dead letters."""
+"""Messages whose properties or topic change where they go: delayed, timed, to a retry topic or to the dead letters."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 
 from gantrymq.broker.delivery.timer_rules import TimerRules
 from gantrymq.broker.durability import refusal
-from gantrymq.broker.operations.submission import Submission
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
+from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties, system_topics
 from gantrymq.runtime.clock import Clock

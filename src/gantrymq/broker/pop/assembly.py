@@ -1,4 +1,4 @@
-"""POP consumption, put together: what the broker starts, asks and stops."""
+"""Puts the parts of POP consumption together: the broker starts, uses and stops them here."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Final
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.pop.acks import PopAcks
+from gantrymq.broker.pop.assignments import Assignments, RouteSource
+from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.pop.requests import PopRequests
+from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.request_modes import RequestModes
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.remoting.pop import PopProcessor
-from gantrymq.broker.remoting.pop_acks import PopAckProcessor
-from gantrymq.broker.remoting.pop_assignment import AssignmentProcessor
-from gantrymq.broker.remoting.pop_checks import PopChecks
 from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.protocol.bodies.pop import RequestMode
-from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.rng import Rng
@@ -32,7 +32,7 @@ class Popping:
 
     def __init__(
         self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
-        consumers: ConsumerGroups, client: RemotingClient, clock: Clock, rng: Rng, disk: Disk, host: bytes,
+        consumers: ConsumerGroups, routes: RouteSource, clock: Clock, rng: Rng, disk: Disk, host: bytes,
         statistics: Statistics,
     ) -> None:  # fmt: skip
         checks = PopChecks(config, topics, groups)
@@ -41,15 +41,18 @@ class Popping:
             config.pop.default_pop_share_queue_num,
         )  # fmt: skip
         self.consumption = PopConsumption(config, store, topics, groups, offsets, clock, rng, disk, host)
-        self.pops = PopProcessor(config, checks, self.consumption, store, clock, statistics)
-        self.acks = PopAckProcessor(checks, self.consumption, store, clock, config.identity.broker_name)
-        self.assignments = AssignmentProcessor(config, topics, groups, consumers, modes, client, clock)
+        waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
+        store.arrivals.append(waiting.arrived)
+        self.consumption.deliveries.opened = waiting.wake
+        self.requests = PopRequests(config, checks, self.consumption, waiting, clock, statistics)
+        self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)
+        self.assignments = Assignments(config, topics, groups, consumers, modes, routes, clock)
         self._offsets = offsets
         self.consumption.rebuild()
         topics.changed.append(lambda changed: None if changed else self.consumption.drop_deleted())
 
     def start(self) -> None:
-        """Bring back what is due."""
+        """Deliver the messages again that are due."""
         self.consumption.start()
 
     def save_offsets(self) -> None:
@@ -57,13 +60,13 @@ class Popping:
         self.consumption.save_later()
         self._offsets.save_later()
 
-    def session_closed(self, session: Client) -> None:
+    def client_gone(self, client: Client) -> None:
         """A connection ended."""
-        self.pops.waiting.session_closed(session)
+        self.requests.waiting.client_gone(client)
 
     async def stop_answering(self) -> None:
-        """Forget who waits; their connections are about to be closed."""
-        self.pops.waiting.close()
+        """Drop all waiting requests; their connections are about to be closed."""
+        self.requests.waiting.close()
         await self.assignments.close()
 
     def close(self) -> None:

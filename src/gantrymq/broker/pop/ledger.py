@@ -1,8 +1,9 @@
-"""What is invisible until when, what has to be revived, and which part of the revive topic is not needed any more.
+"""Which messages are invisible until when, which must be revived, and which part of the revive topic is no longer
+needed.
 
-Derived from the records of the revive topic and nothing else; no I/O, no clock. A check point is open until each of
-its messages was acknowledged; one whose time has come is handed out by ``due`` to be revived, and is acknowledged like
-by a consumer when its messages are safe in the retry topic.
+All this is derived from the records of the revive topic and nothing else; there is no I/O and no clock. A check point
+is open until each of its messages is acknowledged. When its time is over, ``due`` returns it to be revived, and its
+messages are acknowledged, as by a consumer, when they are safe in the retry topic.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Ledger:
         self._number = 0
         self._first: dict[int, list[tuple[int, int, OpenPoint]]] = {}
         """Revive queue to a heap of (revive offset, number, point), dropped likewise."""
-        self._seen: dict[int, int] = {}
+        self._taken_in: dict[int, int] = {}
         """Revive queue to its last record that was taken in."""
         self._early: dict[Key, set[int]] = {}
 
@@ -92,8 +93,8 @@ class Ledger:
 
     def passed(self, revive_queue: int, revive_offset: int) -> None:
         """A record of the revive topic was taken in."""
-        if revive_offset > self._seen.get(revive_queue, -1):
-            self._seen[revive_queue] = revive_offset
+        if revive_offset > self._taken_in.get(revive_queue, -1):
+            self._taken_in[revive_queue] = revive_offset
 
     # Reviving.
 
@@ -131,12 +132,12 @@ class Ledger:
 
     def committable(self, revive_queue: int) -> int | None:
         """The last record of a revive queue before the first that is still needed; None when none was taken in."""
-        seen = self._seen.get(revive_queue)
+        last = self._taken_in.get(revive_queue)
         waiting = self._first.get(revive_queue, [])
         while waiting and not waiting[0][2].pending:
             heapq.heappop(waiting)
-        return waiting[0][0] - 1 if waiting else seen
+        return waiting[0][0] - 1 if waiting else last
 
     def revive_queues(self) -> list[int]:
         """Those of which something was taken in."""
-        return list(self._seen)
+        return list(self._taken_in)

@@ -1,7 +1,7 @@
-"""Pops and notifications that found nothing and wait. Source: PopLongPollingService.
+"""Pops and notifications that found no message and wait. Source: PopLongPollingService.
 
-They wait by topic and group; a message wakes the one of each group that waits longest and can use it, a message of the
-group's retry topic likewise. Orderly ones also wait for the time at which a closed queue opens.
+They wait by topic and group. A message wakes, for each group, the request that has waited longest and can use it; so
+does a message of the group's retry topic. Orderly pops also wait for the time at which a blocked queue opens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Reader: TypeAlias = tuple[str, str]
 class Waiter:
     """A request without its answer. ``resume(expired)`` tries again and says whether it was answered."""
 
-    session: Client
+    client: Client
     topic: str
     group: str
     queue_id: int
@@ -125,7 +125,7 @@ class Waiting:
             self._resume(waiter, expired=False)
 
     def _resume(self, waiter: Waiter, *, expired: bool) -> None:
-        if waiter.session.alive and not waiter.resume(expired):
+        if waiter.client.alive and not waiter.resume(expired):
             self.hold(waiter)
 
     def _sweep(self) -> None:
@@ -141,10 +141,10 @@ class Waiting:
         if self._count and self._sweeper is None:
             self._sweeper = self._clock.call_later(SWEEP_SECONDS, self._sweep)
 
-    def session_closed(self, session: Client) -> None:
-        """A connection ended: nobody waits there any more."""
+    def client_gone(self, client: Client) -> None:
+        """A connection ended: its requests are forgotten."""
         for waiters in list(self._waiters.values()):
-            for waiter in [waiter for waiter in waiters if waiter.session is session]:
+            for waiter in [waiter for waiter in waiters if waiter.client is client]:
                 self._take(waiter)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""CHECK_TRANSACTION_STATE (39): how remoting asks a producer about a half message."""
+"""CHECK_TRANSACTION_STATE (39): the remoting door asks a producer about a half message."""
 
 from __future__ import annotations
 
-from gantrymq.broker.transactions.check import Check
+from gantrymq.broker.check import Check
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.transaction import CheckTransactionState

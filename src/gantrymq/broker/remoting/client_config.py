@@ -5,8 +5,8 @@ Source: ClientManageProcessor.checkClientConfig; docs/selectors.md.
 
 from __future__ import annotations
 
+from gantrymq.broker.filtering.subscriptions import check_selector
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.selectors import check_selector
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.bodies.heartbeat import CheckClient
 from gantrymq.protocol.codes import ResponseCode

@@ -1,4 +1,4 @@
-"""A client that came through the remoting door, and what the broker says to it there.
+"""A client that is connected by the remoting protocol, and the messages that the broker sends to it.
 
 Source: Broker2Client, ReplyMessageProcessor.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gantrymq.broker.check import Check
 from gantrymq.broker.pushes import (
     AnswerDone,
     ConsumerAnswer,
@@ -19,7 +20,6 @@ from gantrymq.broker.pushes import (
 )
 from gantrymq.broker.remoting.check_back import check_frame
 from gantrymq.broker.remoting.client_calls import Answered, ClientCalls
-from gantrymq.broker.transactions.check import Check
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.bodies.progress import OffsetsByQueue, PositionsByClient, key_of
 from gantrymq.protocol.codes import RequestCode, ResponseCode

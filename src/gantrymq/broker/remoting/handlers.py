@@ -12,10 +12,13 @@ from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
-from gantrymq.broker.remoting.positions import PositionProcessor
+from gantrymq.broker.remoting.pop import PopHandler
+from gantrymq.broker.remoting.pop_acks import PopAckHandler
+from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
+from gantrymq.broker.remoting.positions import PositionHandler
 from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullHandler
-from gantrymq.broker.remoting.query import QueryProcessor
+from gantrymq.broker.remoting.query import QueryHandler
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.request_table import (
     ClientHandlers,
@@ -39,7 +42,7 @@ from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.broker.transactions.resume import ResumeOperation
 
 
-def handlers_of(parts: Parts, operations: Operations, popping: Popping, explain: ExplainHandler) -> Handlers:
+def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -> Handlers:
     """All of them."""
     return Handlers(
         _messages(parts, operations),
@@ -49,7 +52,7 @@ def handlers_of(parts: Parts, operations: Operations, popping: Popping, explain:
             explain.explain,
             explain.list_checks,
         ),
-        PopHandlers(popping.pops, popping.acks, popping.assignments),
+        _pops(parts, operations.consuming.popping),
         _clients(parts, operations),
         _tools(operations.administration),
     )
@@ -65,16 +68,23 @@ def _messages(parts: Parts, operations: Operations) -> MessageHandlers:
         SendBackHandler(sending.back),
         TimerHandler(sending.timers, config.identity.region_id),
         PullHandler(operations.consuming.pulls),
-        QueryProcessor(parts.store),
+        QueryHandler(operations.consuming.queries),
+    )
+
+
+def _pops(parts: Parts, popping: Popping) -> PopHandlers:
+    return PopHandlers(
+        PopHandler(parts.config, popping.requests),
+        PopAckHandler(popping.acks),
+        AssignmentHandler(popping.assignments),
     )
 
 
 def _clients(parts: Parts, operations: Operations) -> ClientHandlers:
-    registries = parts.registries
     return ClientHandlers(
         MembershipHandler(operations.members),
         ClientConfigHandler(parts.config),
-        PositionProcessor(parts.store, registries.topics, registries.groups, registries.offsets),
+        PositionHandler(operations.consuming.positions),
     )
 
 

@@ -1,4 +1,4 @@
-"""What this broker answers, by request code: the table of contents. Everything else is answered with code 3."""
+"""The requests that this broker answers, by request code. All others are answered with code 3."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
-from gantrymq.broker.remoting.pop import PopProcessor
-from gantrymq.broker.remoting.pop_acks import PopAckProcessor
-from gantrymq.broker.remoting.pop_assignment import AssignmentProcessor
-from gantrymq.broker.remoting.positions import PositionProcessor
+from gantrymq.broker.remoting.pop import PopHandler
+from gantrymq.broker.remoting.pop_acks import PopAckHandler
+from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
+from gantrymq.broker.remoting.positions import PositionHandler
 from gantrymq.broker.remoting.progress import ProgressHandler
 from gantrymq.broker.remoting.pull import PullHandler
-from gantrymq.broker.remoting.query import QueryProcessor
+from gantrymq.broker.remoting.query import QueryHandler
 from gantrymq.broker.remoting.relay import RelayHandler
 from gantrymq.broker.remoting.reset import ResetHandler
 from gantrymq.broker.remoting.runtime_info import RuntimeInfoHandler
@@ -45,7 +45,7 @@ class MessageHandlers:
     send_back: SendBackHandler
     timer: TimerHandler
     pull: PullHandler
-    query: QueryProcessor
+    query: QueryHandler
 
     def table(self) -> Table:
         return {
@@ -87,9 +87,9 @@ class TransactionHandlers:
 class PopHandlers:
     """Messages handed out for a time."""
 
-    pops: PopProcessor
-    acks: PopAckProcessor
-    assignments: AssignmentProcessor
+    pops: PopHandler
+    acks: PopAckHandler
+    assignments: AssignmentHandler
 
     def table(self) -> Table:
         return {
@@ -113,7 +113,7 @@ class ClientHandlers:
 
     membership: MembershipHandler
     client_config: ClientConfigHandler
-    positions: PositionProcessor
+    positions: PositionHandler
 
     def table(self) -> Table:
         return {

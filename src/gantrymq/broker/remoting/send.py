@@ -6,11 +6,11 @@ from functools import partial
 from typing import Final
 
 from gantrymq.broker.operations.send import Sends
-from gantrymq.broker.operations.submission import Stored, Submission
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.remoting.send_answers import SendAnswers
+from gantrymq.broker.submission import Stored, Submission
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import ONE_WAY_FLAG, Command
 from gantrymq.protocol.headers.send import SendMessage, SendMessageLong

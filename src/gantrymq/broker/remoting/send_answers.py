@@ -1,4 +1,4 @@
-"""Answers to sends. The ordinary one is joined and not encoded: it is made once per message."""
+"""Answers to sends. The ordinary answer is joined from texts and not encoded, because it is made for every message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.send_batch import BatchStored
-from gantrymq.broker.operations.submission import Stored
+from gantrymq.broker.submission import Stored
 from gantrymq.message.send_status import SendStatus
 from gantrymq.protocol.codes import VERSION, ResponseCode
 from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, encode_response

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.cli import supervise
+from gantrymq.cli.serving import supervise
 from gantrymq.cli.serving.broker import running_broker
 from gantrymq.cli.serving.nameserver import ANY_ADDRESS, running_name_server
 from gantrymq.cli.serving.running import Started, run, say

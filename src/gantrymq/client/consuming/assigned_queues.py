@@ -1,4 +1,5 @@
-"""The queues that a push consumer reads: begun, given up, moved, and what brokers ask about them.
+"""The queues that a push consumer reads: it starts and stops reading them, resets them, and answers brokers' questions
+about them.
 
 Source: RebalancePushImpl, DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when,
 docs/protocol.md#groups.
@@ -15,7 +16,6 @@ from gantrymq.client.config import PushConfig
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.consuming.broker_questions import JAVA_VERSION, consumed_directly, queue_state
 from gantrymq.client.consuming.concurrent_consumption import ConcurrentConsumption
-from gantrymq.client.consuming.consume_pool import MessageListener
 from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.group_member import GroupMember
 from gantrymq.client.consuming.orderly_consumption import OrderlyConsumption
@@ -24,6 +24,7 @@ from gantrymq.client.consuming.push_queue import PushQueue
 from gantrymq.client.consuming.queue_locks import QueueLocks
 from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
+from gantrymq.client.message_listener import MessageListener
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
@@ -71,6 +72,7 @@ class AssignedQueues:
         """Get the listener's threads ready; on the loop that the messages arrive on."""
         config, endpoint = self._config, self._endpoint
         threads, size = config.consume_threads, config.consume_batch_size
+        endpoint.listeners.append(lambda: 0 if self._consumption is None else self._consumption.in_threads)
         if not config.orderly:
             self._consumption = ConcurrentConsumption(endpoint, self._listener, threads, size, self._send_backs)
             return

@@ -1,4 +1,4 @@
-"""Runs a push consumer's listener, in threads or as tasks, and brings its answers back to the loop."""
+"""Runs the listener of a push consumer, in threads or as tasks, and brings its results back to the event loop."""
 
 from __future__ import annotations
 
@@ -6,31 +6,22 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gantrymq.client.listener import described, goes_on, is_async
-from gantrymq.client.results import ConsumeStatus, ReconsumeLater
+from gantrymq.client.message_listener import AGAIN, MessageListener, read_answer
+from gantrymq.client.results import ReconsumeLater
 from gantrymq.message.message import MessageView
 
 log = logging.getLogger("gantrymq.client")
-
-ConsumeAnswer = ConsumeStatus | ReconsumeLater | None
-MessageListener = Callable[[list[MessageView]], ConsumeAnswer] | Callable[[list[MessageView]], Awaitable[ConsumeAnswer]]
-"""Gets some messages of one queue. No exception and no answer, or CONSUME_SUCCESS: they are consumed. RECONSUME_LATER,
-a ReconsumeLater or an exception of any kind (SystemExit, too): they come again later. See gantrymq.client.listener.
-
-That a listener which just ends has consumed its messages is Python's way; Java's client delivers again after null."""
 
 Owner = TypeVar("Owner")
 OwnerIn = TypeVar("OwnerIn", contravariant=True)
 Finished = Callable[[Owner, list[MessageView], ReconsumeLater | None], None]
 """Whose messages, which, and when they are wanted again; None: they are consumed."""
-AGAIN: Final = ReconsumeLater()
-MAX_SUSPEND_MS: Final = 24 * 60 * 60 * 1000
-"""A day. Who answers more has taken seconds since 1970 for a time to wait."""
 
 
 class ConsumePool(Protocol[OwnerIn]):
@@ -41,6 +32,10 @@ class ConsumePool(Protocol[OwnerIn]):
     @property
     def running(self) -> int:
         """Listeners at work, but for those that were excused."""
+
+    @property
+    def in_threads(self) -> int:
+        """Batches that threads of this pool have, or will have."""
 
     def excuse(self) -> None:
         """The listener that calls this, if one does, is about to wait for the others: nobody must wait for it."""
@@ -56,31 +51,6 @@ def consume_pool(
     if is_async(listener):
         return TaskPool(listener, size, wanted, finished)
     return ThreadPool(listener, size, wanted, finished)
-
-
-def read_answer(answer: object) -> ReconsumeLater | None:
-    """What a listener's answer means; None: consumed."""
-    if answer is None or answer is ConsumeStatus.CONSUME_SUCCESS:
-        return None
-    if isinstance(answer, ReconsumeLater) and _can_be_done(answer):
-        return answer
-    if isinstance(answer, ReconsumeLater):
-        log.error("the listener's %s has a time that is none; the messages come again later", _text(answer))
-    elif not isinstance(answer, ConsumeStatus):
-        log.error("the listener must return a ConsumeStatus, not %s; the messages come again later", _text(answer))
-    return AGAIN
-
-
-def _can_be_done(answer: ReconsumeLater) -> bool:
-    times = (answer.delay_level, 0 if answer.suspend_ms is None else answer.suspend_ms)
-    return all(isinstance(time, int) for time in times) and 0 <= times[1] <= MAX_SUSPEND_MS
-
-
-def _text(answer: object) -> str:
-    try:
-        return repr(answer)
-    except Exception:  # noqa: BLE001 - it is the user's code
-        return type(answer).__name__
 
 
 def _failed(batch: list[MessageView], error: BaseException) -> ReconsumeLater:
@@ -115,6 +85,10 @@ class ThreadPool:
 
     @property
     def running(self) -> int:
+        return self._started - self._ended
+
+    @property
+    def in_threads(self) -> int:
         return self._started - self._ended
 
     def excuse(self) -> None:
@@ -174,6 +148,10 @@ class TaskPool:
     def running(self) -> int:
         return len(self._tasks - self._excused)
 
+    @property
+    def in_threads(self) -> int:
+        return 0
+
     def excuse(self) -> None:
         if (task := asyncio.current_task()) in self._tasks and task is not None:
             self._excused.add(task)
@@ -200,7 +178,7 @@ class TaskPool:
         except BaseException as error:
             if goes_on(error, task):
                 words = type(error).__name__
-                log.warning("a listener was broken off (%s); %d message(s) come again later", words, len(batch))
+                log.warning("a listener was interrupted (%s); %d message(s) come again later", words, len(batch))
                 raise
             return _failed(batch, error)
 

@@ -6,8 +6,8 @@ import os
 
 from gantrymq.errors import StoreFormatUnknown
 from gantrymq.runtime.disk import Disk
-from gantrymq.store.log.segment import OpenFiles
-from gantrymq.store.log.segmented_file import list_segments
+from gantrymq.store.files.segment import OpenFiles
+from gantrymq.store.files.segmented_file import list_segments
 from gantrymq.store.queues.consume_queue import ConsumeQueue
 
 SIZE_KEY = "mappedFileSizeConsumeQueue"

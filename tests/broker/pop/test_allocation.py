@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.broker.pop.assignment import STRATEGIES, assign, averagely, by_circle, readable_queues
+from gantrymq.broker.pop.allocation import STRATEGIES, assign, averagely, by_circle, readable_queues
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.pop import GroupRequestMode, RequestMode
 from gantrymq.protocol.bodies.route import QueueData, TopicRoute

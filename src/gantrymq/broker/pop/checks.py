@@ -1,4 +1,4 @@
-"""Who may pop what: the checks that POP_MESSAGE, PEEK_MESSAGE and NOTIFICATION share, in Apache's order."""
+"""The checks that POP_MESSAGE, PEEK_MESSAGE and NOTIFICATION share, in Apache's order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIN_QUEUE: Final = -1
 
 
 class PopChecks:
-    """Raises Refused with the documented code."""
+    """Every method raises Refused."""
 
     def __init__(self, config: LiveConfig, topics: Topics, groups: Groups) -> None:
         self._config = config
@@ -23,7 +23,7 @@ class PopChecks:
         self._groups = groups
 
     def may_read(self, topic_name: str, queue_id: int, group_name: str) -> None:
-        """``queue_id``: -1 for any."""
+        """Whether the group may pop, peek at or wait for a queue of the topic. ``queue_id``: -1 for any."""
         if not self._config.identity.broker_permission & PERM_READ:
             raise Refused(
                 Refusal.NOT_PERMITTED, f"the broker[{self._config.network.broker_ip1}] pop message is forbidden"

@@ -1,4 +1,4 @@
-"""Files of one size, end to end under one offset space. Source: MappedFileQueue."""
+"""Files of one size that together form one range of offsets. Source: MappedFileQueue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 from gantrymq.errors import StoreFormatUnknown, invariant
 from gantrymq.runtime.disk import Disk
-from gantrymq.store.log.segment import OpenFiles, Segment, segment_name
+from gantrymq.store.files.segment import OpenFiles, Segment, segment_name
 
 
 def list_segments(disk: Disk, directory: str, size: int, key: str) -> list[int]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import DiskFull
-from gantrymq.store.log.segment import OpenFiles, Segment, segment_name
+from gantrymq.store.files.segment import OpenFiles, Segment, segment_name
 from gantrymq.testing.disk import SECTOR, SimDisk, SimFile
 
 

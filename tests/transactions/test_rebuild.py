@@ -19,9 +19,9 @@ from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.config import TransactionConfig
+from gantrymq.transactions.rebuild import Rebuilt, rebuild
 from gantrymq.transactions.records.half import new_record_of, op_record
 from gantrymq.transactions.table.decisions import Decision
-from gantrymq.transactions.table.rebuild import Rebuilt, rebuild
 from tests.broker.transaction_lab import DONE, HOST, TOPIC, Half, Lab, LabClock, LabDisk
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"

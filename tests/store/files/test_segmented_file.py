@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import DiskFull, InvariantViolated
-from gantrymq.store.log.segment import OpenFiles
-from gantrymq.store.log.segmented_file import SegmentedFile, list_segments
+from gantrymq.store.files.segment import OpenFiles
+from gantrymq.store.files.segmented_file import SegmentedFile, list_segments
 from gantrymq.testing.disk import SimDisk
 
 

@@ -1,0 +1,73 @@
+"""Finding stored messages by key and by place. Source: QueryMessageProcessor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.protocol.stored_message import encode_stored
+from gantrymq.store.message_store import MessageStore
+
+UNIQUE_KEY_MAX: Final = 32
+"""Messages found by a unique key, as in Apache's broker (defaultQueryMaxNum)."""
+KEY_MAX: Final = 64
+"""Messages found by a key at most."""
+ANSWER_MAX_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of the messages found by a key; an answer must fit into a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQuery:
+    """Messages of a topic by their key, stored between two times (ms since 1970, both included)."""
+
+    topic: str
+    key: str
+    count: int
+    begin: int
+    end: int
+    unique: bool = False
+    """Asked for a unique key; ``count`` is of no account then."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundByKey:
+    """The newest come first."""
+
+    records: tuple[bytes, ...]
+    """As they are stored."""
+    last_store_timestamp: int
+    """ms since 1970; 0 when nothing was found."""
+    last_log_offset: int
+
+
+class Queries:
+    """Questions for single messages."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    def by_key(self, query: KeyQuery) -> FoundByKey:
+        """As in Apache's broker a plain query also finds unique keys, and the other way round."""
+        count = UNIQUE_KEY_MAX if query.unique else max(1, min(query.count, KEY_MAX))
+        found = self._store.query(query.topic, query.key, count, query.begin, query.end)
+        records: list[bytes] = []
+        size = 0
+        for message in found:
+            record = encode_stored(message)
+            size += len(record)
+            if records and size > ANSWER_MAX_BYTES:
+                break
+            records.append(record)
+        return FoundByKey(
+            tuple(records),
+            max((message.store_timestamp for message in found), default=0),
+            max((message.log_offset for message in found), default=0),
+        )
+
+    def by_log_offset(self, log_offset: int) -> bytes:
+        """The record of a message. Raises Refused when none begins there."""
+        message = self._store.read(log_offset)
+        if message is None:
+            raise Refused(Refusal.FAILED, f"can not find message by the offset, {log_offset}")
+        return encode_stored(message)

@@ -1,0 +1,40 @@
+"""Routes of topics as the name servers know them: what the broker asks for other brokers' queues."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.pop.allocation import readable_queues
+from gantrymq.errors import GantryError
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.route import TopicRoute
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.nameserver import GetRoute
+from gantrymq.remoting.client import RemotingClient
+
+log = logging.getLogger("gantrymq.broker")
+
+ROUTE_TIMEOUT_MS: Final = 2_000
+
+
+class NameServerRoutes:
+    """A ``RouteSource`` that asks one name server after the other."""
+
+    def __init__(self, config: LiveConfig, client: RemotingClient) -> None:
+        self._config = config
+        self._client = client
+
+    async def readable_queues(self, topic: str) -> list[MessageQueue] | None:
+        """Queues that can be read; None when no name server could be asked."""
+        for name_server in self._config.network.name_servers:
+            try:
+                answer = await self._client.call(
+                    name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic), timeout_ms=ROUTE_TIMEOUT_MS
+                )
+                if answer.code == ResponseCode.SUCCESS:
+                    return readable_queues(topic, TopicRoute.decode(answer.body))
+            except GantryError as error:
+                log.warning("name server %s does not give the route of %s: %s", name_server, topic, error)
+        return None
