@@ -58,12 +58,14 @@ def test_an_empty_package_is_not_compiled(tmp_path: Path) -> None:
     assert found["store"] is not None and found["broker"] is None
 
 
+@pytest.mark.slow
 def test_the_time_of_a_broker_is_spent_in_what_is_compiled() -> None:
     names = [module.name for module in chosen.compiled()]
     assert len(names) > 100
     assert {name.split(".")[1] for name in names} >= {"broker", "protocol", "remoting", "store", "transactions"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", sorted(chosen.PURE_PATTERNS))
 def test_every_pattern_still_leaves_something_out(pattern: str) -> None:
     below = [module.path.relative_to(chosen.SOURCE / "gantrymq").as_posix() for module in chosen.modules()]

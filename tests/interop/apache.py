@@ -130,13 +130,19 @@ class ApacheCluster:
         return started
 
     def mqadmin(self, *arguments: str, name_servers: str | None = None) -> str:
-        """What ``mqadmin <command> ...`` of this version prints, errors included. ``-n`` is added."""
-        done = JavaProcess(
-            f"mqadmin-{self._next()}", [self._library], "org.apache.rocketmq.tools.command.MQAdminStartup",
-            [*arguments, "-n", name_servers or self.name_servers], self._home(),
-        )  # fmt: skip
-        done.join()
-        return done.text() + done.err.read_text(errors="replace")
+        """What ``mqadmin <command> ...`` of this version prints, errors included. ``-n`` is added.
+
+        Its JVM has run another command before: a cold one may need all of the 3 s that mqadmin gives each request.
+        """
+        servers = name_servers or self.name_servers
+        where = [drivers(f"server-{self.version}"), self._library]
+        tool = JavaProcess(f"mqadmin-{self._next()}", where, "Mqadmin", [servers], self._home())
+        tool.await_step("ready")
+        for number, command in enumerate((("clusterList",), arguments), start=1):
+            tool.write_line("\t".join([*command, "-n", servers]))
+            tool.await_that(lambda number=number: tool.text().count("\n@end\n") >= number, " ".join(command))
+        tool.kill()
+        return tool.text().split("\n@end\n")[1]
 
     def close(self) -> None:
         """End everything at once: the stores of tests are thrown away, and an orderly stop of a JVM takes long."""
