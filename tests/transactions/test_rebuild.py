@@ -24,7 +24,7 @@ from gantrymq.transactions.records.half import new_record_of, op_record
 from gantrymq.transactions.table.decisions import Decision
 from tests.broker.transaction_lab import DONE, HOST, TOPIC, Half, Lab, LabClock, LabDisk
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "store"
+GOLDEN = Path(__file__).parents[1] / "golden" / "store"
 GOLDEN_STORES = ["4.9.7", "5.5.0", "5.5.0-killed"]
 
 
