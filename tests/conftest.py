@@ -17,17 +17,19 @@ settings.load_profile("gantrymq")
 # A shell that starts us in the background makes us ignore Ctrl-C, and our children inherit that; the tests that
 # interrupt would test the shell.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, for the servers that the tests start as well
 
 NEEDED = {"spark": "pyspark", "packaging": "build"}
 """Marks whose tests need a package that a small environment may lack; ``python3 run.py test`` has all of them."""
 
+SLOW_SECONDS = 1.0
+"""A test that takes longer on a machine with nothing else to do gets the mark ``slow``."""
+APART = ("slow", "interop", "compiled", *NEEDED, "kill")
+"""Marks of tests that ``python3 run.py test quick`` leaves out."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that share a Spark session in one process (``-n``), and leave out, by name, what this environment
-    cannot run. On CI nothing is left out: there it fails instead."""
-    for item in items:
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    """Leave out, by name, what this environment cannot run. On CI nothing is left out: there it fails instead."""
     if os.environ.get("CI"):
         return
     for mark, package in NEEDED.items():
@@ -37,3 +39,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker(mark) is not None:
                 item.add_marker(pytest.mark.skip(reason=f"{package} is not installed; python3 run.py test has it"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that lack the mark ``slow``. Nothing fails: on a busy machine every test is slow."""
+    unmarked = [
+        f"{report.duration:6.1f} s  {report.nodeid}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        if report.duration > SLOW_SECONDS and not any(mark in report.keywords for mark in APART)
+    ]
+    if unmarked:
+        terminalreporter.section(f"over {SLOW_SECONDS:g} s and without the mark slow")
+        terminalreporter.write_line("\n".join(sorted(unmarked, reverse=True)))

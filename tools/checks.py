@@ -1,8 +1,9 @@
 """Every check of the project, one after another: what ``python3 run.py test`` and CI run.
 
-``run.py test`` runs all stages but ``compiled``; ``run.py test lint tests`` only those named; what follows ``--`` goes
-to pytest. All stages test pure Python, except ``compiled``.
-Each stage shows its own output. The end is a table of stages with their times and a plain closing line.
+``run.py test`` runs all stages but those of ONLY_WHEN_NAMED; ``run.py test lint tests`` only those named; ``run.py test
+quick`` those of SHORT; what follows ``--`` goes to pytest. All stages test pure Python, except ``compiled``.
+Each stage shows its own output. The end is a table of stages with their times and a plain closing line. No test is run
+a second time because it failed.
 """
 
 from __future__ import annotations
@@ -26,16 +27,15 @@ STAGE_LIMIT_SECONDS = 30 * 60
 
 
 def run(*command: str | Path, output: Path | None = None) -> bool:
-    """Run one program in the repository; whether it succeeded. Its output is shown, or goes to a file."""
+    """Run one program in the repository. Its output is shown, or goes to a file. Whether it succeeded."""
     shown = " ".join(str(part).removeprefix(f"{BIN}/") for part in command)
     print(f"$ {shown}", flush=True)
-    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
     with output.open("w") if output is not None else nullcontext() as file:
         try:
             done = subprocess.run(
                 [str(part) for part in command],
                 cwd=ROOT,
-                env=environment,
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT if file is not None else None,
@@ -46,6 +46,16 @@ def run(*command: str | Path, output: Path | None = None) -> bool:
             print(f"ended after {STAGE_LIMIT_SECONDS} s without a result", flush=True)
             return False
     return done.returncode == 0
+
+
+def environment() -> dict[str, str]:
+    """What programs of the stages see: the commands of this environment come first on the PATH.
+
+    Python keeps its byte code even where PYTHONDONTWRITEBYTECODE forbids it: the tests start hundreds of processes, and
+    without byte code each of them compiles every module of the package again.
+    """
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
 
 
 def lint(_: list[str]) -> bool:
@@ -63,41 +73,37 @@ def layers(_: list[str]) -> bool:
     return run(BIN / "lint-imports")
 
 
+PYTEST = (BIN / "python", "-m", "pytest", "--durations=10")
+WORKERS = ("-n", "2", "--dist", "load")
+"""Two processes on two cores: much of what the tests do is waiting for processes of their own."""
+UNIT = ("not interop", "not compiled", "not kill", "not spark", "not packaging", "not slow")
+"""The marks of pyproject.toml that the stage unit leaves out."""
+
+
+def unit(arguments: list[str]) -> bool:
+    return run(*PYTEST, *WORKERS, "-m", " and ".join(UNIT), *arguments)
+
+
 def tests(arguments: list[str]) -> bool:
-    # Two processes on two cores: much of what the tests do is waiting for processes of their own.
-    workers = ["-n", "2", "--dist", "loadgroup"]
-    return run(
-        BIN / "python", "-m", "pytest", "--durations=10", *workers, "-m", "not interop and not compiled", *arguments
-    )
-
-
-OWN_SERVERS = [f"tests/interop/test_{name}.py" for name in ("store_swap", "pop_swap", "same_name")]
-"""Interop tests that share no server with others. They run beside the rest: all of them wait most of the time."""
+    whole = "not interop and not compiled"
+    if arguments:
+        return run(*PYTEST, *WORKERS, "-m", whole, *arguments)
+    # The tests that share the one Spark session need one process. It runs beside the others, which leave it the cores
+    # first: Spark gives each Python process that it starts 10 s until it calls back, and no setting changes that.
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as threads:
+        shown = Path(directory, "spark.log")
+        spark = ("-m", f"spark and {whole}", "-o", "cache_dir=.pytest_cache/spark")
+        beside = threads.submit(run, *PYTEST, *spark, output=shown)
+        done = run("nice", "-n", "5", *PYTEST, *WORKERS, "-m", f"{whole} and not spark")
+        done_beside = beside.result()
+        print(f"\n{shown.read_text()}", flush=True)
+    return done and done_beside
 
 
 def interop(arguments: list[str]) -> bool:
-    pytest: list[str | Path] = [BIN / "python", "-m", "pytest", "--durations=10", "-rs", "-m", "interop"]
-    rest: list[str | Path] = [*pytest, "tests/interop", *arguments]
     if arguments:
-        return run(*rest) or again(*rest)
-    rest += [f"--ignore={path}" for path in OWN_SERVERS]
-    own: list[str | Path] = [*pytest, *OWN_SERVERS, "-o", "cache_dir=.pytest_cache/own-servers"]
-    with tempfile.TemporaryDirectory() as directory:
-        shown = Path(directory, "own-servers.log")
-        os.environ["GANTRY_INTEROP_TOLD"] = str(Path(directory, "own-servers.json"))  # for docs/compatibility.md
-        with ThreadPoolExecutor() as threads:
-            beside = threads.submit(run, *own, output=shown)
-            done = run(*rest)
-            done_beside = beside.result()
-        del os.environ["GANTRY_INTEROP_TOLD"]
-        print(f"\n{shown.read_text()}", flush=True)
-    return (done or again(*rest)) and (done_beside or again(*own))
-
-
-def again(*command: str | Path) -> bool:
-    # Several JVMs share the cores, and much of what they do waits for a time: what fails twice is broken.
-    print("\nwhat failed, once more:", flush=True)
-    return run(*command, "--last-failed", "--last-failed-no-failures", "none")
+        return run(*PYTEST, "-rs", "-m", "interop", "tests/interop", *arguments)
+    return run(BIN / "python", "-m", "tests.interop.compatibility", "--check")
 
 
 def demo(_: list[str]) -> bool:
@@ -126,9 +132,9 @@ def compiled(arguments: list[str]) -> bool:
         print(text, flush=True)
         return False
     os.environ["GANTRY_COMPILED"] = text.splitlines()[-1].removeprefix("compiled ")
-    workers = ["-n", "2", "--dist", "loadgroup", "-m", "not interop and not spark"]
+    marks = "not interop and not spark"
     try:
-        return run(BIN / "python", "-m", "pytest", "--durations=10", *(arguments or [*workers, *COMPILED_TESTS]))
+        return run(*PYTEST, *(arguments or [*WORKERS, "-m", marks, *COMPILED_TESTS]))
     finally:
         del os.environ["GANTRY_COMPILED"]
 
@@ -137,23 +143,30 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "lint": lint,
     "types": types,
     "layers": layers,
+    "unit": unit,
     "tests": tests,
     "interop": interop,
     "demo": demo,
     "compiled": compiled,
 }
-ONLY_WHEN_NAMED = {"compiled"}
+ONLY_WHEN_NAMED = {"unit", "compiled"}
+"""Stages that do not run when no stage is named. The stage tests has all the tests of the stage unit."""
+SHORT = ["lint", "types", "layers", "unit"]
+"""What ``quick`` stands for."""
+
+
+def stages_of(named: list[str]) -> list[str]:
+    """The stages to run, each once, in the order in which they are named."""
+    chosen = [stage for name in named for stage in (SHORT if name == "quick" else [name])]
+    return list(dict.fromkeys(chosen or [name for name in STAGES if name not in ONLY_WHEN_NAMED]))
 
 
 def main() -> int:
     arguments = sys.argv[1:]
     split = arguments.index("--") if "--" in arguments else len(arguments)
-    chosen, for_pytest = (
-        arguments[:split] or [name for name in STAGES if name not in ONLY_WHEN_NAMED],
-        arguments[split + 1 :],
-    )
+    chosen, for_pytest = stages_of(arguments[:split]), arguments[split + 1 :]
     if unknown := [name for name in chosen if name not in STAGES]:
-        print(f"no such stage: {', '.join(unknown)}; there are {', '.join(STAGES)}")
+        print(f"no such stage: {', '.join(unknown)}; there are {', '.join(STAGES)}, and quick: {' '.join(SHORT)}")
         return 2
     results: list[tuple[str, bool, float]] = []
     for number, name in enumerate(chosen, start=1):

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 
 class GantryError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error that this package raises on purpose."""
 
     retryable: ClassVar[bool] = False
-    """Whether the same call may succeed when it is made again, unchanged."""
+    """Whether the same call, repeated without a change, may succeed."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.args, self.__dict__))
@@ -133,7 +133,7 @@ class StoreUnavailable(StoreError):
 
 
 class DiskFull(StoreUnavailable):
-    """The file system is full. Nothing of the failed write is acknowledged; free space and writes go on."""
+    """The file system is full. Nothing of the failed write is acknowledged; when there is space, writes continue."""
 
     retryable = True
 

@@ -116,6 +116,7 @@ async def play(c: Cluster, commands: list[Command]) -> None:
     writer.close()
 
 
+@pytest.mark.slow
 def test_any_request_is_answered_without_a_defect(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.new_event_loop()
     running = cluster(tmp_path, message_delay_level="1s 2s", flush_disk_type="ASYNC_FLUSH")

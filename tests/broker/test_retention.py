@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.upkeep.housekeeping import Retention
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
@@ -47,7 +48,7 @@ async def look(
         file = disk.open(path)
         file.write(b"\0", 16383)
         file.close()
-    config = BrokerConfig.of(store_path_root_dir="/data/store", **settings)  # type: ignore[arg-type]
+    config = LiveConfig(BrokerConfig.of(store_path_root_dir="/data/store", **settings))
     kept = None if keep is None else placed[keep].log_offset
     Retention(config, store, clock, lambda: kept).run()
     return store.min_log_offset, store, [place.log_offset for place in placed]
@@ -119,8 +120,8 @@ def test_a_new_broker_has_no_directory_of_the_log_yet_and_its_disk_is_measured(t
     """Seen as an ERROR a minute in the log of a new broker until its first message."""
 
     async def story() -> None:
-        config = BrokerConfig.of(
-            store_path_root_dir=str(tmp_path), store_path_commit_log=str(tmp_path / "disk-2" / "log")
+        config = LiveConfig(
+            BrokerConfig.of(store_path_root_dir=str(tmp_path), store_path_commit_log=str(tmp_path / "disk-2" / "log"))
         )
         disk, clock = OsDisk(), SystemClock()
         store = open_store(

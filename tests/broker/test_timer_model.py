@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -204,7 +205,7 @@ class TimerMachine(RuleBasedStateMachine):
         self.runner.close()
 
 
-TestTimerMachine: Any = TimerMachine.TestCase
+TestTimerMachine: Any = pytest.mark.slow(TimerMachine.TestCase)
 TestTimerMachine.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

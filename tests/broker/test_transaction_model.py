@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
@@ -162,7 +163,7 @@ class Transactions(RuleBasedStateMachine):
                 assert (queue_offset in table) != bool(table.decisions[queue_offset])
 
 
-TestTransactions = Transactions.TestCase
+TestTransactions = pytest.mark.slow(Transactions.TestCase)
 TestTransactions.settings = settings(
     max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -38,6 +38,7 @@ def tool(name_servers: str, tmp_path: Path) -> Tool:
     return Tool(name_servers, tmp_path / "state" / "audit.jsonl")
 
 
+@pytest.mark.slow
 def test_topics(tool: Tool) -> None:
     stories.topics(tool, typed=True)
 
@@ -70,6 +71,7 @@ def test_transactions(tool: Tool) -> None:
     stories.transactions(tool)
 
 
+@pytest.mark.slow
 def test_parked_transactions(tool: Tool) -> None:
     one = stories.parked(tool)
     (told,) = tool.json("transactions", "explain", one)

@@ -266,6 +266,7 @@ def test_the_configuration_alone_starts_the_same_server_again(tmp_path: Path) ->
         assert address(running.ready(), "name server") == f"127.0.0.1:{port}"
 
 
+@pytest.mark.slow
 def test_two_brokers_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
     with program("nameserver", "--listen-port", "0", "--host", "127.0.0.1") as names:
         name_server = address(names.ready(), "name server")
@@ -331,6 +332,7 @@ def test_without_free_descriptors_no_topic_is_made_until_there_are_some(tmp_path
     assert status == 0 and "hit a defect" not in err and "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_topics_from_the_command_line(tmp_path: Path) -> None:
     with program(*server(tmp_path / "store")) as running:
         name_server = address(running.ready(), "name server")
@@ -346,6 +348,7 @@ def test_topics_from_the_command_line(tmp_path: Path) -> None:
         assert "Orders" not in topic("list")[1].splitlines()
 
 
+@pytest.mark.slow
 def test_help_and_version() -> None:
     for arguments in (("--help",), ("server", "--help"), ("--version",)):
         with program(*arguments) as running:

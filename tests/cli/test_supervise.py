@@ -53,6 +53,7 @@ def test_messages_of_one_broker_are_not_passed_over(tmp_path: Path) -> None:
     assert "--brokers" in fails(*server(tmp_path / "many"))
 
 
+@pytest.mark.slow
 def test_several_brokers_serve_and_one_that_dies_comes_back(tmp_path: Path) -> None:
     with program(*server(tmp_path / "store", "--brokers", "2")) as running:
         ready = running.ready()

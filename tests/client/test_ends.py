@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from gantrymq.aio import Message, SendStatus, TransactionProducer
 from gantrymq.errors import RequestRejected, TimedOut
 from gantrymq.protocol.command import encode_response
@@ -95,6 +97,7 @@ def test_a_commit_answered_too_late_is_repeated_and_its_second_answer_counts() -
     run(test)
 
 
+@pytest.mark.slow
 def test_a_commit_that_is_never_answered_says_so() -> None:
     async def test() -> None:
         async with (

@@ -406,7 +406,7 @@ def test_one_task_polls() -> None:
         async with filled(Q0) as peers, consumer(peers.address) as member:
             first = asyncio.create_task(member.poll(5_000))
             await asyncio.sleep(0)
-            with pytest.raises(ConfigError, match="another task or thread polls"):
+            with pytest.raises(ConfigError, match="another task or thread is polling"):
                 await member.poll(0)
             await member.assign([Q0])
             assert offsets(await first) == [0, 1, 2, 3]

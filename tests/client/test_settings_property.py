@@ -155,6 +155,7 @@ def work(world: World, client: str, arguments: dict[str, Any]) -> None:
             raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "name"), SETTINGS)
 def test_a_possible_value_works(world: World, client: str, name: str) -> None:
     kind = KINDS[client][0]

@@ -194,7 +194,7 @@ def test_a_transaction_is_repeated_under_its_id_when_that_is_said() -> None:
             listener.go_on.clear()
             running = asyncio.create_task(producer.send_in_transaction(message, transaction_id="order-43"))
             await asyncio.sleep(0.05)
-            with pytest.raises(MessageIllegal, match="'order-43' is under way here"):
+            with pytest.raises(MessageIllegal, match="'order-43' is still running in this process"):
                 await producer.send_in_transaction(message, transaction_id="order-43")
             listener.go_on.set()
             assert (await running).decided
@@ -216,7 +216,7 @@ def test_an_id_is_under_way_once_also_when_two_begin_together() -> None:
             both = [producer.send_in_transaction(Message("T", b"x"), transaction_id="order-44") for _ in range(2)]
             first, second = await asyncio.gather(*both, return_exceptions=True)
             refused = [each for each in (first, second) if isinstance(each, MessageIllegal)]
-            assert len(refused) == 1 and "under way here" in str(refused[0])
+            assert len(refused) == 1 and "still running in this process" in str(refused[0])
             assert len(peers.broker.ended) == 1 and producer._idle()
 
     run(test)

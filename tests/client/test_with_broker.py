@@ -166,6 +166,7 @@ def test_a_successor_that_sends_nothing_answers_for_its_predecessor(tmp_path: Pa
     run(test)
 
 
+@pytest.mark.slow
 def test_the_first_decision_wins(tmp_path: Path) -> None:
     async def test() -> None:
         books = Books({b"x": COMMIT}, {})
@@ -205,6 +206,7 @@ def test_decisions_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_push_delivers_retries_and_buries(tmp_path: Path) -> None:
     async def test() -> None:
         seen: list[tuple[bytes, int]] = []

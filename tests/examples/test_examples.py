@@ -26,6 +26,7 @@ def tell(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_bank_transfer_is_decided_by_check_back() -> None:
     story = tell("bank_transfer.py")
     assert "Alice sends 100: UNKNOWN, not decided yet" in story
@@ -35,6 +36,7 @@ def test_bank_transfer_is_decided_by_check_back() -> None:
     assert "Alice has 900, Bob has 100, together 1000." in story
 
 
+@pytest.mark.slow
 def test_order_payment_reaches_every_service_once() -> None:
     story = tell("order_payment.py")
     assert "order o-3 (99): ROLLBACK" in story and "ship o-3" not in story

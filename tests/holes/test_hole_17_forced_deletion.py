@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.broker.broker import Broker
+from gantrymq.broker.parts import WaitingMessages
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.case import Case, Mutant, NotRepeated, Seen
 from tests.holes.stage import OurStage, require
@@ -52,7 +52,12 @@ CASES = [
     Case(
         "disk nearly full",
         disk_nearly_full,
-        (Mutant("the limit of retention", lambda patch: patch.setattr(Broker, "_keep_from", lambda broker: None)),),
+        (
+            Mutant(
+                "the limit of retention",
+                lambda patch: patch.setattr(WaitingMessages, "keep_from", lambda waiting: None),
+            ),
+        ),
         NotRepeated("needs a full disk: seen by hand on both versions, 10 of 10 commits answered SYSTEM_ERROR"),
     )
 ]

@@ -1,23 +1,41 @@
 """docs/compatibility.md out of the results of the interop tests: ``python -m tests.interop.compatibility``.
 
-The command runs all interop tests and writes the document. Every run of all of them checks that the document still
-tells the truth (test_compatibility.py).
+The command runs all interop tests, several groups of them at a time (groups.py), and writes the document. With
+``--check`` it compares the document with the results instead, as ``python3 run.py test interop`` does. What else is
+given goes to pytest.
+
+Each group writes its results to a file in the directory that the variable GANTRY_INTEROP_RESULTS names. The last group,
+the tests of the document, reads them (test_compatibility.py).
 """
 
 from __future__ import annotations
 
 import enum
+import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.interop.features import SECTIONS, Section
+from tests.interop.groups import AT_ONCE, Group
 from tests.interop.jars import ROOT
+from tests.interop.process import die_with_parent
 
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 WRITE = "GANTRY_WRITE_COMPATIBILITY"
+"""Variable with which the test of the document writes it before it compares."""
+RESULTS = "GANTRY_INTEROP_RESULTS"
+"""Variable that names the directory of results: written by the groups of tests, read by the tests of the document."""
+
+YIELDING = ["nice", "-n", "5"]
+"""Spark gives each Python process that it starts 10 s until it calls back, and no setting changes that. So the other
+groups leave Spark the cores first."""
 
 INTRO = """\
 # Compatibility
@@ -87,10 +105,46 @@ def _cell(section: Section, row: str, column: str, found: Mapping[tuple[str, str
     return Outcome.WORKS.value
 
 
+def save(results: Iterable[Result], path: Path) -> None:
+    """Write the results of a group, all of them or none."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps([(r.row, r.column, r.outcome.value, r.file) for r in results]))
+    part.rename(path)
+
+
+def load(directory: Path) -> list[Result]:
+    """What ``save`` wrote to files of a directory."""
+    rows = [row for path in sorted(directory.glob("*.json")) for row in json.loads(path.read_text())]
+    return [Result(row, column, Outcome(outcome), name) for row, column, outcome, name in rows]
+
+
 def main() -> int:
-    """Run the interop tests and write the document."""
-    command = [sys.executable, "-m", "pytest", "-m", "interop", "tests/interop", *sys.argv[1:]]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, WRITE: "1"}, check=False).returncode
+    """Run all groups, the one of the document last. The exit status is the worst one."""
+    given = [argument for argument in sys.argv[1:] if argument != "--check"]
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ[RESULTS] = directory
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            groups = [group for group in Group if group is not Group.DOCUMENT]
+            statuses = list(threads.map(lambda group: run(group, Path(directory), given), groups))
+        if "--check" not in sys.argv[1:]:
+            os.environ[WRITE] = "1"
+        return max(*statuses, run(Group.DOCUMENT, Path(directory), given))
+
+
+def run(group: Group, directory: Path, given: list[str]) -> int:
+    """Run the tests of one group and show what pytest printed, in one piece. Its exit status."""
+    log = directory / f"{group.value}.log"
+    command = [] if group is Group.SPARK else list(YIELDING)
+    command += [sys.executable, "-m", "pytest", "-m", "interop", "--durations=5", "-rs", "tests/interop"]
+    command += ["--group", group.value, "-o", f"cache_dir=.pytest_cache/{group.value}", *given]
+    begun = time.monotonic()
+    with log.open("w") as output:
+        status = subprocess.run(
+            command, cwd=ROOT, stdout=output, stderr=output, preexec_fn=die_with_parent, check=False
+        ).returncode
+    ended = "passed" if status == 0 else f"FAILED with {status}"
+    print(f"\n--- {group.value}: {ended} after {time.monotonic() - begun:.0f} s\n{log.read_text()}", flush=True)
+    return status
 
 
 if __name__ == "__main__":

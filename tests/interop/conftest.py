@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -12,9 +11,9 @@ import pytest
 
 from tests.interop import jars
 from tests.interop.apache import OPS_AT_ONCE, ApacheCluster, JavaClient
-from tests.interop.compatibility import Outcome, Result, known
+from tests.interop.compatibility import RESULTS, Outcome, Result, known, save
+from tests.interop.groups import Group, group_of, in_order
 from tests.interop.ours import GantryCluster
-from tests.interop.process import poll
 
 HERE = Path(__file__).parent
 QUICK = {"transactionTimeOut": "2000", "transactionCheckInterval": "3000", "flushDiskType": "ASYNC_FLUSH"}
@@ -23,19 +22,24 @@ What differs by server is in the fixtures.
 """
 
 
-RESULTS = pytest.StashKey[list[Result]]()
 CONTROLS = "GANTRY_INTEROP_CONTROLS"
 """Variable with which the long run is asked for."""
+COLLECTED = pytest.StashKey[list[Result]]()
+"""What the tests have shown."""
 PARTIAL = pytest.StashKey[bool]()
-LAST = "test_compatibility.py"
-TOLD = "GANTRY_INTEROP_TOLD"
-"""Variable that names a file. The tests that run without the last one write there what they have shown."""
-WAIT_BESIDE_S = 500
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    names = [group.value for group in Group]
+    parser.addoption("--group", choices=names, help="of the interop tests only one group (groups.py)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[COLLECTED] = []
+    config.stash[PARTIAL] = bool(config.getoption("lf", False))  # which leaves files out before anything here sees them
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.stash.setdefault(RESULTS, [])
-    config.stash.setdefault(PARTIAL, bool(config.getoption("lf")))  # which leaves out files without a word
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.interop)
@@ -45,8 +49,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark in item.iter_markers("feature"):
             for row in mark.args:
                 assert known(row), f"{item.nodeid}: no row {row!r} in tests/interop/features.py"
-    last = [item for item in ours if item.path.name == LAST]
-    items[:] = [item for item in items if item not in last] + last
+    group = config.getoption("--group", None)
+    left_out = [item for item in ours if group not in (None, group_of(item).value)]
+    items[:] = [item for item in items if item not in ours] + [item for item in in_order(ours) if item not in left_out]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
 
 
 def _is_control(item: pytest.Item) -> bool:
@@ -69,31 +76,17 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
             item.config.stash[PARTIAL] = True
 
 
-def told_beside() -> list[Result]:
-    """What the tests have shown that another process runs beside these; it is waited for."""
-    told = os.environ.get(TOLD)
-    if told is None:
-        return []
-    poll(Path(told).exists, "the tests that run beside these", WAIT_BESIDE_S)
-    return [
-        Result(row, column, Outcome(outcome), name) for row, column, outcome, name in json.loads(Path(told).read_text())
-    ]
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    told = os.environ.get(TOLD)
-    if told is not None and not any(item.path.name == LAST for item in session.items):
-        results = session.config.stash[RESULTS]
-        part = Path(f"{told}.part")
-        part.write_text(json.dumps([(r.row, r.column, r.outcome.value, r.file) for r in results]))
-        part.rename(told)
+    directory, group = os.environ.get(RESULTS), session.config.getoption("--group", None)
+    if directory is not None and group is not None:
+        save(session.config.stash[COLLECTED], Path(directory, f"{group}.json"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Write down what a test with the mark ``feature`` has shown."""
+    """Note what a test with the mark ``feature`` has shown."""
     report = yield
     if report.when == "call" or (report.when == "setup" and not report.passed):
         for mark in item.iter_markers("feature"):
@@ -102,7 +95,7 @@ def pytest_runtest_makereport(
             if report.skipped and _is_control(item):
                 continue
             column = mark.kwargs.get("column") or _column(item)
-            item.config.stash[RESULTS] += [Result(row, column, outcome, item.path.name) for row in mark.args]
+            item.config.stash[COLLECTED] += [Result(row, column, outcome, item.path.name) for row in mark.args]
     return report
 
 

@@ -34,7 +34,7 @@ class Process:
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self._popen = subprocess.Popen(
                 command, cwd=directory, stdin=subprocess.PIPE, stdout=out, stderr=err,
-                env={**os.environ, **(environment or {})}, preexec_fn=_die_with_parent,
+                env={**os.environ, **(environment or {})}, preexec_fn=_on_its_own,
             )  # fmt: skip
 
     @property
@@ -139,7 +139,12 @@ def poll(look: Callable[[], T | None], what: str, seconds: float = DEADLINE_SECO
         time.sleep(POLL_SECONDS)
 
 
-def _die_with_parent() -> None:
+def _on_its_own() -> None:
     """Ctrl-C, a crash or a kill of the tests leaves no process behind."""
     os.setsid()
+    die_with_parent()
+
+
+def die_with_parent() -> None:
+    """What runs in a new process before its program: the kernel kills it when its parent is gone."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

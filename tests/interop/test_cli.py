@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.interop.ours import GantryCluster
 
 VERSIONS = {"": "GantryMQ", "4.9.7": "V4_9_7", "5.5.0": "V5_5_0"}
 """How brokers name their version."""
+LIMIT = "transactionCheckMax"
 
 
 @pytest.fixture(scope="module", params=["gantry", "apache_4", "apache_5"])
@@ -67,6 +69,20 @@ def test_transactions(tool: Tool) -> None:
     stories.transactions(tool)
 
 
+@pytest.fixture
+def parks_soon(tool: Tool) -> Iterator[None]:
+    """A half is parked after its second UNKNOWN; the default of 15 of them takes most of a minute."""
+
+    def set_limit(checks: str) -> None:
+        tool.json("cluster", "config", "set", f"{LIMIT}={checks}", "--broker", "broker-a", "--yes")
+
+    before = tool.json("cluster", "config", "show", "--key", LIMIT)["broker-a"][LIMIT]
+    set_limit("2")
+    yield
+    set_limit(before)
+
+
 @pytest.mark.feature("transactions")
+@pytest.mark.usefixtures("parks_soon")
 def test_parked_transactions(tool: Tool) -> None:
     stories.parked(tool)

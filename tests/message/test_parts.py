@@ -12,10 +12,10 @@ from gantrymq.message.message import Message
 
 BAD: list[tuple[dict[str, Any], str]] = [
     *(({"body": body}, "body must be bytes") for body in (None, 5, 1.5, [1, 2], {"a": 1}, (1,), {1}, object())),
-    ({"body": "\ud800"}, "body holds half a character"),
+    ({"body": "\ud800"}, "body contains half a character"),
     *(({"topic": topic}, "topic must be a text") for topic in (None, 5, b"T", ["T"], {})),
     *(({"tags": tags}, "tags must be a text") for tags in (5, b"x", ["A"], False)),
-    ({"tags": "\udfff"}, "tags holds half a character"),
+    ({"tags": "\udfff"}, "tags contains half a character"),
     *(({"keys": keys}, "keys must be") for keys in (7, b"x", bytearray(b"x"), [None], [b"k"], [True], 1.5)),
     *(({"properties": values}, "properties must be a mapping") for values in (5, "a=b", [("a", "b")], {1})),
     ({"properties": {5: "x"}}, "the name of a property must be a text, not 5"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def same(quick: BinaryEnds, header: bytes) -> None:
     assert outcome(lambda data: quick.decode(data, b"body"), header) == slow
 
 
+@pytest.mark.slow
 @given(st.lists(entries(), min_size=1, max_size=12))
 def test_all_ends_of_a_connection_are_read_alike(requests: list[dict[str, str]]) -> None:
     quick = BinaryEnds()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def same(quick: BinarySends, header: bytes) -> None:
     assert outcome(lambda data: quick.decode(data, b"body"), header) == slow
 
 
+@pytest.mark.slow
 @given(st.lists(HEADERS, min_size=1, max_size=12))
 def test_all_sends_of_a_connection_are_read_alike(headers: list[SendMessage]) -> None:
     quick = BinarySends()

@@ -36,6 +36,7 @@ def test_the_dialect_reader_agrees_about_standard_json(value: Any, blank: str) -
     assert loads(text.encode()) == [{'{"a":1}': value}]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.integers(-(2**63), 2**63 - 1), VALUES, min_size=1, max_size=5))
 def test_unquoted_integer_keys_become_texts(table: dict[int, Any]) -> None:
     text = "{" + ",".join(f"{key}:{json.dumps(value)}" for key, value in table.items()) + "}"

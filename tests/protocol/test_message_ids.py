@@ -47,7 +47,7 @@ def test_any_text_is_an_offset_id_or_refused(text: str) -> None:
     try:
         host, offset = parse_offset_message_id(text)
     except RemoteProtocolError:
-        with pytest.raises(RemoteProtocolError, match="no offset message id"):
+        with pytest.raises(RemoteProtocolError, match="not an offset message id"):
             log_offset_of(text)
         return
     assert log_offset_of(text) == offset
@@ -56,7 +56,7 @@ def test_any_text_is_an_offset_id_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "AB", "0A00000100002A9F00000000000004  ", "Z" * 32])
 def test_what_is_no_offset_id_is_refused(text: str) -> None:
-    with pytest.raises(RemoteProtocolError, match="no offset message id"):
+    with pytest.raises(RemoteProtocolError, match="not an offset message id"):
         parse_offset_message_id(text)
 
 

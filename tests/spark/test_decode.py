@@ -109,6 +109,7 @@ def records(draw: st.DrawFn, topic: str) -> bytes:
     )
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from(["orders", "T" * 200]))
 def test_any_records(data: st.DataObject, topic: str) -> None:
     """IPv4 and IPv6 hosts, short and long topics, compressed or not, with any properties, mixed in one answer."""

@@ -43,7 +43,7 @@ STRANGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "misplaced": (lambda root: log_file(root, f"{100:020d}"), "multiple of mappedFileSizeCommitLog"),
     "garbage": (lambda root: log_file(root, data=b"PK\3\4" * 4096), "does not begin with a RocketMQ log record"),
     "queue size": (lambda root: queue_file(root, data=bytes(20)), "mappedFileSizeConsumeQueue=20"),
-    "index name": (made_of("index/notes"), "no index file"),
+    "index name": (made_of("index/notes"), "not an index file"),
     "index size": (made_of("index/20261121004930203"), "maxHashSlotNum"),
     "log is a file": (made_of("commitlog"), "directory of the log"),
     "rocksdb only": (made_of("rocksdbstore/CURRENT", "rocksdbstore/MANIFEST-000001"), "defaultRocksDB"),

@@ -11,6 +11,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -219,7 +220,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.runner.close()
 
 
-TestStoreMachine: Any = StoreMachine.TestCase
+TestStoreMachine: Any = pytest.mark.slow(StoreMachine.TestCase)
 TestStoreMachine.settings = settings(
     max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

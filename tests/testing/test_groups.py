@@ -33,6 +33,7 @@ def processed(result: Result) -> set[tuple[str, str]]:
     return {(event["group"], event["message"]) for event in result.events if event["event"] == "processed"}
 
 
+@pytest.mark.slow
 def test_groups_process_every_message() -> None:
     done = gantry("--groups", "--seeds", "3000..3040", "--jobs", "2", "--json")
     assert done.returncode == 0, done.stderr
@@ -41,6 +42,7 @@ def test_groups_process_every_message() -> None:
     assert set(figures["faults"]) >= HAPPENED, "everything was met"
 
 
+@pytest.mark.slow
 def test_the_same_seed_tells_the_same_story() -> None:
     assert groups.run(5).events == groups.run(5).events
 
@@ -51,12 +53,14 @@ def test_without_trouble_everybody_processes_everything() -> None:
     assert processed(result) == {(name, f"message-{number}") for name in GROUPS for number in range(20)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN_SOON)
 def test_a_broken_client_is_found(name: str) -> None:
     (mutation,) = [mutation for mutation in MUTATIONS if mutation.name == name]
     assert find(mutation, range(SEEDS)) is not None
 
 
+@pytest.mark.slow
 def test_a_history_of_groups_is_judged_from_a_file(tmp_path: Path) -> None:
     events = [*groups.run(1, Plan(orders=5, fault_count=0)).events]
     lost = [event for event in events if (event["event"], event.get("message")) != ("processed", "message-2")]
@@ -69,6 +73,7 @@ def test_a_history_of_groups_is_judged_from_a_file(tmp_path: Path) -> None:
     assert len(decode(path.read_text())) == len(lost)
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_other_story_is_not_known_here() -> None:
     done = gantry("--groups", "--seed", "1", "--faults", "lying checkers")
     assert done.returncode == 2 and "no such fault: lying checkers; there are join" in done.stderr

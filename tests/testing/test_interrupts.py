@@ -36,32 +36,38 @@ def play(*arguments: str, program: str | None = None) -> tuple[int, int, str]:
     return int(figures[1]), int(figures[2]), done.stdout
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_any_place_of_a_call_leaves_nothing_behind() -> None:
     points, broken, said = play("--only", "send")
     assert broken == 0 and points > 50, said
 
 
+@pytest.mark.slow
 def test_an_interrupt_in_poll_or_commit_loses_no_message() -> None:
     points, broken, said = play("--only", "poll")
     assert broken == 0 and points > 50, said
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_places_of_a_whole_life_leaves_nothing_behind() -> None:
     points, broken, said = play("--every", "17", "--first", "5")
     assert broken == 0 and points > 80, said
 
 
+@pytest.mark.slow
 def test_storms_of_signals_leave_nothing_behind() -> None:
     points, broken, said = play("--storms", "8", "--seed", "1")
     assert broken == 0 and points > 40, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("handler", "only"), [("call", "send"), ("close", "send_batch")])
 def test_a_signal_handler_may_call_the_client_itself(handler: str, only: str) -> None:
     points, broken, said = play("--only", only, "--handler", handler)
     assert broken == 0 and points > 10, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "only", "every", "found"),
     [

@@ -16,6 +16,7 @@ QUICK = ("a rollback commits", "a commit rolls back", "halves are visible", "the
 SEEDS = 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_broken_broker_is_found(name: str) -> None:
     (mutation,) = [mutation for mutation in MUTATIONS if mutation.name == name]

@@ -36,6 +36,7 @@ def gantry(*arguments: str, command: str = "simulate", file: Path | None = None)
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=250)
 
 
+@pytest.mark.slow
 def test_seeds_keep_every_promise() -> None:
     """More with ``gantry simulate --seeds 0..100000 --jobs 2``."""
     done = gantry("--seeds", "2000..2040", "--jobs", "2", "--json")
@@ -45,6 +46,7 @@ def test_seeds_keep_every_promise() -> None:
     assert set(figures["faults"]) >= HAPPENED, "every kind of fault was met"
 
 
+@pytest.mark.slow
 def test_the_same_seed_tells_the_same_story(tmp_path: Path) -> None:
     texts = []
     for number in range(2):
@@ -63,6 +65,7 @@ def test_without_faults_everything_arrives() -> None:
     assert rows <= {event["tx"] for event in result.events if event["event"] == "delivered"}
 
 
+@pytest.mark.slow
 def test_a_failing_seed_is_made_shorter() -> None:
     (mutation,) = [mutation for mutation in MUTATIONS if mutation.name == "a commit rolls back"]
     broken_run = find(mutation, range(10))
@@ -72,6 +75,7 @@ def test_a_failing_seed_is_made_shorter() -> None:
     assert not shorter.good and shorter.plan.fault_count <= broken_run.plan.fault_count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_stopping_it_leaves_no_process_and_no_traceback(sent: signal.Signals) -> None:
     command = [sys.executable, "-m", "gantrymq.cli.main", "simulate", "--seeds", "0..100000", "--jobs", "2"]
@@ -94,6 +98,7 @@ def stopped(process: subprocess.Popen[bytes], sent: signal.Signals) -> bool:
     return process.poll() is not None
 
 
+@pytest.mark.slow
 def test_a_second_signal_does_not_wait_for_the_end_of_a_long_story() -> None:
     command = [sys.executable, "-m", "gantrymq.cli.main", "simulate", "--seed", "1", "--orders", "20000"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -125,6 +130,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_check_history_judges_a_file(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_text(encode([{"event": "end", "tx": "a", "decision": "COMMIT", "confirmed": True}, {"event": "quiet"}]))
@@ -135,6 +141,7 @@ def test_check_history_judges_a_file(tmp_path: Path) -> None:
     assert gantry(command="check-history", file=path).returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "says"), [
     ((), "give either --seed S or --seeds A..B"),
     (("--seeds", "5"), "write for example 0..1000"),

@@ -20,6 +20,7 @@ COMPILED_PACKAGES: Final = ("broker", "message", "observability", "protocol", "r
 
 PURE_PATTERNS: Final[dict[str, str]] = {
     "*/config.py": "its dataclass is filled with texts first and turns them into numbers in __post_init__",
+    "*/config_sections.py": "config.py reads the types of its fields as texts, which is what CPython keeps",
     "*/parser.py": 'mypyc 2.4.1 stops with an internal error at a starred name in a tuple: ("IN", *_TESTS)',
 }
 """Glob over the module's path below ``gantrymq`` to the reason: what no rule below can find."""

@@ -12,7 +12,8 @@ from gantrymq.admin.asking import Asking
 from gantrymq.admin.topic_changes import TopicChange, TopicChanges, Wanted
 from gantrymq.admin.topic_state import TopicState
 from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.settings_rules import Flag, Whole, read_setting
@@ -68,7 +69,7 @@ class Admin(Lifetime):
     ) -> None:
         """``settings``: fields of ClientConfig."""
         self._config = settings_of(ClientConfig, name_servers, settings)
-        self._endpoint = Endpoint(type(self).__name__, self._config, Doors() if doors is None else doors)
+        self._endpoint = Endpoint(type(self).__name__, self._config, default_doors() if doors is None else doors)
         self._asking = Asking(self._endpoint)
 
     async def create_topic(
@@ -82,14 +83,14 @@ class Admin(Lifetime):
         *,
         hide_messages: bool = False,
     ) -> None:
-        """Make a topic on every master (of ``cluster``), or change it; returns when the name servers know it.
+        """Create a topic on every master (of ``cluster``), or change it; returns when the name servers know it.
 
-        ``perm``: 6 read and write, 4 read, 2 write. ``order``: mark it as an ordered one. ``message_type``: what it
-        may hold, e.g. ``"TRANSACTION"``; default: everything, or what a topic that is there may hold already.
+        ``perm``: 6 read and write, 4 read, 2 write. ``order``: mark it as an ordered topic. ``message_type``: which
+        messages it accepts, e.g. ``"TRANSACTION"``; default: all, or for an existing topic what it accepts now.
 
-        A topic that is there is changed to just these settings, at once and without a question. Only one change needs a
-        word: with fewer queues, or without the permission to read, messages would be hidden from groups that have not
-        read them. That raises MessagesHidden, and nothing is changed, unless ``hide_messages`` is true.
+        An existing topic is changed to exactly these settings, at once and without a question. Only one kind of change
+        needs confirmation: fewer queues, or no permission to read, would hide messages from groups that have not read
+        them. This raises MessagesHidden, and nothing is changed, unless ``hide_messages`` is true.
 
         Raises MessageIllegal, ConfigError, RequestRejected or Unreachable.
         """

@@ -57,7 +57,7 @@ class Brokers:
         """Change settings of a running broker. Raises RequestRejected naming what it will not change."""
         for key, value in changes.items():
             if not key or "\n" in key + value or "=" in key:
-                raise ConfigError(f"{key!r}={value!r} is no setting; write key=value on one line")
+                raise ConfigError(f"{key!r}={value!r} is not a setting; write key=value on one line")
         body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
         await self._asking.ask(address, RequestCode.UPDATE_BROKER_CONFIG, None, body, what="change of settings")
 

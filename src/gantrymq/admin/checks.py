@@ -29,7 +29,7 @@ async def checks_of(asking: Asking, address: str, queue_offsets: list[int]) -> d
         try:
             rows = msgspec.json.decode(answer.body, type=list[tuple[int, int, int, int | None]])
         except msgspec.MsgspecError as error:
-            raise RemoteProtocolError(f"{address} lists checks in no JSON list: {error}") from error
+            raise RemoteProtocolError(f"{address} did not answer with a JSON list of checks: {error}") from error
         found |= {offset: CheckProgress(times, unknown, next_ms) for offset, times, unknown, next_ms in rows}
     return found
 

@@ -44,7 +44,7 @@ class Explanations:
         try:
             return msgspec.json.decode(answer.body, type=list[dict[str, Any]])
         except msgspec.MsgspecError as error:
-            raise RemoteProtocolError(f"{address} explains a transaction in no JSON list: {error}") from error
+            raise RemoteProtocolError(f"{address} did not explain the transaction in a JSON list: {error}") from error
 
     async def _by_records(self, name: str, address: str, transaction_id: str) -> list[dict[str, Any]]:
         explained = []

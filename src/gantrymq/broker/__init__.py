@@ -1,4 +1,4 @@
-"""The broker: stores, serves and checks.
+"""The broker: it stores messages, serves consumers and checks transactions.
 
-``broker.py`` puts it together, ``request_table.py`` is its table of contents.
+``broker.py`` puts its parts together; ``remoting/request_table.py`` lists the requests that it answers.
 """

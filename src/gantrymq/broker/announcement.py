@@ -1,8 +1,8 @@
-"""Waiting until clients can find what was made."""
+"""Waits until clients can find a new topic or group."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Announce = Callable[[Callable[[], None]], None]
-"""Calls back once the name servers know the topics as they are now, or could not be told in time."""
+"""Calls back when the name servers know the current topics, or could not be told in time."""

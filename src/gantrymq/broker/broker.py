@@ -1,4 +1,4 @@
-"""The broker, put together."""
+"""Puts the parts of a broker together, starts them and stops them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.durability import Durability
@@ -109,8 +110,8 @@ class Broker:
         return self.address
 
     async def _listen_fast(self) -> None:
-        """Serve the port for clients with the "VIP channel", which take it for granted. Apache's does not pull there;
-        ours does everything. Source: BrokerController (fastRemotingServer).
+        """Serve the fast port for clients with the "VIP channel", which expect it. Apache's broker does not serve pulls
+        there; ours serves everything. Source: BrokerController (fastRemotingServer).
         """
         port = self._config.network.listen_port - FAST_PORT_BELOW
         if port <= 0:
@@ -184,7 +185,7 @@ class Broker:
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
-        every(EXPIRY_SECONDS, "taking out silent clients", self.operations.members.expire)
+        every(EXPIRY_SECONDS, "removing silent clients", self.operations.members.expire)
 
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""
@@ -225,16 +226,20 @@ class Broker:
     def _connection_closed(self, session: ClientSession) -> None:
         if not self._started:
             return
-        self.held_pulls.client_gone(session)
-        self.popping.client_gone(session)
-        # Before its heartbeats are forgotten: they say whose connection it was.
-        self.coordinator.client_gone(session)
-        self.operations.members.connection_closed(session)
+        self.client_gone(session)
         self._door.forget(session)
+
+    def client_gone(self, connection: Connection) -> None:
+        """The connection of a client ended, whatever door it came through."""
+        self.held_pulls.client_gone(connection)
+        self.popping.client_gone(connection)
+        # Before its heartbeats are forgotten: they say whose connection it was.
+        self.coordinator.client_gone(connection)
+        self.operations.members.connection_closed(connection)
 
     @cached_property
     def explanations(self) -> TransactionExplanations:
-        """What can be told of the transactions here."""
+        """The explanations of this broker's transactions."""
         # Not at the top: 11 ms of a start for what nobody may ever ask.
         from gantrymq.broker.transactions.explanations import TransactionExplanations
 

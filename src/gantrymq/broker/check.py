@@ -1,4 +1,4 @@
-"""A check: what a broker asks a producer about a half message that nobody has decided, in no protocol's terms."""
+"""A check: the question of a broker to a producer about an undecided half message, independent of any protocol."""
 
 from __future__ import annotations
 

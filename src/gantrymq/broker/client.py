@@ -1,4 +1,4 @@
-"""Who talks to a broker, whatever the door: what operations may know of a client."""
+"""A client of the broker, whichever protocol it speaks: what operations may know about it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Client(Protocol):
 
     @property
     def id(self) -> int:
-        """Unique among all connections of this broker, whatever door they came through."""
+        """Unique among all connections of this broker, whichever protocol they use."""
 
     @property
     def address(self) -> str:
@@ -45,16 +45,16 @@ class Client(Protocol):
 
 
 class Connection(Client, Protocol):
-    """A client to which the broker can say something, too.
+    """A client to which the broker can also send messages.
 
-    Notices to a client that is gone, or that does not read what it is sent, are dropped. Questions to such a client
-    are answered with None at once; every ``done`` is called exactly once, after ``seconds`` at the latest.
+    Notifications to a client that has disconnected, or does not read, are dropped. Requests to such a client are
+    answered with None at once. Every ``done`` is called exactly once, after ``seconds`` at the latest.
     """
 
     # Notices and questions to consumers, and replies to producers.
 
     def members_changed(self, group: str) -> None:
-        """A member of the group came or went, or its topics changed: its members share the queues anew."""
+        """A member joined or left the group, or its topics changed: the members must share the queues again."""
 
     def reset_offsets(self, reset: OffsetReset) -> None:
         """Go on elsewhere, and commit that."""
@@ -63,7 +63,7 @@ class Connection(Client, Protocol):
         """What does this consumer do just now?"""
 
     def consume_directly(self, question: DirectConsumption, seconds: float, done: AnswerDone) -> None:
-        """Consume one message now, and say what became of it."""
+        """Consume one message now, and report the result."""
 
     def positions(self, group: str, topic: str, seconds: float, done: PositionsDone) -> None:
         """Which offsets does this consumer read next?"""
@@ -74,7 +74,7 @@ class Connection(Client, Protocol):
     # The check-back.
 
     def ask(self, check: Check) -> None:
-        """Ask a producer what became of its local transaction. Nothing is returned: the answer is a request."""
+        """Ask a producer how its local transaction ended. Nothing is returned: the answer arrives as a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +82,4 @@ class Operator:
     """A person who decides in place of a program."""
 
     note: str
-    """Who it is and why, as the person gave it; kept with the decision."""
+    """The name and the reason that the person gave; they are stored with the decision."""

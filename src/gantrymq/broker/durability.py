@@ -41,7 +41,7 @@ class Durability:
         the caller: each call in between shows in the rate of sends."""
 
     def append(self, records: Sequence[NewRecord]) -> list[Placement]:
-        """Raises Refused with what the client is to hear when the store does not take them."""
+        """Raises Refused, with the reason for the client, when the store does not accept the records."""
         if self.limited:
             self.check_waiting()
         try:
@@ -64,7 +64,7 @@ class Durability:
 
 
 def refusal(error: StoreError | MessageIllegal) -> Refused:
-    """What a client hears when the store did not take its message."""
+    """The refusal for a client whose message the store did not accept."""
     if isinstance(error, MessageIllegal):
         return Refused(Refusal.MESSAGE_ILLEGAL, str(error))
     return Refused(Refusal.UNAVAILABLE if isinstance(error, StoreUnavailable) else Refusal.FAILED, str(error))

@@ -1,4 +1,4 @@
-"""What the broker's settings say to its parts: store, transactions, timer messages."""
+"""Derives the settings of the broker's parts (store, transactions, timer messages) from the broker's settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ROLL_SLOTS: Final = 7 * 24 * 3600 - 60
 def store_config(config: BrokerConfig) -> StoreConfig:
     """The store's part of the settings; raises ConfigError naming a key that cannot work."""
     if not config.store.store_path_root_dir:
-        raise ConfigError("storePathRootDir is not set; say where the messages shall be kept")
+        raise ConfigError("storePathRootDir is not set; it names the directory of the store")
     return StoreConfig(
         root=config.store.store_path_root_dir,
         log_directory=config.store.store_path_commit_log,

@@ -1,4 +1,4 @@
-"""What a broker says to its clients on its own, or asks them for somebody else: values without a protocol."""
+"""Messages that a broker sends to its clients by itself, or for somebody else: values without a protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gantrymq.message.queues import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """The members of a group are to go on elsewhere in a topic, and to commit that themselves."""
+    """The members of a group shall continue at other offsets of a topic, and commit these themselves."""
 
     group: str
     topic: str
@@ -81,11 +81,11 @@ class ConsumerAnswer:
 
 
 AnswerDone = Callable[[ConsumerAnswer | None], None]
-"""Called once: with the answer, or with None when the client is gone, does not read, or did not answer in time."""
+"""Called once: with the answer, or with None when the client disconnected, does not read, or is too slow."""
 
 PositionsDone = Callable[[Mapping[str, int] | None], None]
 """Called once: with offset by queue (a queue is written as ``protocol.bodies.progress.key_of`` writes it), or with None
 when no usable answer came in time."""
 
 ReplyDone = Callable[[str | None], None]
-"""Called once: with None when the requester took the reply, else with the reason why it did not."""
+"""Called once: with None when the requester accepted the reply, otherwise with the reason why it did not."""

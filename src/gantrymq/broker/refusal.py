@@ -1,4 +1,4 @@
-"""Why an operation was not done: the same reasons for every door, which says them in the words of its protocol."""
+"""The reasons why an operation was refused. They are the same for every protocol, which translates them."""
 
 from __future__ import annotations
 

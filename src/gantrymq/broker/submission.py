@@ -1,4 +1,4 @@
-"""A message on its way into the broker, and what its sender hears."""
+"""A message that is sent to the broker, and the result that its sender gets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gantrymq.store.log.conditions import Unconfirmed
 
 
 class Submission(Protocol):
-    """What a client sends, beside the body. The header of a remoting request is one as it is."""
+    """What a client sends besides the body. The header of a remoting request has these fields."""
 
     @property
     def producer_group(self) -> str: ...

@@ -1,7 +1,8 @@
-"""The record of what persons decided about transactions: one JSON line before acting and one after.
+"""The audit file: what people decided about transactions, one JSON line before acting and one after.
 
-A line is on the disk before the call returns, and without the first one nothing is done: whatever a decision did can
-be traced to a person, a time and a reason, also when the tool or the machine died in between. Lines are only appended.
+A line is on the disk before the call returns, and if the first line cannot be written nothing is done. So every
+decision can be traced to a person, a time and a reason, even if the tool or the machine died in between. Lines are
+only appended.
 
     when        UTC
     decision    the same in both lines of one decision
@@ -35,11 +36,11 @@ VARIABLE: Final = "GANTRY_AUDIT"
 
 
 class AuditFailed(GantryError):
-    """The record could not be written, so nothing is done."""
+    """The audit file could not be written, so nothing was done."""
 
 
 class Phase(enum.StrEnum):
-    """Where a decision stands."""
+    """How far a decision has got."""
 
     DRY_RUN = "dry run"
     INTENDED = "intended"
@@ -49,7 +50,7 @@ class Phase(enum.StrEnum):
 
 
 def default_path() -> Path:
-    """Where the record is when nobody says otherwise."""
+    """The path of the audit file when no option and no variable names one."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
@@ -102,7 +103,7 @@ class Decided:
 
 
 def who() -> str:
-    """The person: who logged in, also behind sudo."""
+    """The person: the user who logged in, also when the command runs under sudo."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # a container without an entry for this user

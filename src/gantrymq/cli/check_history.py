@@ -1,4 +1,4 @@
-"""``gantry check-history``: judge a history, whoever recorded it."""
+"""``gantry check-history``: judge a recorded history, of our brokers or of others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from gantrymq.testing.history import decode, encode
 
 
 def check_history(
-    file: Annotated[Path, typer.Argument(help="Events, one JSON object a line; docs/simulation.md has the format.")],
+    file: Annotated[
+        Path, typer.Argument(help="A file of events, one JSON object a line; docs/simulation.md describes the format.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print violations as JSON, one a line.")] = False,
     evidence: Annotated[bool, typer.Option(help="Show the events of each violation.")] = True,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``gantry cluster``: the brokers, how they are, and their settings."""
+"""``gantry cluster``: the brokers, their state, and their settings."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from gantrymq.cli.cluster_options import (
 )
 from gantrymq.errors import GantryError
 
-app = typer.Typer(help="The brokers of a cluster, how they are, and their settings.", no_args_is_help=True)
-config = typer.Typer(help="Settings of running brokers.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show the brokers of a cluster and their state, and change their settings.", no_args_is_help=True
+)
+config = typer.Typer(help="Show and change settings of running brokers.", no_args_is_help=True)
 app.add_typer(config, name="config")
 
 
 @app.command(name="list")
 def list_brokers(as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
-    """Show every broker the name servers know, and how busy it is."""
+    """Show every broker that the name servers know, and how busy it is."""
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         rows = []
@@ -136,7 +138,7 @@ def set_config(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Change settings of running brokers; of all of them unless --broker names one."""
+    """Change settings of running brokers: of all brokers, unless --broker names one."""
     command = "cluster config set"
     changes = pairs(settings, "setting", command)
 

@@ -1,6 +1,7 @@
 """What all commands that talk to a cluster share: options, the connection, and how errors end a command.
 
-Exit status: 0 fine, 1 it failed (refused, not found, not reachable), 2 the command was not meant like that.
+Exit status: 0 success, 1 failure (refused, not found, not reachable), 2 wrong command line, or a question that nobody
+could answer.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NameServers = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output instead of a table.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 BrokerOption = Annotated[str | None, typer.Option("--broker", "-b", help="Only this broker: its name or address.")]
 ClusterOption = Annotated[str | None, typer.Option("--cluster", "-c", help="Only the brokers of this cluster.")]
 
@@ -42,11 +43,11 @@ _ADVICE: Final = {
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "`gantry group list` shows the groups there are",
     ResponseCode.CONSUMER_NOT_ONLINE: "no member of that group is connected",
 }
-"""What to do next, for refusals that do not say it."""
+"""Advice for refusals that do not contain any."""
 
 
 def talk(name_servers: str, work: Callable[[Admin], Awaitable[T]], command: str) -> T:
-    """Run ``work`` with a connection to the cluster; what goes wrong becomes one sentence and an exit status."""
+    """Run ``work`` with a connection to the cluster. An error becomes one sentence and an exit status."""
 
     async def run() -> T:
         async with Admin(name_servers, call_timeout_ms=CALL_TIMEOUT_MS) as admin:
@@ -56,7 +57,7 @@ def talk(name_servers: str, work: Callable[[Admin], Awaitable[T]], command: str)
 
 
 def guarded(work: Callable[[], T], command: str) -> T:
-    """Run ``work``; errors a person can act on end the command with one sentence."""
+    """Run ``work``. An error that a person can act on ends the command with one sentence."""
     try:
         return work()
     except (ConfigError, MessageIllegal) as error:
@@ -68,12 +69,12 @@ def guarded(work: Callable[[], T], command: str) -> T:
 
 
 def sentence(error: GantryError) -> str:
-    """An error, and what to do next."""
+    """The text of an error, and advice."""
     if isinstance(error, RequestRejected):
         advice = _ADVICE.get(ResponseCode(error.code)) if error.code in set(ResponseCode) else None
         return f"{error}; {advice}" if advice else str(error)
     if isinstance(error, TimedOut):
-        return f"{error}; look at the state before you try again"
+        return f"{error}; check the state before you try again"
     if isinstance(error, RouteNotFound):
         return f"{error}; `gantry topic list` shows the topics there are"
     return str(error)
@@ -86,18 +87,22 @@ def fail(text: str, command: str, status: int = FAILED) -> NoReturn:
 
 
 def note(text: str) -> None:
-    """A sentence beside the answer; on standard error, so that it is never in anybody's pipe."""
+    """Print a remark on standard error, so that it never gets into a pipe together with the answer."""
     typer.echo(text, err=True)
 
 
 def agreed(question: str, yes: bool, command: str) -> None:
-    """Ask a person; without a terminal and without --yes nothing is done."""
+    """Ask a person. Without a terminal and without --yes nothing is done."""
     if yes:
         return
     import sys
 
     if not sys.stdin.isatty():
-        fail("this changes things and nobody can be asked here; repeat it with --yes (or --dry-run)", command, USAGE)
+        fail(
+            "this command changes something and nobody can be asked here; repeat it with --yes (or --dry-run)",
+            command,
+            USAGE,
+        )
     if not typer.confirm(question, err=True):
         fail("nothing was done", command)
 

@@ -1,4 +1,4 @@
-"""``gantry``: the commands and where they are defined. The entry point is ``main``, which needs this only sometimes."""
+"""``gantry``: the commands and the modules that define them. The entry point ``main`` loads this only when needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gantry consumer``: how far groups are, who their members are, and where they shall go on."""
+"""``gantry consumer``: the progress and the members of groups, and resetting their offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from gantrymq.cli.group import of_system
 from gantrymq.errors import GantryError
 from gantrymq.protocol.bodies.progress import queue_of
 
-app = typer.Typer(help="Progress and members of consumer groups.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show the progress and the members of consumer groups, and reset their offsets.", no_args_is_help=True
+)
 Group = Annotated[str, typer.Argument(help="Name of the group.")]
 
 
@@ -26,7 +28,7 @@ def progress(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Show how far behind a group is, queue by queue."""
+    """Show how far a group is behind, queue by queue."""
     if group is None:
         _all_progress(as_json, name_servers)
     else:
@@ -58,7 +60,7 @@ def _progress(group: str, topic: str | None, owners: bool, as_json: bool, name_s
             "topic": "TOPIC", "broker": "BROKER", "queue": "QUEUE", "broker_offset": "BROKER OFFSET",
             "consumer_offset": "GROUP OFFSET", "lag": "LAG", "last_done": "LAST DONE WAS STORED AT",
         }  # fmt: skip
-        show.table(rows, {**columns, "client": "HELD BY"} if owners else columns, "it has read nothing yet")
+        show.table(rows, {**columns, "client": "HELD BY"} if owners else columns, "it has not read anything yet")
         typer.echo(f"{state.lag} messages behind, {state.tps:.1f} a second, {members} member(s) online")
 
     result = {"group": group, "lag": state.lag, "tps": state.tps, "members": members, "queues": rows}
@@ -84,12 +86,16 @@ def _all_progress(as_json: bool, name_servers: str) -> None:
 
     rows = talk(name_servers, work, "consumer progress")
     columns = {"group": "GROUP", "members": "MEMBERS", "lag": "LAG", "tps": "PER SECOND", "model": "MODEL"}
-    show.answer(as_json, rows, lambda: show.table(rows, columns, "no groups; a consumer makes its own when it starts"))
+    show.answer(
+        as_json,
+        rows,
+        lambda: show.table(rows, columns, "there are no groups; a consumer makes its group when it starts"),
+    )
 
 
 @app.command()
 def connections(group: Group, as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
-    """Show the members of a group that are online, and what it subscribes to."""
+    """Show the online members of a group, and its subscriptions."""
     online = talk(name_servers, lambda admin: admin.consumers.connections(group), "consumer connections")
     if online is None:
         fail(f"no member of group {group!r} is online; start one, or see `gantry group list`", "consumer connections")
@@ -123,7 +129,7 @@ def running(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Ask the members themselves: queues they hold, what they have cached, rates."""
+    """Ask the members for their queues, cached messages and rates."""
 
     async def work(admin: Admin) -> dict[str, Any]:
         online = await admin.consumers.connections(group)
@@ -182,9 +188,9 @@ def reset(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Let a group go on somewhere else: read again, or skip.
+    """Move the offsets of a group: it then reads messages again, or skips messages.
 
-    With members online the brokers tell them; without, their stored offsets are changed.
+    If members are online, the brokers tell them to move. Without members the stored offsets are changed.
     """
     command = "consumer reset"
     target = _target(to, command)
@@ -217,8 +223,8 @@ def reset(
         how = talk(name_servers, lambda admin: admin.consumers.reset(group, steps, target), command)
     words = {
         "planned": "nothing was done (--dry-run)",
-        "members": f"{members} member(s) were told and go on there",
-        "offsets": "no member is online; the stored offsets are changed, and the group starts there",
+        "members": f"{members} member(s) were told and continue there",
+        "offsets": "no member is online; the stored offsets were changed, and the group will start there",
     }
     result = {"group": group, "topic": topic, "how": how, "members": members, "queues": rows}
     show.answer(as_json, result, lambda: typer.echo(words[how]))
@@ -242,7 +248,7 @@ def producers(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Show the producers that are online: the ones who can be asked about a transaction."""
+    """Show the producers that are online. The broker can ask them how a transaction ended."""
     found = talk(name_servers, lambda admin: admin.consumers.producers(), "consumer producers").data
     rows = [
         {

@@ -1,4 +1,4 @@
-"""``gantry crash-points``: cut the power before every disk operation of a fixed story, in every way a disk may tear."""
+"""``gantry crash-points``: cut the power before every disk operation of a fixed workload, and try all disk states."""
 
 from __future__ import annotations
 
@@ -30,22 +30,34 @@ INTERRUPTED = 130
 
 
 def crash_points(
-    flush: Annotated[str, typer.Option(help="sync, async or both: when the broker acknowledges.")] = "both",
+    flush: Annotated[str, typer.Option(help="Flush modes of the broker to try: sync, async or both.")] = "both",
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    short: Annotated[bool, typer.Option("--short", help="A smaller story.")] = False,
-    sector: Annotated[int, typer.Option(min=64, help="Bytes that a disk writes whole or not at all.")] = 512,
-    all_up_to: Annotated[int, typer.Option(min=1, help="Try all outcomes of a cut that has so many.")] = 64,
-    sampled: Annotated[int, typer.Option(min=0, help="Else try so many by chance, beside the regular ones.")] = 8,
-    seed: Annotated[int, typer.Option(help="Of that chance.")] = 0,
-    again_every: Annotated[int, typer.Option(min=0, help="In one of so many, cut the next start; 0: no.")] = 1000,
-    kill_every: Annotated[int, typer.Option(min=0, help="Behind one of so many log writes, only kill; 0: no.")] = 5,
-    point: Annotated[str | None, typer.Option(help="Try only this crash, OPERATION:OUTCOME or with two more.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="Play a smaller workload.")] = False,
+    sector: Annotated[
+        int, typer.Option(min=64, help="Bytes in a sector, which a disk writes completely or not at all.")
+    ] = 512,
+    all_up_to: Annotated[
+        int, typer.Option(min=1, help="Try all disk states after a cut if there are at most this many.")
+    ] = 64,
+    sampled: Annotated[
+        int, typer.Option(min=0, help="If there are more, try this many random states besides the regular ones.")
+    ] = 8,
+    seed: Annotated[int, typer.Option(help="Seed of the random states.")] = 0,
+    again_every: Annotated[
+        int, typer.Option(min=0, help="In one of this many states, cut the power again during the restart; 0: never.")
+    ] = 1000,
+    kill_every: Annotated[
+        int, typer.Option(min=0, help="After one of this many log writes, kill only the process first; 0: never.")
+    ] = 5,
+    point: Annotated[
+        str | None, typer.Option(help="Try only this crash: OPERATION:OUTCOME, or OPERATION:OUTCOME:OPERATION:OUTCOME.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Play a fixed story on one broker; cut the power before each of its disk operations; try what the disk may hold
-    then; start the broker on it, and compare with what clients were told.
+    """Play a fixed workload on one broker and cut the power before each of its disk operations. Try the states in which
+    the disk may be then: start the broker on each, and compare it with what clients were told.
 
-    Exit status 1 when something does not hold; the command that tries exactly this crash again is printed.
+    The exit status is 1 when a promise is broken; the command that tries exactly this crash again is printed.
     """
     if os.environ.get(HASH_SEED) != FIXED:
         os.environ[HASH_SEED] = FIXED
@@ -76,7 +88,7 @@ def crash_points(
 
 
 def _try_all(console: Console, plan: Plan, jobs: int) -> dict[str, Any]:
-    """The figures; of what was tried by then when Ctrl-C ends it."""
+    """The figures of everything that was tried, also when Ctrl-C ended it."""
     clock = SystemClock()
     started = clock.monotonic()
     found, interrupted = Figures(), False

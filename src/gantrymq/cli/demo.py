@@ -1,4 +1,4 @@
-"""``gantry demo``: the whole story on one machine."""
+"""``gantry demo``: orders are paid, processes are killed, Spark makes tables, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class TerminalShow:
 
 
 def result_table(result: Result) -> Table:
-    """The end of the story, for a person."""
+    """Print the result for a person."""
     table = Table(title=f"{result.orders} orders, seed {result.seed}", show_header=False, title_justify="left")
     table.add_column(justify="left")
     table.add_column(justify="right")
@@ -132,7 +132,7 @@ def show_result(console: Console, result: Result, story: Story) -> None:
     for kind, orders in result.named.items():
         if orders:
             console.print(f"{kind}: {', '.join(orders[:20])}{' ...' if len(orders) > 20 else ''}", style="red")
-    console.print(f"\nEverything lies in {result.dir}", highlight=False, soft_wrap=True)
+    console.print(f"\nAll files are in {result.dir}", highlight=False, soft_wrap=True)
     gantry = os.environ.get(CALLED_AS) or f"{sys.executable} -m gantrymq.cli.main"
     for purpose, command in next_commands(story.layout, result.name_servers, gantry, sys.executable):
         console.print(f"# {purpose}\n{command}", highlight=False, soft_wrap=True, markup=False)
@@ -144,20 +144,23 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def demo(
     orders: Annotated[int, typer.Option(help="How many orders are paid.")] = 500,
-    seed: Annotated[int, typer.Option(help="Decides which orders meet which failure.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed; it decides which orders meet which failure.")] = 1,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where everything goes; empty or absent. Default: ./gantry-demo-N")
+        Path | None,
+        typer.Option("--dir", help="Directory for all files; it must be empty or absent. Default: ./gantry-demo-N"),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")] = None,
     name_server_port: Annotated[int | None, typer.Option(help="Default: a free port.")] = None,
     broker_port: Annotated[int | None, typer.Option(help="Default: a free port.")] = None,
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="For debugging: no tables; the topic itself is compared with the orders.")
+        bool,
+        typer.Option("--no-spark", help="For debugging: make no tables, and compare the topic itself with the orders."),
     ] = False,
 ) -> None:
-    """Pay orders while producers and the broker are killed, let Spark turn them into tables, and prove nothing is lost.
+    """Pay orders while producers and the broker are killed, let Spark make tables, and prove that nothing is lost.
 
-    Exit status: 0 all agree; 1 an order is missing, doubled or should not be there, or the demo failed.
+    Exit status: 0 when orders and tables agree; 1 when an order is missing, doubled or should not be there, or when the
+    demo failed.
     """
     console = Console()
     signal.signal(signal.SIGTERM, _interrupt)

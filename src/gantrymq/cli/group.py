@@ -14,7 +14,7 @@ from gantrymq.errors import GantryError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import Group
 
-app = typer.Typer(help="Make, list, alter and remove consumer groups.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, alter and delete consumer groups.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Name of the group.")]
 _SYSTEM_NAMES = (
     "TOOLS_CONSUMER",
@@ -27,13 +27,13 @@ _SYSTEM_PREFIXES = ("CID_ONS", "CID_RMQ_SYS_", "CID_SYS_RMQ_", "CID_HOUSEKEEPING
 
 
 def of_system(group: str) -> bool:
-    """Whether a group is one that servers and tools make for themselves."""
+    """Whether servers or tools made this group for their own use."""
     return group in _SYSTEM_NAMES or group.startswith(_SYSTEM_PREFIXES)
 
 
 @app.command(name="list")
 def list_groups(
-    all_groups: Annotated[bool, typer.Option("--all", help="Also groups of the system.")] = False,
+    all_groups: Annotated[bool, typer.Option("--all", help="Show system groups, too.")] = False,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
@@ -63,11 +63,15 @@ def list_groups(
     show.answer(as_json, rows, lambda: show.table(rows, columns, "no groups; a consumer makes its own when it starts"))
 
 
-RetryMax = Annotated[int | None, typer.Option("--retry-max", help="Deliveries before a message is a dead letter.")]
+RetryMax = Annotated[
+    int | None, typer.Option("--retry-max", help="Number of retries before a message becomes a dead letter.")
+]
 RetryQueues = Annotated[int | None, typer.Option("--retry-queues", help="Queues of the retry topic.")]
 Consume = Annotated[bool | None, typer.Option("--consume/--no-consume", help="Whether the group may read at all.")]
 Broadcast = Annotated[bool | None, typer.Option("--broadcast/--no-broadcast", help="Whether members may broadcast.")]
-Orderly = Annotated[bool | None, typer.Option("--orderly/--no-orderly", help="Whether it reads in order (5.x).")]
+Orderly = Annotated[
+    bool | None, typer.Option("--orderly/--no-orderly", help="Whether the group consumes in order (5.x).")
+]
 
 
 def _changed(
@@ -94,7 +98,7 @@ def create(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Make a group on every broker, or alter it; what is not given is as the broker has it."""
+    """Create a group on every broker, or alter it. Settings that are not given stay as the broker has them."""
     changes = _changed(retry_max, retry_queues, consume, broadcast, orderly)
     _put("group create", group, changes, cluster, yes, dry_run, as_json, name_servers)
 
@@ -113,7 +117,7 @@ def alter(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Change settings of a group that is there; what is not given stays."""
+    """Change settings of an existing group. Settings that are not given stay as they are."""
     changes = _changed(retry_max, retry_queues, consume, broadcast, orderly)
     _put("group alter", group, changes, cluster, yes, dry_run, as_json, name_servers, must_exist=True)
 
@@ -130,7 +134,7 @@ def _put(
     *,
     must_exist: bool = False,
 ) -> None:
-    """Look, show what would change, ask, act. A broker that does not have the group makes it."""
+    """Look at the group, show what would change, ask, and change it. A broker that does not have the group makes it."""
 
     async def look(admin: Admin) -> dict[str, Group | None]:
         if must_exist:
@@ -170,7 +174,7 @@ def _put(
 
 @app.command(name="show")
 def show_group(group: Name, as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
-    """Show the settings of a group, what it reads, its members and how far it is."""
+    """Show the settings, subscriptions, members and progress of a group."""
 
     async def work(admin: Admin) -> tuple[dict[str, Group], dict[str, Any]]:
         settings = await admin.groups.get(group)
@@ -215,14 +219,16 @@ def show_group(group: Name, as_json: Json = False, name_servers: NameServers = L
 @app.command()
 def delete(
     group: Name,
-    keep_offsets: Annotated[bool, typer.Option("--keep-offsets", help="Keep its progress on the brokers.")] = False,
+    keep_offsets: Annotated[
+        bool, typer.Option("--keep-offsets", help="Keep the group's offsets on the brokers.")
+    ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     cluster: ClusterOption = None,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Remove a group with its progress and its retry and dead-letter topics."""
+    """Delete a group with its offsets and its retry and dead-letter topics."""
     derived = [system_topics.retry_topic(group), system_topics.dead_letter_topic(group)]
 
     async def look(admin: Admin) -> tuple[list[str], int]:
@@ -232,7 +238,7 @@ def delete(
 
     brokers, members = talk(name_servers, look, "group delete")
     if members:
-        note(f"{members} member(s) are online; they make the group again with their next heartbeat")
+        note(f"{members} member(s) are online; their next heartbeat will make the group again")
     result = {"group": group, "brokers": brokers, "topics": derived, "members": members, "deleted": not dry_run}
     if not dry_run:
         agreed(f"Remove group {group} with its progress from {', '.join(brokers)}?", yes, "group delete")

@@ -10,8 +10,9 @@ from multiprocessing import resource_tracker
 
 @contextlib.contextmanager
 def ctrl_c_held_back() -> Iterator[None]:
-    """What comes meanwhile is heard at the end, and never by processes that are born meanwhile: a terminal sends it to
-    all of them, and it is for this one to end the others."""
+    """Hold a Ctrl-C back until the processes are started, and hide it from them.
+
+    A terminal sends the signal to all processes; this one must stop the others."""
     resource_tracker.ensure_running()  # which lets Ctrl-C through when it starts
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -14,7 +14,7 @@ PURE_COMMANDS = ("simulate", "check-history", "crash-points")
 
 
 def main() -> None:
-    """Run what the words of the command line say."""
+    """Run the command that the command line names."""
     if sys.argv[1:2] and sys.argv[1] in PURE_COMMANDS:
         from gantrymq.build_info import require_pure
 

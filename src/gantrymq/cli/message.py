@@ -1,4 +1,4 @@
-"""``gantry message``: send, find, look at and follow messages."""
+"""``gantry message``: send, find, show and follow messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gantrymq.errors import RequestRejected
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 
-app = typer.Typer(help="Send, find, look at and follow messages.", no_args_is_help=True)
+app = typer.Typer(help="Send, find, show and follow messages.", no_args_is_help=True)
 TopicOption = Annotated[str | None, typer.Option("--topic", "-t", help="Topic of the message.")]
 BodyBytes = Annotated[int, typer.Option("--body-bytes", help="How much of a body is shown.", min=0)]
 Tags = Annotated[str, typer.Option("--tags", help="Only these: 'A || B'.")]
@@ -46,11 +46,13 @@ def send(
     body: Annotated[str | None, typer.Argument(help="The body as text; '-' or nothing: standard input.")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="The body is the content of this file.")] = None,
     tags: Annotated[str | None, typer.Option("--tags", help="One tag.")] = None,
-    keys: Annotated[str | None, typer.Option("--keys", help="Words to find it by, separated by blanks.")] = None,
+    keys: Annotated[
+        str | None, typer.Option("--keys", help="Keys by which the message can be found, separated by blanks.")
+    ] = None,
     properties: Annotated[
         list[str] | None, typer.Option("--property", "-p", help="name=value; may be given several times.")
     ] = None,
-    delay_level: Annotated[int, typer.Option(help="1 to 18: deliver it later.")] = 0,
+    delay_level: Annotated[int, typer.Option(help="Delay level 1 to 18: deliver the message later.")] = 0,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="broker:number, e.g. broker-a:0.")] = None,
     group: Annotated[str, typer.Option("--group", "-g", help="Producer group.")] = "gantry-cli",
     as_json: Json = False,
@@ -103,16 +105,17 @@ def show_message(
     key: Annotated[str | None, typer.Option("--key", "-k", help="One of the message's KEYS.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="broker:number; with --offset.")] = None,
     offset: Annotated[int | None, typer.Option("--offset", "-o", help="Queue offset; with --queue.")] = None,
-    trace: Annotated[bool, typer.Option("--trace/--no-trace", help="Which groups have got it.")] = True,
-    limit: Annotated[int, typer.Option("--max", help="Messages shown at most.", min=1)] = 10,
+    trace: Annotated[bool, typer.Option("--trace/--no-trace", help="Show which groups consumed it.")] = True,
+    limit: Annotated[int, typer.Option("--max", help="Largest number of messages to show.", min=1)] = 10,
     body_bytes: BodyBytes = show.BODY_SHOWN_BYTES,
-    save_body: Annotated[Path | None, typer.Option(help="Write the body, as it is, to this file.")] = None,
+    save_body: Annotated[Path | None, typer.Option(help="Write the body, unchanged, to this file.")] = None,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Show a message with its body, and which groups have got it.
+    """Show a message with its body, and which groups consumed it.
 
-    By offset message id alone; by unique key or --key with --topic; by place with --topic, --queue and --offset.
+    Name it by its offset message id alone, by its unique key or --key with --topic, or with --topic, --queue and
+    --offset.
     """
     command = "message show"
     find = _finder(message_id, topic, key, queue, offset, limit, command)
@@ -128,7 +131,7 @@ def show_message(
                         for at in await admin.messages.readers(message)
                     ]
                 except RequestRejected as error:
-                    note(f"who has got it could not be found out: {error}")
+                    note(f"it could not be found out which groups consumed it: {error}")
             shown.append((message, readers))
         return shown
 
@@ -154,7 +157,7 @@ def _finder(
     limit: int,
     command: str,
 ) -> Callable[[Admin], Awaitable[list[MessageView]]]:
-    """How to look for what the arguments name; ends the command when they name nothing, or too much."""
+    """The search that the arguments ask for. Ends the command when they name no message, or more than one."""
     ways = [message_id is not None, key is not None, queue is not None or offset is not None]
     if sum(ways) != 1 or (ways[2] and (queue is None or offset is None)):
         fail("say which message: an ID, or --key, or --queue with --offset", command, USAGE)
@@ -193,14 +196,16 @@ def _draw(message: MessageView, readers: list[dict[str, Any]], body_bytes: int, 
 @app.command()
 def tail(
     topic: Annotated[str, typer.Argument(help="Which topic.")],
-    count: Annotated[int, typer.Option("--lines", "-l", help="The last ones of every queue.", min=0)] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    count: Annotated[
+        int, typer.Option("--lines", "-l", help="Number of messages of every queue, the last ones.", min=0)
+    ] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more messages until Ctrl-C.")] = False,
     tags: Tags = "*",
     body_bytes: BodyBytes = 120,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Show the last messages of a topic, one per line; nothing is consumed by it."""
+    """Show the last messages of a topic, one per line. No group's progress changes."""
     _print(topic, None, None, count, follow, tags, None, body_bytes, as_json, name_servers, "message tail")
 
 
@@ -209,13 +214,13 @@ def print_messages(
     topic: Annotated[str, typer.Argument(help="Which topic.")],
     since: Annotated[str | None, typer.Option("--from", help="Time (2026-01-31T12:00); default: the oldest.")] = None,
     until: Annotated[str | None, typer.Option("--to", help="Time; default: the newest.")] = None,
-    limit: Annotated[int, typer.Option("--max", help="Messages shown at most.", min=1)] = 1_000,
+    limit: Annotated[int, typer.Option("--max", help="Largest number of messages to show.", min=1)] = 1_000,
     tags: Tags = "*",
     body_bytes: BodyBytes = 120,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Print the messages of a topic, queue by queue; nothing is consumed by it."""
+    """Print the messages of a topic, queue by queue. No group's progress changes."""
     command = "message print"
     begin = 0 if since is None else _time(since, "--from", command)
     end = FOREVER_MS if until is None else _time(until, "--to", command)
@@ -284,7 +289,7 @@ async def _drain(
     consumer: Any, queue: MessageQueue, offset: int, tags: str, end_ms: int | None, left: int | None, body_bytes: int,
     as_json: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Show what is there from ``offset`` on; where to go on, and how many were shown."""
+    """Show the messages from ``offset`` on. Returns the next offset, and how many were shown."""
     shown = 0
     while left is None or shown < left:
         pulled = await consumer.pull(queue, offset, 32 if left is None else min(32, left - shown), tags)

@@ -31,11 +31,14 @@ def order_paid(
     checkpoint: Annotated[str, typer.Option(help="directory of Spark's checkpoint")],
     name_servers: NameServers = "127.0.0.1:9876",
     stop_file: Annotated[
-        str | None, typer.Option(help="end once this file exists and the topic is processed up to its end then")
+        str | None,
+        typer.Option(help="stop when this file exists and everything that was in the topic at that time is processed"),
     ] = None,
-    until_end: Annotated[bool, typer.Option("--until-end", help="process what is there now, then end")] = False,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="process the messages that are in the topic now, then stop")
+    ] = False,
     progress: Annotated[str | None, typer.Option(help="file to append JSON lines to")] = None,
-    interval_ms: Annotated[int, typer.Option(help="least time between two batches, ms")] = 500,
+    interval_ms: Annotated[int, typer.Option(help="shortest time between two batches, ms")] = 500,
     master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
 ) -> None:
     """Turn paid orders into shipping, points and cart tables, each order exactly once. Ends with Ctrl-C."""
@@ -61,7 +64,7 @@ def order_paid(
             errors.print(f"[red]{error}[/red]")
             raise typer.Exit(1) from error
         except KeyboardInterrupt:
-            console.print("stopped; run the same command again to go on")
+            console.print("stopped; run the same command again to continue")
             raise typer.Exit(130) from None
     console.print("rows per table: " + ", ".join(f"{name} {rows}" for name, rows in totals.items()))
 
@@ -74,7 +77,7 @@ def reconcile(
     name_servers: NameServers = "127.0.0.1:9876",
     json: Annotated[str | None, typer.Option("--json", help="file for the report")] = None,
     orders_table: Annotated[str, typer.Option(help="table of the orders")] = "orders",
-    paid_status: Annotated[str, typer.Option(help="orders with this status were paid, whatever its case")] = "paid",
+    paid_status: Annotated[str, typer.Option(help="status of paid orders; upper and lower case are the same")] = "paid",
     strict: Annotated[bool, typer.Option("--strict", help="also fail when the topic holds an order twice")] = False,
     master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
 ) -> None:

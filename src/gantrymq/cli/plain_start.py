@@ -1,9 +1,9 @@
-"""Starts of servers that the words of the command line say plainly, without the library that reads all command lines.
+"""Starts a server from a simple command line without loading Typer.
 
-Typer, and pydantic, which it loads, took a third of the time of a broker's start and 13 MB of its 44 MB; of a name
-server three quarters and 17 MB, together with the broker's modules. Plain is ``--option value`` or ``--option=value``
-with options of the table and values that need no judgement. All else, mistakes and ``--help`` among it, is the command
-line's (``cli.commands``); a test holds what both understand equal.
+Typer, and pydantic, which it loads, took a third of the time of a broker's start and 13 MB of its 44 MB. Of a name
+server's start they took three quarters and 17 MB, together with the broker's modules. A command line is simple when it
+consists of ``--option value`` or ``--option=value`` with options of the table and values that need no checking. All
+others, including mistakes and ``--help``, are left to ``cli.commands``. A test holds that both understand the same.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ OPTIONS: Final[dict[str, Options]] = {
 
 
 def plain_start(words: Sequence[str]) -> Callable[[], None] | None:
-    """What to call; None: this is for the command line."""
+    """The function to call, or None: the command line is not simple."""
     if not words or words[0] not in OPTIONS:
         return None
     given = plain_values(OPTIONS[words[0]], words[1:])
@@ -67,7 +67,7 @@ def plain_start(words: Sequence[str]) -> Callable[[], None] | None:
 
 
 def plain_values(options: Options, words: Sequence[str]) -> dict[str, Any] | None:
-    """Parameters and their values, the last where an option comes twice; None when something is not plain."""
+    """Parameters and their values; the last value when an option is repeated. None when the line is not simple."""
     given: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:

@@ -1,4 +1,4 @@
-"""How far a long run is: a bar on a terminal, elsewhere a line now and then."""
+"""The progress of a long run: a bar on a terminal, a line from time to time elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def shown(items: Iterable[T], text: str, total: int, console: Console, clock: Clock) -> Iterator[T]:
-    """``items`` as they come, ``total`` of them; ``console`` is told what ``text`` is at."""
+    """Yield ``items``, of which there are ``total``, and show the progress of ``text`` on ``console``."""
     if console.is_terminal:
         yield from track(items, text, total, console=console)
         return

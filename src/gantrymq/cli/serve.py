@@ -18,9 +18,10 @@ from gantrymq.cli.serving.nameserver import ANY_ADDRESS
 from gantrymq.nameserver.config import DEFAULT_PORT
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", help="A RocketMQ broker.conf. Options of the command line win.")
+    Path | None,
+    typer.Option("--config", "-c", help="A RocketMQ broker.conf. Options of the command line have priority."),
 ]
-Store = Annotated[Path | None, typer.Option(help="Directory of the messages (storePathRootDir).")]
+Store = Annotated[Path | None, typer.Option(help="Directory of the store (storePathRootDir).")]
 Flush = Annotated[
     str | None,
     typer.Option(help="sync: an acknowledged message is on the disk (default). async: faster; a power cut loses the "

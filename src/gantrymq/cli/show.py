@@ -16,14 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 WIDE: Final = 4_096
-"""Columns when nobody looks at a terminal: nothing is cut or wrapped in a pipe."""
+"""Width of the output in a pipe, so that nothing is cut or wrapped there."""
 UNBROKEN: Final = frozenset({"id", "client", "message_id"})
 """Columns that people copy from: never folded, however narrow the terminal is."""
 BODY_SHOWN_BYTES: Final = 2_048
 
 
 def console() -> Console:
-    """Standard output; made when it is used, so that it is the one a test or a shell gave us."""
+    """Standard output. It is looked up on each use, so that a test can replace it."""
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=WIDE)
 
 
@@ -33,7 +33,7 @@ def emit_json(value: Any) -> None:
 
 
 def emit_line(value: Mapping[str, Any]) -> None:
-    """One JSON text on one line, at once: for output that goes on."""
+    """Print one JSON text on one line and flush it: for output that continues."""
     typer.echo(json.dumps(value, ensure_ascii=False))
     sys.stdout.flush()
 
@@ -99,12 +99,12 @@ def clock_time(time_ms: int) -> str:
 
 
 def since(span_ms: int) -> str:
-    """A span after something, with what matters of it: ``+0.004 s``, ``+6.1 s``, ``+2 min 5 s``."""
+    """The time since an event, with sensible precision: ``+0.004 s``, ``+6.1 s``, ``+2 min 5 s``."""
     return f"+{span_ms / 1000:.3f} s" if abs(span_ms) < 1_000 else f"+{ago(span_ms)}"
 
 
 def ago(age_ms: int) -> str:
-    """A span as people say it: the two largest units."""
+    """A length of time in its two largest units."""
     seconds = age_ms / 1000
     if seconds < 60:
         return f"{seconds:.1f} s"
@@ -140,7 +140,7 @@ def stamp(time_ms: int) -> str:
 
 
 def safe(text: str) -> str:
-    """Text without anything that a terminal would obey: control and format characters are written as escapes."""
+    """Text that a terminal cannot take for commands: control and format characters are written as escapes."""
     return "".join(character if character.isprintable() else _escaped(character) for character in text)
 
 

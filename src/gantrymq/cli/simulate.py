@@ -1,4 +1,4 @@
-"""``gantry simulate``: play a cluster with faults from a seed, and judge what it did."""
+"""``gantry simulate``: run a simulated cluster with faults from a seed, and judge the result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CALLED_AS = "GANTRY_CALLED_AS"
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What can be played."""
+    """The two kinds of runs."""
 
     run: Callable[[int, Plan], Result]
     default: Plan
@@ -64,22 +64,24 @@ _AMOUNTS = [
 
 def simulate(
     seed: Annotated[int | None, typer.Option(help="Play this one seed.")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Play all of A..B (B is not played).")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes for --seeds.")] = 1,
+    seeds: Annotated[str | None, typer.Option(help="Play the seeds from A up to B, without B.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes for --seeds.")] = 1,
     of_groups: Annotated[
-        bool, typer.Option("--groups", help="Consumer groups whose members come, go, fail and are killed.")
+        bool, typer.Option("--groups", help="Run consumer groups whose members join, leave, fail and are killed.")
     ] = False,
     orders: Annotated[
         int | None, typer.Option(min=1, help=f"Transactions and ordinary messages ({_AMOUNTS[0]}).")
     ] = None,
     faults: Annotated[str, typer.Option(help="Kinds of faults, comma separated; all when none is named.")] = "",
     fault_count: Annotated[int | None, typer.Option(min=0, help=f"How many of them ({_AMOUNTS[1]}).")] = None,
-    history: Annotated[Path | None, typer.Option(help="Write the history of --seed there, an event a line.")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="Write the history of --seed to this file, one event a line.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Run name server, brokers, producers and consumers in virtual time, with faults from a seed, and judge them.
 
-    Exit status 1 when a promise was broken; the command that plays the failing seed again, shortened, is printed.
+    The exit status is 1 when a promise was broken. The command that repeats the failing seed (shortened) is printed.
     """
     if os.environ.get(HASH_SEED) != FIXED:
         os.environ[HASH_SEED] = FIXED

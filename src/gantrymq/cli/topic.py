@@ -1,4 +1,4 @@
-"""``gantry topic``: make, list, look at and remove topics."""
+"""``gantry topic``: create, list, show and delete topics."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
 
-app = typer.Typer(help="Make, list, look at and remove topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, show and delete topics.", no_args_is_help=True)
 _DERIVED = (system_topics.RETRY_PREFIX, system_topics.DEAD_LETTER_PREFIX)
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 
 
 NEW: Final = Wanted(read_queues=4, write_queues=4)
-"""Of a topic that is made, where nothing else is said."""
+"""Settings of a new topic that are not given."""
 
 
 @app.command()
 def create(
     topic: Annotated[str, typer.Argument(help="Letters, digits and % | - _, at most 127.")],
-    queues: Annotated[int | None, typer.Option(help="Queues on every broker. A new topic: 4.")] = None,
+    queues: Annotated[int | None, typer.Option(help="Queues on every broker. Default for a new topic: 4.")] = None,
     read_queues: Annotated[int | None, typer.Option(help="Queues that are read (readQueueNums).")] = None,
     write_queues: Annotated[int | None, typer.Option(help="Queues that are written to (writeQueueNums).")] = None,
     message_type: Annotated[
-        str | None, typer.Option("--type", help=", ".join(MESSAGE_TYPES[:-1]) + ". A new topic: anything.")
+        str | None, typer.Option("--type", help=", ".join(MESSAGE_TYPES[:-1]) + ". Default for a new topic: any kind.")
     ] = None,
     perm: Annotated[int | None, typer.Option(help="6: read and write, 4: read only, 2: write only.")] = None,
     order: Annotated[bool | None, typer.Option("--order/--no-order", help="Mark it as an ordered topic.")] = None,
     hide_messages: Annotated[
-        bool, typer.Option("--hide-messages", help="Do it even if messages are hidden from who has not read them.")
+        bool,
+        typer.Option("--hide-messages", help="Do it even if it hides messages from groups that have not read them."),
     ] = False,
     cluster: ClusterOption = None,
     yes: Yes = False,
@@ -46,7 +47,7 @@ def create(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Make a topic on every broker, or alter it: of one that is there, what is not given stays."""
+    """Create a topic on every broker, or alter it. Settings that are not given stay as they are."""
     command = "topic create"
     wanted = Wanted(
         read_queues=queues if read_queues is None else read_queues,
@@ -64,7 +65,7 @@ def create(
     if rows and not as_json:
         show.table(rows, _CHANGED, "")
     if refused and not dry_run:
-        fail(f"{refused}. To do it all the same: --hide-messages", command)
+        fail(f"{refused}. To do it nevertheless: --hide-messages", command)
     if not dry_run:
         if rows:
             agreed(f"Change topic {topic} like this?", yes, command)
@@ -91,7 +92,7 @@ def _rows(changes: Sequence[TopicChange]) -> list[dict[str, Any]]:
 
 
 def _told(topic: str, changes: Sequence[TopicChange], dry_run: bool, refused: str | None) -> str:
-    """What was done, or would be."""
+    """Print what was done, or would be done."""
     made = [change.broker for change in changes if change.before is None]
     if dry_run:
         would = [f"topic {topic} would be made on {', '.join(made)}"] if made else []
@@ -106,8 +107,8 @@ def _told(topic: str, changes: Sequence[TopicChange], dry_run: bool, refused: st
 
 @app.command(name="list")
 def list_topics(
-    all_topics: Annotated[bool, typer.Option("--all", help="Also retry and dead-letter topics.")] = False,
-    details: Annotated[bool, typer.Option("--long", "-l", help="Also queues, brokers and messages.")] = False,
+    all_topics: Annotated[bool, typer.Option("--all", help="Show retry and dead-letter topics, too.")] = False,
+    details: Annotated[bool, typer.Option("--long", "-l", help="Show queues, brokers and messages, too.")] = False,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
@@ -181,7 +182,7 @@ def show_topic(topic: Topic, as_json: Json = False, name_servers: NameServers = 
 
 @app.command()
 def status(topic: Topic, as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
-    """Show what every queue of a topic holds."""
+    """Show how many messages every queue of a topic holds."""
     state = talk(name_servers, lambda admin: admin.topic_state.status(topic), "topic status")
     rows = [
         {
@@ -249,7 +250,7 @@ def delete(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Remove a topic with its messages: made again, it begins empty."""
+    """Delete a topic with its messages. A topic that is created again with the same name is empty."""
     command = "topic delete"
 
     async def look(admin: Admin) -> tuple[list[dict[str, Any]], list[str]]:

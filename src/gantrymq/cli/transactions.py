@@ -1,4 +1,4 @@
-"""``gantry transactions``: see which are undecided and why, and decide them in the name of a person."""
+"""``gantry transactions``: show undecided transactions, explain them, and decide them in the name of a person."""
 
 from __future__ import annotations
 
@@ -32,18 +32,16 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.transactions.rules.states import State
 
-app = typer.Typer(help="See undecided transactions, and decide them.", no_args_is_help=True)
+app = typer.Typer(help="Show undecided transactions, explain them, and decide them.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="Transaction id (the message's unique key), or offset message id of its half.")]
-Why = Annotated[str | None, typer.Option("--why", "-w", help="The reason; goes into the record of decisions.")]
+Why = Annotated[str | None, typer.Option("--why", "-w", help="The reason; it is written to the audit file.")]
 Audit = Annotated[
     Path | None,
-    typer.Option(
-        "--audit", help="The record of decisions. Default: GANTRY_AUDIT, else ~/.local/state/gantry/audit.jsonl."
-    ),
+    typer.Option("--audit", help="The audit file. Default: GANTRY_AUDIT, else ~/.local/state/gantry/audit.jsonl."),
 ]
 FIRST_SHOWN: Final = 12
 LAST_SHOWN: Final = 20
-"""Of the events of one transaction, when there are many."""
+"""Number of events that are shown of one transaction, when there are many."""
 _COLUMNS = {
     "id": "TRANSACTION", "state": "STATE", "group": "PRODUCER GROUP", "topic": "TOPIC", "age": "AGE",
     "checks": "CHECKS", "producers": "PRODUCERS ONLINE", "broker": "BROKER",
@@ -78,11 +76,13 @@ def list_transactions(
     topic: Annotated[str | None, typer.Option("--topic", "-t", help="Only for this topic.")] = None,
     state: Annotated[str | None, typer.Option("--state", help="open or parked; default: both.")] = None,
     broker: BrokerOption = None,
-    limit: Annotated[int, typer.Option("--max", help="Shown at most, the oldest first.", min=1)] = 100,
+    limit: Annotated[
+        int, typer.Option("--max", help="Largest number of transactions to show, the oldest first.", min=1)
+    ] = 100,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Show the undecided transactions, the oldest first: open ones, and those that were parked."""
+    """Show the undecided transactions, open and parked ones, the oldest first."""
     command = "transactions list"
     if state not in (None, State.OPEN.text, State.PARKED.text):
         fail(f"--state {state!r}: write open or parked", command, USAGE)
@@ -129,7 +129,7 @@ def list_transactions(
 def show_transaction(
     transaction: Id, broker: BrokerOption = None, as_json: Json = False, name_servers: NameServers = LOCAL
 ) -> None:
-    """Show all that is known of a transaction."""
+    """Show everything that is known of a transaction."""
     rows = [fields(place) for place in _find(transaction, broker, name_servers, "transactions show")]
 
     def draw() -> None:
@@ -155,7 +155,7 @@ def explain(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Say what happened to a transaction, event by event, why it is where it is, and what can be done."""
+    """Show what happened to a transaction, event by event, why it is undecided, and what can be done."""
     command = "transactions explain"
     explained = talk(name_servers, lambda admin: admin.explanations.of(transaction, broker), command)
     if not explained:
@@ -169,7 +169,7 @@ def explain(
 
 
 def _draw_explanation(one: dict[str, Any], every: bool) -> None:
-    """State, events, why, what to do: in the order in which somebody woken at night reads it."""
+    """Print the state, the events, the reason and the advice, in this order."""
     typer.secho(f"{show.safe(one['id'])} is {one['state']}", bold=True)
     place = f"topic {one['topic']}, producer group {one['group']}, broker {one['broker']} ({one['address']})"
     typer.echo(f"  {show.safe(place)}, {show.ago(one['age_ms'])} old")
@@ -185,7 +185,7 @@ def _draw_explanation(one: dict[str, Any], every: bool) -> None:
     show.table(rows, {"time": "TIME", "after": "AFTER", "what": "EVENT", "cause": "CAUSE"}, "no event is known")
     typer.echo(f"  Why: {show.safe(one['why'])}")
     if one["next_check_in_ms"] is not None:
-        typer.echo(f"  Next check: in {show.ago(one['next_check_in_ms'])}, when somebody is there to be asked")
+        typer.echo(f"  Next check: in {show.ago(one['next_check_in_ms'])}, when a producer is online that can be asked")
     if one["advice"]:
         typer.echo(f"  What to do: {show.safe(one['advice'])}")
     for note in one["notes"]:
@@ -204,7 +204,7 @@ def commit(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Commit an open transaction: consumers get its message. It cannot be taken back."""
+    """Commit an open transaction: consumers get its message. This cannot be undone."""
     _decide("commit", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
 
 
@@ -219,7 +219,7 @@ def rollback(
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
-    """Roll an open transaction back: consumers never see its message. It cannot be taken back."""
+    """Roll an open transaction back: consumers never see its message. This cannot be undone."""
     _decide("rollback", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
 
 
@@ -258,7 +258,7 @@ def _decide(
     as_json: bool,
     name_servers: str,
 ) -> None:
-    """Look, ask, record, act, record."""
+    """Look at the transaction, ask the person, write the audit file, act, and write the outcome to the audit file."""
     command = f"transactions {action}"
     place = _the_one(_find(transaction, broker, name_servers, command), _NEEDED[action], command)
     found = place.transaction
@@ -269,9 +269,9 @@ def _decide(
     if not dry_run:
         agreed(_QUESTIONS[action].format(id=found.transaction_id, topic=found.topic, group=found.group), yes, command)
         if not why:
-            why = "" if yes else str(typer.prompt("Why (for the record)", err=True))
+            why = "" if yes else str(typer.prompt("Why (for the audit file)", err=True))
         if not why.strip():
-            fail("say why, for the record: --why 'ticket 4711: the order was paid'", command, USAGE)
+            fail("give the reason, for the audit file: --why 'ticket 4711: the order was paid'", command, USAGE)
     path = audit or default_path()
     decision = AuditFile(path, SystemClock()).decision(
         action=action, why=why or "", dry_run=dry_run, transaction_id=found.transaction_id, group=found.group,
@@ -305,7 +305,7 @@ def _decide(
     try:
         decision.note(Phase.DONE, outcome)
     except AuditFailed as error:
-        fail(f"{found.transaction_id} is {outcome}, and the record lacks the line that says so: {error}", command)
+        fail(f"{found.transaction_id} is {outcome}, but this could not be written to the audit file: {error}", command)
     show.answer(
         as_json,
         {**result, "outcome": outcome},

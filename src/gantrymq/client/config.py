@@ -1,4 +1,6 @@
-"""Settings of the clients: one frozen class each, every field with its rule (what is possible), default and reason."""
+"""The settings of the clients. There is one frozen class for each client, and each field has a rule (which values are
+possible), a default and an explanation.
+"""
 
 from __future__ import annotations
 

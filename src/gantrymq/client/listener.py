@@ -1,19 +1,20 @@
-"""The user's part of a transaction, and how its answers and its failures are read. Source: TransactionListener.
+"""The listener of a transaction producer, and how its results and failures are interpreted. Source:
+TransactionListener.
 
-What becomes of a listener that does not return:
+What happens when a listener does not return normally:
 
-| it raises                     | a check; a listener of a consumer    | a local transaction                        |
+| it raises                     | in a check, or in a consumer         | in a local transaction                     |
 |-------------------------------|--------------------------------------|--------------------------------------------|
 | an Exception                  | failed                               | UNKNOWN; the error is in the result        |
-| SystemExit                    | failed: nothing else ends by it      | UNKNOWN, then raised to who sends          |
-| KeyboardInterrupt             | failed; on a loop in the main thread | UNKNOWN, then raised to who sends          |
-|                               | (it is a Ctrl-C) raised on then      |                                            |
-| GeneratorExit, CancelledError | failed                               | UNKNOWN; from ``call_blocking`` raised on  |
-| (our own task is cancelled)   | failed, and the cancellation goes on | UNKNOWN, and the cancellation goes on      |
+| SystemExit                    | failed; nothing else ends            | UNKNOWN, then raised in the sender's call  |
+| KeyboardInterrupt             | failed; on a loop in the main thread | UNKNOWN, then raised in the sender's call  |
+|                               | (it is a Ctrl-C) then raised again   |                                            |
+| GeneratorExit, CancelledError | failed                               | UNKNOWN; raised by ``call_blocking``       |
+| (our own task is cancelled)   | failed, then the task is cancelled   | UNKNOWN, then the task is cancelled        |
 
-*Failed* means UNKNOWN with a remark for a check, and messages that come again for a consumer. Raised to who sends: a
-local transaction in a thread of its own gives the SystemExit as the ``error`` of its ListenerAnswer, because raised in
-a task it would end the loop past everybody who could catch it; ``send_in_transaction`` raises it in its caller's task.
+*Failed* means UNKNOWN with a remark for a check, and for a consumer that its messages are delivered again. A local
+transaction in a thread of its own returns a SystemExit as the ``error`` of its ListenerAnswer, because raising it in a
+task would end the event loop. ``send_in_transaction`` then raises it in the task of its caller.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ Answer = LocalTransactionState | Awaitable[LocalTransactionState]
 
 
 class TransactionListener(Protocol):
-    """What a TransactionProducer asks. Both methods may be ``async def`` with ``gantrymq.aio``."""
+    """The listener of a TransactionProducer. With ``gantrymq.aio`` both methods may be ``async def``."""
 
     def execute_local_transaction(self, message: Message, arg: Any) -> Answer:
-        """Run the local transaction; the half message is stored. ``message.transaction_id`` names it."""
+        """Run the local transaction. The half message is stored; ``message.transaction_id`` is its id."""
 
     def check_local_transaction(self, message: MessageView) -> Answer:
         """Say what became of the local transaction, perhaps in another process and much later.
 
         Answer COMMIT or ROLLBACK only when the local transaction can no longer end the other way. A transaction that
-        is not there (yet) may still commit: ROLLBACK is right only when it is older than the immunity, or when the
-        checker makes sure that it cannot (see DecisiveListener). Else UNKNOWN is.
+        is not found may still commit: ROLLBACK is right only when it is older than the immunity, or when the checker
+        makes sure that it cannot commit (see DecisiveListener). Otherwise answer UNKNOWN.
         """
 
 
@@ -55,10 +56,10 @@ class DecisiveListener(TransactionListener, Protocol):
     """A listener whose checker may be asked at any time, also while the local transaction is running elsewhere.
 
     ``check_local_transaction`` *claims* a transaction that it does not find: it writes a rolled-back mark under the id
-    where the local transaction would write its own, so that a late commit must fail. Then ROLLBACK is final. Brokers of
-    GantryMQ ask such a checker at once when the process that sent the half dies, and not after the immunity.
+    where the local transaction would write its own, so that a late commit must fail. Then ROLLBACK is final. When the
+    process that sent the half message dies, a GantryMQ broker asks such a checker at once, and not after the immunity.
 
-    Every member of the group must have such a checker, for any of them may be asked.
+    Every member of the group must have such a checker, because any of them may be asked.
     """
 
     @property
@@ -67,7 +68,7 @@ class DecisiveListener(TransactionListener, Protocol):
 
 
 def is_decisive(listener: TransactionListener) -> bool:
-    """What the listener says of its checker. Raises ConfigError when that is neither True nor False."""
+    """Whether the listener says that its checker is decisive. Raises ConfigError for another value than a bool."""
     decisive = getattr(listener, "decisive", False)
     if not isinstance(decisive, bool):
         raise ConfigError(
@@ -77,7 +78,7 @@ def is_decisive(listener: TransactionListener) -> bool:
 
 
 class ListenerAnswer(msgspec.Struct, frozen=True):
-    """What the listener answered, or why it could not."""
+    """The answer of the listener, or the reason why there is none."""
 
     state: LocalTransactionState
     error: BaseException | None = None

@@ -1,4 +1,4 @@
-"""A consumer that is polled: the library reads ahead and shares queues out, the program says when it wants messages.
+"""A consumer that is polled: the library reads ahead and shares the queues, and the program asks for messages.
 
 Source: DefaultLitePullConsumer; docs/protocol.md#what-clients-send-and-when.
 """
@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Self, Unpack
 
 from gantrymq.client.config import LitePullConfig, LitePullSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.connection.routes import subscribe_queues
@@ -25,19 +26,20 @@ from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 
 
 class LitePullConsumer(Lifetime):
-    """Gives messages when asked: ``subscribe`` to topics, or ``assign`` queues, then ``poll``.
+    """A consumer that is polled: ``subscribe`` to topics, or ``assign`` queues, then call ``poll``.
 
-    Subscribers of a group share the queues of a topic, as push consumers do; with ``assign`` the program says which
-    queues, and nobody is asked.
+    Members of a group that subscribe share the queues of a topic, as push consumers do. With ``assign`` the program
+    chooses the queues itself.
 
-    What ``poll`` returned counts as consumed with the next ``poll``. So far the progress is stored, every
-    ``auto_commit_interval_ms``, by ``close``, and when a queue is given up to another member. So an exception between
-    two polls loses nothing: the last batch comes again, here or elsewhere. It does so as well when the program leaves
-    its loop and closes, unless it calls ``commit`` (or ``poll`` once more) before. With ``auto_commit=False`` only
-    ``commit`` stores anything.
+    Messages that ``poll`` returned count as consumed with the next ``poll``. This progress is stored every
+    ``auto_commit_interval_ms``, by ``close``, and when a queue goes to another member. So an exception between two
+    polls loses no message: the last batch is delivered again, to this member or another one. The last batch is also
+    delivered again when the program leaves its loop and closes, unless it calls ``commit`` (or ``poll`` once more)
+    before. With ``auto_commit=False`` only ``commit`` stores progress.
 
-    Messages can come twice (after a crash, or when queues change hands). One task, or thread, polls; a second one at
-    the same time gets ConfigError. Belongs to the event loop and process it was started in.
+    A message can be delivered twice (after a crash, or when its queue goes to another member). Only one task or thread
+    may poll; a second one at the same time gets ConfigError. The consumer belongs to the event loop and process in
+    which it was started.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class LitePullConsumer(Lifetime):
         system_topics.check_group(group)
         self.group = with_namespace(config.namespace, group)
         endpoint = self._endpoint = Endpoint(
-            type(self).__name__, config, Doors() if doors is None else doors,
+            type(self).__name__, config, default_doors() if doors is None else doors,
             pushes=lambda channel, command: self._queues.questions.asked(channel, command),
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip
@@ -74,8 +76,8 @@ class LitePullConsumer(Lifetime):
         return self
 
     async def start(self) -> None:
-        """Join the group. Without a subscription ``assign`` says what to read. Raises Unreachable without a name
-        server; brokers and topics may be missing."""
+        """Join the group. Without a subscription, call ``assign``. Raises Unreachable without a name server; brokers
+        and topics may still be missing."""
         if self._endpoint.running:
             return
         self._endpoint.start()
@@ -88,8 +90,9 @@ class LitePullConsumer(Lifetime):
         self._committed_at = self._endpoint.clock.monotonic()
 
     async def close(self) -> None:
-        """Stop reading, store the progress (``auto_commit``; not of what the last ``poll`` returned, see there), leave
-        the group. May be called again. One that is cancelled goes on behind its caller."""
+        """Stop reading, store the progress (with ``auto_commit``, and without the last ``poll``), leave the group.
+
+        May be called again. A ``close`` that is cancelled continues in the background."""
         if self._endpoint.started:
             self._endpoint.stop_accepting()
             self._queues.stop()
@@ -105,19 +108,22 @@ class LitePullConsumer(Lifetime):
     async def assign(self, queues: Iterable[MessageQueue], tags: str = "*", *, sql: str | None = None) -> None:
         """Read exactly these queues from now on, each from the group's progress or ``from_where``.
 
-        Raises ConfigError when topics are subscribed, RouteNotFound, RequestRejected or Unreachable. Nothing has
-        changed then, and neither when it is cancelled.
+        Raises ConfigError when topics are subscribed, RouteNotFound, RequestRejected or Unreachable. After an error or
+        a cancellation nothing has changed.
         """
         self._endpoint.check_usable()
         if self._filters:
-            raise ConfigError("subscribe or assign, not both: the queues of subscribed topics are shared out")
+            raise ConfigError(
+                "use subscribe or assign, not both: the queues of subscribed topics are divided among the "
+                "group's members"
+            )
         await self._queues.assign(set(queues), filter_of(tags, sql))
 
     async def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
         """Some messages of one queue, in order, ``poll_batch_size`` at most; the queues take turns.
 
-        They are consumed, for the group, with the next ``poll`` or ``commit``. ``timeout_ms``: how long to wait for one
-        (``poll_timeout_ms``); then the list is empty. A ``poll`` that is cancelled has taken nothing. Raises
+        They count as consumed with the next ``poll`` or ``commit``. ``timeout_ms``: how long to wait for a message
+        (``poll_timeout_ms``); after that the list is empty. A cancelled ``poll`` has taken no messages. Raises
         ConfigError while another task polls.
         """
         self._endpoint.check_usable()
@@ -133,12 +139,12 @@ class LitePullConsumer(Lifetime):
             return taken
 
     def give_back_last(self, unless: list[MessageView] | None = None) -> None:
-        """Undo the last ``poll``: the next one of its queue begins with the same messages, if the queue is still ours
-        and was not sought elsewhere. ``unless``: a list that did arrive; when the last poll returned this very list,
+        """Undo the last ``poll``: the next poll of its queue begins with the same messages, if this member still has
+        the queue and did not seek in it. ``unless``: a list that did arrive; if the last poll returned this very list,
         nothing is undone.
 
-        For whoever runs ``poll`` in a task of its own and may lose its result, as the blocking client does when a call
-        is interrupted. Waits for nothing; to be called on the loop.
+        It is for programs that run ``poll`` in a task of its own and may lose its result, as the blocking client does
+        when a call is interrupted. It does not wait; call it on the event loop.
         """
         if unless is None or unless is not self._returned:
             self._queues.give_back_last()
@@ -155,19 +161,19 @@ class LitePullConsumer(Lifetime):
         return subscribe_queues(name, await self._endpoint.routes.fetch(name))
 
     async def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Give no messages of these queues until ``resume``; other queues go on. Raises ConfigError."""
+        """Return no messages of these queues until ``resume``; other queues continue. Raises ConfigError."""
         self._queues.pause(queues, True)
 
     async def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Give messages of these queues again. Raises ConfigError for one that is not ours."""
+        """Return messages of these queues again. Raises ConfigError for a queue that this member does not read."""
         self._queues.pause(queues, False)
 
     # Positions.
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at ``offset`` in a queue that is ours; what ``poll`` returned of it before does not count any more.
+        """Continue at ``offset`` in a queue that this member reads; earlier polls of the queue no longer count.
 
-        Raises ConfigError for another queue or an offset outside of what the broker holds.
+        Raises ConfigError for another queue, or for an offset that the broker does not have.
         """
         self._endpoint.check_usable()
         low, high = await min_offset(self._endpoint, queue), await max_offset(self._endpoint, queue)
@@ -177,14 +183,14 @@ class LitePullConsumer(Lifetime):
         self._queues.seek(queue, QueueOffset(offset))
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that is still there."""
+        """Continue at the oldest message that still exists."""
         self._endpoint.check_usable()
         offset = await min_offset(self._endpoint, queue)
         self._endpoint.check_usable()
         self._queues.seek(queue, offset)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on with the next message that comes."""
+        """Continue with the next message that arrives."""
         self._endpoint.check_usable()
         offset = await max_offset(self._endpoint, queue)
         self._endpoint.check_usable()
@@ -193,17 +199,17 @@ class LitePullConsumer(Lifetime):
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """Offset of the first message stored at ``timestamp_ms`` (ms since 1970) or later; the end when there is none.
 
-        Apache's 4.x brokers give the nearest message instead.
+        Apache's 4.x brokers return the nearest message instead.
         """
         self._endpoint.check_usable()
         return await offset_by_time(self._endpoint, queue, timestamp_ms)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store the progress: of everything that ``poll`` returned, the last batch included, or ``offsets``: what is
-        below them is consumed.
+        """Store the progress: everything that ``poll`` returned, the last batch included; or, with ``offsets``, that
+        all messages below them are consumed.
 
-        A queue that was given up to another member since it was polled is left out: its messages come again there.
-        Raises GantryError when a broker did not confirm it; when it is cancelled, some queues may be stored.
+        A queue that went to another member since it was polled is left out: its messages are delivered again there.
+        Raises GantryError when a broker did not confirm. After a cancellation some queues may be stored.
         """
         self._endpoint.check_usable()
         await self._queues.commit(offsets)

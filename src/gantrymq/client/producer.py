@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final, Unpack
 
 from gantrymq.client.config import ProducerConfig, ProducerSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint, decline, every
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint, decline, every
 from gantrymq.client.connection.heartbeat import Heartbeats
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
@@ -65,8 +66,9 @@ class Producer(Lifetime):
         self.group = with_namespace(config.namespace, group)
         self._config = config
         self._endpoint = Endpoint(
-            type(self).__name__, config, Doors() if doors is None else doors, pushes=self._pushed, greet=self._greet
-        )
+            type(self).__name__, config, default_doors() if doors is None else doors,
+            pushes=self._pushed, greet=self._greet,
+        )  # fmt: skip
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._endpoint.routes.masters)
         self._delivery = Delivery(self._endpoint, self._config)
         self._frames: dict[MessageQueue, SendFrames] = {}
@@ -76,7 +78,7 @@ class Producer(Lifetime):
         self._tracer = Tracer(self._endpoint, self.group, config.trace_topic) if config.trace else None
 
     async def start(self) -> None:
-        """Begin the background work. It needs no network: the routes of ``topics`` are looked up when it is there."""
+        """Begin the background work. No network is needed: the routes of ``topics`` are looked up when there is one."""
         if self._endpoint.running:
             return
         self._endpoint.start()
@@ -92,9 +94,9 @@ class Producer(Lifetime):
         await self._heartbeats.send()
 
     async def close(self) -> None:
-        """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
+        """Refuse new calls, wait for running ones (``close_timeout_ms`` at most; then they raise Closed), disconnect.
 
-        May be called again. One that is cancelled goes on behind its caller.
+        May be called again. A ``close`` that is cancelled continues in the background.
         """
         if self._endpoint.started:
             await self._endpoint.close(self._leave)
@@ -116,9 +118,9 @@ class Producer(Lifetime):
     ) -> SendResult:
         """Send and wait until the broker has stored the message as safely as it is configured to.
 
-        ``queue``: where to; default: the topic's queues in turn. Then a failed attempt is repeated on the next
-        broker (``retries``), within ``timeout_ms`` for all attempts together. A repeated message may be stored twice;
-        both copies have the same ``message_id``.
+        ``queue``: the queue to send to; default: the topic's queues in turn. Then a failed attempt is repeated on the
+        next broker (``retries``), within ``timeout_ms`` for all attempts together. A message that was sent again may
+        be stored twice; both copies have the same ``message_id``.
 
         Raises MessageIllegal (nothing was sent), RequestRejected (the broker refused), RouteNotFound, Unreachable or
         TimedOut (it may have been stored).
@@ -132,11 +134,11 @@ class Producer(Lifetime):
     async def send_ordered(
         self, message: Message, key: str, timeout_ms: int | None = None, *, selector: QueueSelector = by_hash
     ) -> SendResult:
-        """Send to the queue that all messages of ``key`` go to: who consumes in order gets them as they were sent.
+        """Send to the queue of ``key``: an orderly consumer gets all messages of a key in the order of sending.
 
-        Send the next one of a key only when this one has returned. ``selector``: which queue that is; the default does
-        what Java's SelectMessageQueueByHash does. Only one attempt is made, for another queue would break the order;
-        errors as for ``send``.
+        Send the next message of a key only when this call has returned. ``selector`` chooses the queue; the default
+        does what Java's SelectMessageQueueByHash does. Only one attempt is made, because another queue would break the
+        order. Raises the errors of ``send``.
         """
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
@@ -148,7 +150,7 @@ class Producer(Lifetime):
         return await self._send(message, queue, timeout_ms)
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
-        """Send without an answer: fast, and nobody says whether the message was stored.
+        """Send without an answer. This is fast, but does not tell whether the message was stored.
 
         Raises MessageIllegal, RouteNotFound, or Unreachable when there is no connection.
         """
@@ -169,7 +171,7 @@ class Producer(Lifetime):
     async def send_batch(
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_ms: int | None = None
     ) -> SendResult:
-        """Send several messages of one topic to one queue, where they lie one behind the other.
+        """Send several messages of one topic to one queue, where they are stored one after the other.
 
         The result names the first one's offset and all message ids, joined by commas. Errors are those of ``send``;
         MessageIllegal also for an empty batch, mixed topics, delayed messages and retry topics.
@@ -207,8 +209,8 @@ class Producer(Lifetime):
     ) -> list[SendResult]:
         """Send any number of messages of one topic, in as many batches as ``batch_bytes`` asks for.
 
-        One batch after the other, each to the next queue (or all to ``queue``); ``timeout_ms`` is for each. What was
-        sent before an error stays sent. Errors as for ``send_batch``.
+        Sends one batch after the other, each to the next queue (or all to ``queue``). ``timeout_ms`` applies to each
+        batch. Messages that were sent before an error stay sent. Raises the errors of ``send_batch``.
         """
         results: list[SendResult] = []
         for part in in_batches(messages, self._config.batch_bytes):
@@ -220,11 +222,11 @@ class Producer(Lifetime):
         return results
 
     async def recall(self, topic: str, recall_handle: str, timeout_ms: int | None = None) -> str:
-        """Withdraw a message before the time it is to be delivered; its ``message_id``.
+        """Withdraw a message before its time of delivery. Returns its ``message_id``.
 
         ``recall_handle``: of its SendResult; brokers since 5.3.2 give one with messages that have ``delay_ms`` or
-        ``deliver_at_ms``. Raises MessageIllegal for something that is none, RequestRejected when the broker does not
-        do it (``recallMessageEnable``, or too late), RouteNotFound or Unreachable.
+        ``deliver_at_ms``. Raises MessageIllegal for an invalid handle, RequestRejected when the broker refuses
+        (``recallMessageEnable`` is off, or it is too late), RouteNotFound or Unreachable.
         """
         self._endpoint.check_usable()
         place = decode_handle(recall_handle)
@@ -247,9 +249,9 @@ class Producer(Lifetime):
     async def request(
         self, message: Message, timeout_ms: int | None = None, queue: MessageQueue | None = None
     ) -> MessageView:
-        """Send a request and wait for the message that a consumer sends in answer to it (``reply``).
+        """Send a request and wait for the reply that a consumer sends (with ``reply``).
 
-        ``timeout_ms`` is for both ways. Raises TimedOut when nobody replied; else as ``send``.
+        ``timeout_ms`` covers request and reply. Raises TimedOut when no reply arrived, and the errors of ``send``.
         """
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
@@ -269,8 +271,8 @@ class Producer(Lifetime):
             self._replies.forget(correlation)
 
     async def reply(self, request: MessageView, body: bytes | str, timeout_ms: int | None = None) -> SendResult:
-        """Answer a request that a consumer got. Raises MessageIllegal when it is none, RequestRejected when the
-        requester is gone; else as ``send``."""
+        """Answer a request that a consumer got. Raises MessageIllegal when the message is not a request,
+        RequestRejected when the requester has disconnected, and the errors of ``send``."""
         self._endpoint.check_usable()
         message, queue = reply_to(request, body)
         check_message(message, self._config.max_message_bytes)
@@ -362,7 +364,7 @@ class Producer(Lifetime):
         return self._endpoint.clock.monotonic() + self._limit(timeout_ms) / 1000
 
     def _limit(self, timeout_ms: int | None) -> int:
-        """Raises ConfigError for what is no time."""
+        """Raises ConfigError for an invalid time."""
         if timeout_ms is None:
             return self._config.send_timeout_ms
         check_timeout(timeout_ms)
@@ -386,7 +388,7 @@ class Producer(Lifetime):
         )
 
     def _packed(self, body: bytes) -> tuple[bytes, int]:
-        """The body as it travels, and the system flag that says so: compressed only when that makes it smaller."""
+        """The body on the wire and its system flag: the body is compressed only when that makes it smaller."""
         if len(body) < self._config.compress_over_bytes:
             return body, 0
         packed = compression.compress(body, self._config.compress_level, self._compression)

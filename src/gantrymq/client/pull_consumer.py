@@ -10,7 +10,8 @@ from typing import Final, Unpack
 
 from gantrymq.client import settings_rules as rules
 from gantrymq.client.config import PullConfig, PullSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace, without_namespace
 from gantrymq.client.connection.routes import subscribe_queues
@@ -41,9 +42,9 @@ _ANSWER_MARGIN_MS: Final = 10_000
 class PullConsumer(Lifetime):
     """Reads messages by queue and offset. It keeps no position and shares nothing with other members of its group.
 
-    Questions are repeated while a broker is away (until their time is over; see ``reconnect``), so a restart of the
-    broker is survived. Belongs to the event loop and process it was started in; after a fork calls raise
-    UsedAfterFork. Cancelling a call changes nothing on the broker.
+    Requests are repeated while a broker is unreachable (until their time is over; see ``reconnect``), so they survive
+    a restart of the broker. The consumer belongs to the event loop and process in which it was started; after a fork
+    calls raise UsedAfterFork. Cancelling a call changes nothing on the broker.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class PullConsumer(Lifetime):
             system_topics.check_group(group)
             group = with_namespace(config.namespace, group)
         self.group = group
-        self._endpoint = Endpoint(type(self).__name__, config, Doors() if doors is None else doors)
+        self._endpoint = Endpoint(type(self).__name__, config, default_doors() if doors is None else doors)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that may be read, freshly asked. Raises RouteNotFound or Unreachable."""
@@ -79,7 +80,7 @@ class PullConsumer(Lifetime):
         wait_ms: int = 0,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> PullResult:
-        """Up to ``max_count`` messages from ``offset`` on; fewer do not mean that there are no more.
+        """Up to ``max_count`` messages from ``offset`` on. Fewer messages do not mean that there are no more.
 
         ``tags``: ``"*"`` or ``"A || B"``. ``wait_ms``: how long the broker may wait for a message when there is none.
         Raises ConfigError for an impossible argument, RequestRejected, Unreachable or TimedOut.
@@ -102,7 +103,7 @@ class PullConsumer(Lifetime):
         return await self._pull(queue, offset, max_count, max_bytes, "*", 0)
 
     async def min_offset(self, queue: MessageQueue) -> QueueOffset:
-        """Offset of the oldest message that is still there."""
+        """Offset of the oldest message that still exists."""
         header = GetMinOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._offset(queue, RequestCode.GET_MIN_OFFSET, header)
 
@@ -114,7 +115,7 @@ class PullConsumer(Lifetime):
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """Offset of the first message stored at ``timestamp_ms`` (ms since 1970) or later; the end when there is none.
 
-        Apache's 4.x brokers give the nearest message instead.
+        Apache's 4.x brokers return the nearest message instead.
         """
         read_setting("timestamp_ms", timestamp_ms, rules.POSITION)
         header = SearchOffset(
@@ -144,7 +145,7 @@ class PullConsumer(Lifetime):
         return QueueOffset(answer.header(OffsetAnswer).offset)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's progress: everything below ``offset`` is done."""
+        """Store the group's progress: all messages below ``offset`` are consumed."""
         read_setting("offset", offset, rules.POSITION)
         header = UpdateConsumerOffset(
             consumer_group=self._group(),

@@ -1,4 +1,4 @@
-"""Has messages delivered to a listener, sharing the queues with the other members of its group.
+"""A consumer whose listener gets the messages. It shares the queues with the other members of its group.
 
 Source: DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#groups.
 """
@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Self, Unpack
 
 from gantrymq.client.config import PushConfig, PushSettings, settings_of
-from gantrymq.client.connection.endpoint import Doors, Endpoint, every
+from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.endpoint import Endpoint, every
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.consuming.assigned_queues import AssignedQueues
@@ -28,15 +29,17 @@ class PushConsumer(Lifetime):
 
     All members of a group share the queues of a topic; their subscriptions must be the same. The listener gets lists
     of up to ``consume_batch_size`` messages, in ``consume_threads`` threads (or, when it is ``async def``, as that
-    many tasks). When it returns (None or CONSUME_SUCCESS) they are consumed; when it raises or returns RECONSUME_LATER
-    they come again later: after 10 s, 30 s, 1 min ..., and after ``max_reconsume_times`` to the dead-letter topic
-    ``%DLQ%<group>``. Messages can come twice (after a crash, or when queues change hands), so make it idempotent.
+    many tasks). When it returns None or CONSUME_SUCCESS, the messages are consumed. When it raises or returns
+    RECONSUME_LATER, they are delivered again after 10 s, 30 s, 1 min ..., and after ``max_reconsume_times`` they go to
+    the dead-letter topic ``%DLQ%<group>``. A message can be delivered twice (after a crash, or when its queue goes to
+    another member), so make the listener idempotent.
 
-    ``orderly``: each queue's messages come one batch after the other, over all members; a batch that failed comes again
-    after ``suspend_ms``, before anything else of its queue. ``broadcasting``: every member gets all messages.
+    ``orderly``: the messages of a queue are delivered one batch after the other, across all members. A batch that
+    failed is delivered again after ``suspend_ms``, before any other message of its queue. ``broadcasting``: every
+    member gets all messages.
 
-    A message sent after ``start`` has returned is not missed, also in a topic made later. Belongs to the event loop
-    and process it was started in.
+    A message that is sent after ``start`` has returned is not missed, even in a topic that is created later. The
+    consumer belongs to the event loop and process in which it was started.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class PushConsumer(Lifetime):
         if not callable(listener):
             raise ConfigError("the listener must be callable: a function that gets a list of messages")
         self.group = with_namespace(config.namespace, group)
-        doors = Doors() if doors is None else doors
+        doors = default_doors() if doors is None else doors
         endpoint = self._endpoint = Endpoint(
             type(self).__name__, config, doors,
             pushes=lambda channel, command: self._questions.asked(channel, command),
@@ -82,7 +85,7 @@ class PushConsumer(Lifetime):
 
     async def start(self) -> None:
         """Join the group and begin to read. Raises ConfigError without a subscription, Unreachable without a name
-        server. Brokers and topics may be missing: they are read as soon as they are there."""
+        server. Brokers and topics may still be missing: they are read as soon as they exist."""
         if self._endpoint.running:
             return
         if not self._filters:
@@ -107,17 +110,24 @@ class PushConsumer(Lifetime):
             tasks.start("locks", every(clock, config.lock_interval_ms, queues.renew_locks, "locks"))
 
     async def close(self) -> None:
-        """Stop reading, let listeners at work end (``close_timeout_ms`` at most), store the progress, leave the group.
+        """Stop reading, wait for running listeners (``close_timeout_ms`` at most), store the progress, leave the group.
 
-        What was pulled but not begun is delivered again, here or elsewhere; so is what a listener had that took longer.
-        May be called again, from several places and from inside an ``async def`` listener, whose own messages are
-        delivered again then. One that is cancelled goes on behind its caller.
+        Messages that no listener has begun are delivered again, to this group's next member; so are those of a
+        listener that takes longer. ``close`` may be called again, from several places, and from inside an
+        ``async def`` listener, whose own messages are then delivered again. A ``close`` that is cancelled continues in
+        the background.
         """
         if self._endpoint.started:
             self._endpoint.stop_accepting()
             self._queues.excuse()
             self._queues.stop()
             await self._endpoint.close(self._leave)
+
+    async def drop(self) -> None:
+        """See Lifetime; no listener is started any more, and those at work are not waited for."""
+        self._endpoint.stop_accepting()
+        self._queues.stop()
+        await super().drop()
 
     async def _leave(self) -> None:
         await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)

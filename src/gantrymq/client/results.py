@@ -1,4 +1,4 @@
-"""What the client's calls answer: values only."""
+"""The results of the client's calls. Values only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SendResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionSendResult(SendResult, frozen=True, kw_only=True):
-    """What became of a message sent in a transaction."""
+    """The result of a message that was sent in a transaction."""
 
     state: LocalTransactionState
     """What the listener answered; UNKNOWN when it failed, ROLLBACK when it was not asked."""
@@ -45,13 +45,13 @@ class TransactionSendResult(SendResult, frozen=True, kw_only=True):
 
 
 class PullStatus(enum.Enum):
-    """What a pull met. Source: PullStatus."""
+    """The status of a pull. Source: PullStatus."""
 
     FOUND = "FOUND"
     NO_NEW_MSG = "NO_NEW_MSG"
-    """Nothing behind the offset yet."""
+    """There is no message at the offset yet."""
     NO_MATCHED_MSG = "NO_MATCHED_MSG"
-    """There were messages, but none with a wanted tag; go on at ``next_offset``."""
+    """There were messages, but none with a subscribed tag; continue at ``next_offset``."""
     OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
     """The offset lies outside of ``min_offset .. max_offset``; ``next_offset`` is the nearest one inside."""
 
@@ -62,7 +62,7 @@ class PullResult(msgspec.Struct, frozen=True, kw_only=True):
     status: PullStatus
     messages: list[MessageView]
     next_offset: QueueOffset
-    """Where to go on."""
+    """The offset at which the next pull continues."""
     min_offset: QueueOffset
     max_offset: QueueOffset
     """One behind the last message of the queue when the broker answered."""
@@ -83,15 +83,15 @@ class ConsumeStatus(enum.Enum):
 
     CONSUME_SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
-    """Send the messages back; they come again later, in the end they go to the dead-letter topic. When consuming in
-    order: the same as SUSPEND_CURRENT_QUEUE_A_MOMENT."""
+    """Send the messages back; they are delivered again later, and go to the dead-letter topic in the end. An orderly
+    consumer treats it as SUSPEND_CURRENT_QUEUE_A_MOMENT."""
     SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
-    """Give me these messages again after ``suspend_ms``, and nothing else of their queue before. Not in order: the same
-    as RECONSUME_LATER."""
+    """Deliver these messages again after ``suspend_ms``, and no other message of their queue before. A consumer that is
+    not orderly treats it as RECONSUME_LATER."""
 
 
 class ReconsumeLater(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listener may answer in place of RECONSUME_LATER, to say when."""
+    """What a listener may return instead of RECONSUME_LATER, to choose the time."""
 
     delay_level: int = 0
     """0: the broker decides (10 s, 30 s, 1 min ...); 1..18: this delay level; -1: to the dead letters at once."""

@@ -1,7 +1,8 @@
-"""What a setting may be: one rule for each, written beside the field in config.py, checked before anything starts.
+"""The rules for settings: one for each, written beside the field in config.py, and checked before anything starts.
 
-A rule says what is possible in words, and reads a value: it answers what is kept, or raises Impossible. From both comes
-the one sentence that a user gets: ``consume_threads must be a whole number of threads from 1 to 1000, not 0``.
+A rule describes the possible values in words, and reads a value: it returns the value to keep, or raises Impossible.
+Both together make the one sentence that a user gets: ``consume_threads must be a whole number of threads from 1 to
+1000, not 0``.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class Topics:
             try:
                 topic.read(name)
             except Impossible:
-                raise Impossible(f"{shown(name)} is no name of a topic") from None
+                raise Impossible(f"{shown(name)} is not the name of a topic") from None
         return names
 
 
@@ -188,7 +189,7 @@ class Addresses:
         texts = (value,) if isinstance(value, str) else _texts(value, MAX_ADDRESSES)
         for text in texts:
             if not isinstance(text, str):
-                raise Impossible(f"{shown(text)} is no address; {NAME_SERVERS_HELP}")
+                raise Impossible(f"{shown(text)} is not an address; {NAME_SERVERS_HELP}")
         parts = ";".join(texts).replace(",", ";").split(";")
         addresses = tuple(part.strip() for part in parts if part.strip())
         if not addresses:

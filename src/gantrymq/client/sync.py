@@ -1,10 +1,10 @@
 """The blocking clients: the same names and signatures as in ``gantrymq.aio``, without ``await``.
 
 Every method may be called from any thread, also at the same time. A call that is interrupted (Ctrl-C, a signal handler
-that raises) is given up and the interrupt is raised at once; what was sent may have been executed, and the client can
-be used as before. Two calls are different: a ``start`` that is interrupted closes the client, and a ``close`` that is
-interrupted goes on without its caller. In a forked child all calls raise UsedAfterFork: create new clients there.
-``close`` in a child does nothing.
+that raises) is abandoned, and the interrupt is raised at once. What was sent may have been executed, and the client
+stays usable. Two calls are different: an interrupted ``start`` closes the client, and an interrupted ``close``
+continues without its caller. In a forked child all calls raise UsedAfterFork: create new clients there. ``close`` in a
+child does nothing.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class TransactionProducer(Producer):
 
         Checks run in threads of their own (``check_threads``). An exception in the listener means UNKNOWN and is in
         the result. An interrupt (KeyboardInterrupt, SystemExit), in the listener or anywhere else in this call, is
-        raised, after the broker was told UNKNOWN; it will ask back. Otherwise as
+        raised after the broker was told UNKNOWN; the broker will ask. Everything else is as in
         ``gantrymq.aio.TransactionProducer.send_in_transaction``.
         """
         client, door = self._client, self._door()
@@ -201,7 +201,7 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
         return self._call(self._client.pull_raw, queue, offset, max_count, max_bytes)
 
     def min_offset(self, queue: MessageQueue) -> QueueOffset:
-        """Offset of the oldest message that is still there."""
+        """Offset of the oldest message that still exists."""
         return self._call(self._client.min_offset, queue)
 
     def max_offset(self, queue: MessageQueue) -> QueueOffset:
@@ -221,12 +221,12 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
         return self._call(self._client.committed, queue)
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's progress: everything below ``offset`` is done."""
+        """Store the group's progress: all messages below ``offset`` are consumed."""
         self._call(self._client.commit, queue, offset)
 
 
 class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
-    """Gives messages when asked; see ``gantrymq.aio.LitePullConsumer``. One thread polls."""
+    """A consumer that is polled; see ``gantrymq.aio.LitePullConsumer``. Only one thread may poll."""
 
     def __init__(
         self,
@@ -239,8 +239,8 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
     ) -> None:
         """``from_where``: where the group begins in a new queue. ``settings``: fields of LitePullConfig."""
         self._got: list[MessageView] = []
-        """What the last poll returned that was not interrupted. A later one that was may have taken messages, which
-        nobody got."""
+        """The result of the last poll that was not interrupted. A later, interrupted one may have taken messages that
+        nobody received."""
         super().__init__(
             lite_pull_consumer.LitePullConsumer(
                 group, name_servers=name_servers, from_where=from_where, doors=doors, **settings
@@ -263,9 +263,9 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         self._call(work)
 
     def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
-        """Some messages of one queue; empty when none came in time; see ``gantrymq.aio.LitePullConsumer.poll``.
+        """Some messages of one queue; empty when none arrived in time; see ``gantrymq.aio.LitePullConsumer.poll``.
 
-        One that is interrupted has taken nothing: the next one returns what it would have returned.
+        An interrupted ``poll`` has taken no messages: the next one returns what it would have returned.
         """
         got = self._got
 
@@ -294,15 +294,15 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         self._call(self._client.resume, list(queues))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at ``offset``; see ``gantrymq.aio.LitePullConsumer.seek``."""
+        """Continue at ``offset``; see ``gantrymq.aio.LitePullConsumer.seek``."""
         self._call(self._client.seek, queue, offset)
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that is still there."""
+        """Continue at the oldest message that still exists."""
         self._call(self._client.seek_to_begin, queue)
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on with the next message that comes."""
+        """Continue with the next message that arrives."""
         self._call(self._client.seek_to_end, queue)
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:

@@ -88,10 +88,10 @@ class LocalRun:
 
 
 class TransactionProducer(Producer):
-    """A producer whose messages wait for a local transaction, and are delivered or forgotten with it.
+    """A producer whose messages wait for a local transaction, and are delivered or dropped with it.
 
-    Give ``topics`` to a producer that may be restarted: brokers ask about transactions left open by its predecessor as
-    soon as it is there, not only after its first send. Everything said of Producer holds here, too.
+    Give ``topics`` to a producer that may be restarted: brokers can then ask it about open transactions of its
+    predecessor as soon as it starts, not only after its first send. Everything in Producer's description applies, too.
     """
 
     _config: TransactionProducerConfig
@@ -128,8 +128,8 @@ class TransactionProducer(Producer):
         await super().start()
 
     async def close(self) -> None:
-        """As for Producer. Local transactions in flight are waited for within the same time; one that takes longer
-        ends undecided and is settled by check-back of another member of the group."""
+        """Like Producer.close. It waits for running local transactions within the same time. One that takes longer
+        ends undecided, and a check-back of another member of the group settles it."""
         await super().close()
 
     async def _leave(self) -> None:
@@ -144,27 +144,28 @@ class TransactionProducer(Producer):
     ) -> TransactionSendResult:
         """Send a half message, run the listener's ``execute_local_transaction(message, arg)``, and end it.
 
-        Every call is a transaction of its own, with an id of its own, whatever became of the object before or is done
-        with it elsewhere at the same time: the message given is never changed. The listener gets a copy of it, whose
-        ``transaction_id`` is the new id; the result has it, too. ``transaction_id``: the id to use, to repeat a
-        transaction on purpose. While the half of the first attempt is open on the broker that the second one is sent
-        to, both are one transaction; once it is decided, or on another broker, they are two under one id, and a
-        listener that writes the id under a unique key lets one of them commit.
+        Every call is a transaction of its own, with an id of its own, even if the same object was sent before or is
+        being sent elsewhere at the same time: the message that you pass is never changed. The listener gets a copy of
+        it, whose ``transaction_id`` is the new id; the result has the id, too. ``transaction_id`` chooses the id, to
+        repeat a transaction on purpose. While the half message of the first attempt is open on the broker that the
+        second one is sent to, both are one transaction. Once it is decided, or on another broker, they are two
+        transactions with one id, and a listener that writes the id under a unique key lets only one of them commit.
 
-        A listener that is no ``async def`` runs in a thread. What it answers is in the result (``state``); an
-        exception in it means UNKNOWN and is in ``listener_error``. ``decided`` says whether the broker confirmed; if it
-        could not be reached, check-back settles the transaction later.
+        A listener that is not ``async def`` runs in a thread. Its answer is in the result (``state``); an exception in
+        it means UNKNOWN and is in ``listener_error``. ``decided`` says whether the broker confirmed the decision. If
+        the broker could not be reached, check-back settles the transaction later.
 
-        Raises what ``send`` raises (then the local transaction did not run), MessageIllegal for delayed messages and
-        for a ``transaction_id`` that is impossible or of a transaction that is under way here, and
-        TransactionConflict when the broker had already decided otherwise. Cancelling ends an ``async def`` listener
-        (the broker is told UNKNOWN and will ask back); a listener in a thread goes on, and is ended as it answers.
+        Raises the errors of ``send`` (then the local transaction did not run); MessageIllegal for delayed messages and
+        for a ``transaction_id`` that is invalid or belongs to a transaction still running in this process; and
+        TransactionConflict when the broker had already decided otherwise. A cancellation ends an ``async def`` listener
+        (the broker is told UNKNOWN and will ask); a listener in a thread continues, and its answer ends the
+        transaction.
         """
         half = await self.begin(message, transaction_id)
         method = self.listener.execute_local_transaction
         if is_async(method) or self._config.inline_listener:
             return await self._run(half, call, method, arg)
-        # A thread cannot be cancelled, so its answer must still reach the broker when our caller gives up.
+        # A thread cannot be cancelled, so its answer must still reach the broker when the caller is cancelled.
         work = self._run(half, call_in_thread, method, arg)
         result = await asyncio.shield(asyncio.get_running_loop().create_task(work))
         if isinstance(result.listener_error, SystemExit | KeyboardInterrupt):
@@ -202,7 +203,9 @@ class TransactionProducer(Producer):
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
         if is_delayed(message.properties):
-            raise MessageIllegal("a message in a transaction cannot be delayed; remove delay_level, or send it plainly")
+            raise MessageIllegal(
+                "a message in a transaction cannot be delayed; remove delay_level, or send it without a transaction"
+            )
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
         if transaction_id is not None:
             values[properties.UNIQ_KEY] = id_of("transaction_id", transaction_id)
@@ -215,7 +218,9 @@ class TransactionProducer(Producer):
                 # Before the id is made: it holds our address, which the first connection tells.
                 await self._delivery.queues(message.topic, self._deadline(None))
             if transaction_id in self._open:  # looked at behind the last wait, or two could begin together
-                raise MessageIllegal(f"the transaction {transaction_id!r} is under way here; wait for its end")
+                raise MessageIllegal(
+                    f"the transaction {transaction_id!r} is still running in this process; wait for its end"
+                )
             stamp = key, _ = self._half_stamps.stamp(values, self._endpoint.clock.wall_ms())
             values[properties.UNIQ_KEY] = key
             self._open.add(key)
@@ -249,7 +254,7 @@ class TransactionProducer(Producer):
             self._open.discard(half.transaction_id)
 
     def interrupted(self, half: OpenHalf) -> None:
-        """The local transaction was broken off: tell the broker UNKNOWN, without waiting for anything."""
+        """The local transaction was interrupted: tell the broker UNKNOWN, without waiting for an answer."""
         self._memory.ended(half.transaction_id, LocalTransactionState.UNKNOWN)
         self._open.discard(half.transaction_id)
         self._tell_unknown(half, INTERRUPTED)
@@ -298,7 +303,7 @@ class TransactionProducer(Producer):
             refused = RequestRejected(answer.code, answer.remark, request=f"end of transaction {half.transaction_id}")
             if answer.code == ResponseCode.ILLEGAL_OPERATION:
                 log.error(
-                    "transaction %s is %s here, against an earlier decision: %s",
+                    "transaction %s was to be %s, but the broker had decided otherwise before: %s",
                     half.transaction_id,
                     outcome.state.name,
                     refused,
@@ -355,7 +360,12 @@ class TransactionProducer(Producer):
 
 def undecided(half: OpenHalf, outcome: ListenerAnswer, error: GantryError | None) -> TransactionSendResult:
     """The result of a transaction whose end could not be delivered; check-back will settle it."""
-    log.warning("transaction %s is %s here, but: %s", half.transaction_id, outcome.state.name, error)
+    log.warning(
+        "transaction %s is to be %s, but the broker did not confirm it: %s",
+        half.transaction_id,
+        outcome.state.name,
+        error,
+    )
     return _result(half, outcome, decided=False, error=error)
 
 

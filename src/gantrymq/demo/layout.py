@@ -1,4 +1,4 @@
-"""Where everything of one run of the demo lies."""
+"""The files and directories of one run of the demo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order service's own database: where it is decided whether an order is paid.
+"""The database of the order service. It decides whether an order is paid.
 
 One table makes the check-back decisive. ``attempts`` holds a row for every transaction id whose fate is settled: the
 payment inserts it in the *same* transaction as the payment itself, and a check-back that finds no row inserts one that

@@ -1,4 +1,4 @@
-"""The orders of the demo: made from their number and the seed, so that every process knows the same ones."""
+"""The orders of the demo. They are made from their number and the seed, so that every process knows the same ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast orders are paid: evenly, and not beyond the middle before Spark is there."""
+"""The pace at which orders are paid: evenly, and not beyond the middle before Spark has started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What will go wrong, and where: decided by the seed before anything starts."""
+"""The plan of failures: the seed decides what fails and where, before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports for servers of this machine that are started a moment later, and perhaps again after a kill."""
+"""Finds free ports for servers that are started a moment later, and perhaps again after a kill."""
 
 from __future__ import annotations
 

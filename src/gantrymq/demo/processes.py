@@ -1,4 +1,4 @@
-"""The demo's processes: each in a group of its own, with a log file, watched, and killable."""
+"""The processes of the demo: each in a process group of its own, with a log file, watched, and killable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the demo comes to: numbers for ``--json`` and for the table at the end."""
+"""The result of a run of the demo: numbers for ``--json`` and for the table at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order service as the demo sees it: a few worker processes of one producer group, killed and replaced by plan."""
+"""The worker processes of the order service: a few members of one producer group, killed and replaced by plan."""
 
 from __future__ import annotations
 

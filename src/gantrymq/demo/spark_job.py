@@ -1,4 +1,4 @@
-"""The Spark side as the demo sees it: the order-paid job as a process, and the reconcile step after it."""
+"""The Spark processes of the demo: the order-paid job, and the reconcile step after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare the order database with the topic without Spark, for ``--no-spark``: every message is pulled and counted."""
+"""Compares the order database with the topic without Spark, for ``--no-spark``: every message is pulled and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends the demo's processes when the demo itself is gone, however it went (Ctrl-C, SIGKILL, a closed terminal).
+"""Ends the processes of the demo when the demo itself has ended, in whatever way (Ctrl-C, SIGKILL, a closed terminal).
 
 A program of its own, in a session of its own: it reads lines ``watch PID`` and ``forget PID`` from a pipe whose other
 end only the demo holds. The end of that pipe means that the demo has ended; what is still watched is then killed,

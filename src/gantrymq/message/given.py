@@ -12,7 +12,7 @@ _SHOWN_CHARACTERS: Final = 60
 def whole_number(value: object) -> int | None:
     """``value`` as an int when it is a whole number (numpy's, too); None for everything else, True and False included.
 
-    1.0 is none: who writes a fraction means something that we would cut off.
+    1.0 is refused, because a caller who writes a fraction means something that would be cut off.
     """
     if value.__class__ is int:
         return value

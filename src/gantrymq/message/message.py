@@ -22,15 +22,16 @@ _AT_ONCE: Final = 0
 class Message:
     """What a producer sends.
 
-    ``topic``: where to. ``body``: 1 byte to 4 MiB; what can change later (a bytearray) is copied. ``tags``: one tag
-    that consumers can filter by. ``keys``: words to find the message by. ``properties``: user properties, text to text;
-    reserved names are refused. Numbers among keys and properties are written in digits. ``flag``: a 32-bit number that
-    is carried along. ``delay_level``: 1..18, when to deliver it (see the broker's ``messageDelayLevel``). ``delay_ms``,
-    ``deliver_at_ms``: the same to the second, from when it is sent or as ms since 1970 (brokers 5.x).
+    ``topic``: the topic to send to. ``body``: 1 byte to 4 MiB; a bytearray is copied, because it can change later.
+    ``tags``: one tag by which consumers can filter. ``keys``: words by which the message can be found.
+    ``properties``: user properties, text to text; reserved names are refused. Numbers in keys and properties are
+    written in digits. ``flag``: a 32-bit number for the user's own use. ``delay_level``: 1..18, when to deliver it (see
+    the broker's ``messageDelayLevel``). ``delay_ms``, ``deliver_at_ms``: the same with a precision of a second, counted
+    from the send or as ms since 1970 (brokers 5.x).
 
-    Sending a message never changes it, and every send has a new id, which is in its result. ``unique_key``: the id
-    under which each send of this message goes instead, so that a consumer can tell a repeated one. (A transaction has
-    an id of its own in any case.)
+    Sending a message never changes it, and every send has a new id, which is in its result. ``unique_key``: an id that
+    every send of this message uses instead, so that a consumer can recognise a repeated send. (A transaction has an id
+    of its own in any case.)
 
     Raises MessageIllegal naming the argument for one of a wrong type or out of range, for a reserved property name, and
     for several times of delivery. Names and sizes are checked when it is sent.

@@ -34,7 +34,9 @@ def _encoded(name: str, value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise MessageIllegal(f"{name} holds half a character (a surrogate); remove it, UTF-8 has none") from error
+        raise MessageIllegal(
+            f"{name} contains half a character (a surrogate), which UTF-8 does not allow; remove it"
+        ) from error
 
 
 def body_of(value: object) -> bytes:

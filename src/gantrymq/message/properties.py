@@ -74,7 +74,7 @@ DELAYS: Final = frozenset({DELAY, TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DEL
 BROKER_ONLY: Final = frozenset(
     {REAL_TOPIC, REAL_QUEUE_ID, CHECK_TIMES, PREPARED_QUEUE_OFFSET, TRANSACTION_ID, POP_CHECK_POINT, TIMER_OUT_MS}
 )
-"""What only a broker may set; taken off incoming messages: their sender could steer a transaction by it (X1)."""
+"""Properties that only a broker may set; removed from incoming messages, their sender could steer it (X1)."""
 
 RESERVED: Final = frozenset(
     {

@@ -37,4 +37,4 @@ def decode(handle: str) -> RecallHandle:
             raise MessageIllegal(f"the recall handle has version {version!r}; only {VERSION} is known")
         return RecallHandle(topic, broker_name, int(deliver_ms), unique_key)
     except (ValueError, binascii.Error) as error:
-        raise MessageIllegal(f"{handle!r} is no recall handle; it is in the answer to the send") from error
+        raise MessageIllegal(f"{handle!r} is not a recall handle; the handle is in the answer to the send") from error

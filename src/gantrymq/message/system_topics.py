@@ -12,7 +12,7 @@ from gantrymq.message.given import shown
 HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 PARKED: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Halves nobody could decide: after the last check or at the age limit."""
+"""Half messages that nobody decided: parked after the last check or at the age limit."""
 SCHEDULE: Final = "SCHEDULE_TOPIC_XXXX"
 TIMER: Final = "rmq_sys_wheel_timer"
 TRACE: Final = "RMQ_SYS_TRACE_TOPIC"

@@ -1,1 +1,1 @@
-"""The name server: who serves which topic."""
+"""The name server: it knows which broker serves which topic."""

@@ -56,7 +56,7 @@ def changed(config: NameServerConfig, wanted: Mapping[str, str]) -> NameServerCo
     fields: dict[str, bool] = {}
     for key, value in wanted.items():
         if key not in now:
-            raise ConfigError(f"{key} is no setting of this name server; it has {', '.join(now)}")
+            raise ConfigError(f"{key} is not a setting of this name server; its settings are {', '.join(now)}")
         if value == now[key]:
             continue
         if key not in _SWITCHES:

@@ -27,7 +27,7 @@ class KVConfig:
                 self._tables = msgspec.json.decode(read_whole(disk, path), type=_File).config_table
             except msgspec.MsgspecError as error:
                 raise ConfigError(
-                    f"{path} is no key-value file of a name server: {error}; remove or mend it"
+                    f"{path} is not a key-value file of a name server: {error}; remove or repair it"
                 ) from error
 
     def get(self, namespace: str, key: str) -> str | None:

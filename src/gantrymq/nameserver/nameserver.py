@@ -1,4 +1,4 @@
-"""The name server, put together."""
+"""Puts the parts of a name server together."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class NameServer:
         while True:
             await self._clock.sleep(self._config.scan_interval_seconds)
             for address in self._routes.expire(self._clock.monotonic()):
-                log.warning("broker %s was silent for too long and is taken out of the routes", address)
+                log.warning("broker %s was silent for too long and is removed from the routes", address)
 
     def _closed(self, session: Session) -> None:
         for address in self._routes.session_closed(session.id):
-            log.warning("broker %s is taken out of the routes: its connection was closed", address)
+            log.warning("broker %s is removed from the routes: its connection was closed", address)

@@ -1,4 +1,6 @@
-"""What a name server answers. Source: DefaultRequestProcessor, ClientRequestProcessor; docs/protocol.md#name-server."""
+"""The requests that a name server answers. Source: DefaultRequestProcessor, ClientRequestProcessor;
+docs/protocol.md#name-server.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,8 @@ class Processors:
             self._refused = {key: at for key, at in self._refused.items() if now - at < REFUSED_LOG_SECONDS}
             self._refused[refused] = now
             log.warning(
-                "broker %s with id %d at %s is refused: one of that name and id is alive at %s. Give one of them "
+                "broker %s with id %d at %s is refused: a broker with that name and id is alive at %s. Give one "
+                "of them "
                 "another brokerName or brokerId", name, number, address, rival,
             )  # fmt: skip
         raise RequestRejected(
@@ -137,7 +140,7 @@ class Processors:
     def unregister(self, session: Session, command: Command) -> bytes:
         header = command.header(headers.UnregisterBroker)
         if self._routes.unregister(header.broker_addr, header.broker_name, header.broker_id):
-            log.info("broker %s (%s) said goodbye", header.broker_name, header.broker_addr)
+            log.info("broker %s (%s) unregistered", header.broker_name, header.broker_addr)
         return encode_response(command, ResponseCode.SUCCESS)
 
     def query_data_version(self, session: Session, command: Command) -> bytes:

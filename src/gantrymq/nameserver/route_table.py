@@ -1,7 +1,7 @@
-"""Who serves what: the pure table behind a name server. Time is an argument, sessions are numbers.
+"""The route table of a name server. Pure: the time is an argument, and sessions are numbers.
 
-A broker name stands for one master (id 0) and its slaves. Only the master says which queues its topics have.
-Source: RouteInfoManager; docs/protocol.md#name-server, docs/protocol.md#name-server.
+A broker name stands for one master (id 0) and its slaves. Only the master says which queues its topics have. Source:
+RouteInfoManager; docs/protocol.md#name-server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The numbers of the protocol: what is asked, how it is answered, who speaks.
+"""The numbers of the protocol: requests, responses, languages and versions.
 
 Source: RequestCode, ResponseCode, RemotingSysResponseCode, LanguageCode, MQVersion; docs/protocol.md#headers,
 docs/protocol.md#requests-and-answers.

@@ -1,4 +1,4 @@
-"""One connection without its socket: bytes in, commands out, answers paired with what was asked.
+"""One connection without its socket: bytes in, commands out, answers matched with their requests.
 
 Both sides may ask and answer at any time, and answers may come in any order; the flag tells an answer from a request
 and the opaque says which request it belongs to. Source: NettyRemotingAbstract; docs/protocol.md#requests-and-answers.
@@ -68,6 +68,10 @@ class Connection(Generic[Waiter]):
         """Take out everyone whose deadline has passed."""
         late = [opaque for opaque, (deadline, _) in self._pending.items() if deadline <= now]
         return [self._pending.pop(opaque)[1] for opaque in late]
+
+    def next_deadline(self) -> float:
+        """The first deadline of those that wait; there must be one."""
+        return min(deadline for deadline, _ in self._pending.values())
 
     def abandon(self) -> list[Waiter]:
         """Take out everyone: the connection is gone."""

@@ -28,7 +28,7 @@ def pack_host(text: str) -> bytes:
         packed = ipaddress.ip_address(address.removeprefix("[").removesuffix("]")).packed
         return (_HOST_V4 if len(packed) == 4 else _HOST_V6).pack(packed, int(port))
     except (ValueError, struct.error) as error:
-        raise LocalProtocolError(f"{text!r} is no address:port with a numeric address") from error
+        raise LocalProtocolError(f"{text!r} is not a numeric address with a port (address:port)") from error
 
 
 @lru_cache(maxsize=4096)

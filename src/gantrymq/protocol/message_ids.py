@@ -48,13 +48,13 @@ def log_offset_of(message_id: str) -> LogOffset:
 
 def _bytes_of(message_id: str) -> bytes:
     if len(message_id) not in _LENGTHS:
-        raise RemoteProtocolError(f"{message_id!r} is no offset message id: it has neither 32 nor 56 digits")
+        raise RemoteProtocolError(f"{message_id!r} is not an offset message id: it has neither 32 nor 56 digits")
     try:
         raw = bytes.fromhex(message_id)
     except ValueError as error:
         raise RemoteProtocolError(f"{message_id!r} is no offset message id: {error}") from error
     if len(raw) * 2 != len(message_id):  # fromhex skips blanks
-        raise RemoteProtocolError(f"{message_id!r} is no offset message id: it contains blanks")
+        raise RemoteProtocolError(f"{message_id!r} is not an offset message id: it contains blanks")
     return raw
 
 

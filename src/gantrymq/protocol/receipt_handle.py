@@ -54,7 +54,7 @@ def parse(text: str) -> ReceiptHandle:
     """Raises RemoteProtocolError when the text is no handle."""
     fields = text.split(" ")
     if len(fields) < _FIELDS_LEAST:
-        raise RemoteProtocolError(f"{text!r} is no receipt handle: it has {len(fields)} fields of {_FIELDS_LEAST}")
+        raise RemoteProtocolError(f"{text!r} is not a receipt handle: it has {len(fields)} fields of {_FIELDS_LEAST}")
     start, popped, invisible, revive_queue, kind, broker, queue_id, *rest = fields
     try:
         return ReceiptHandle(

@@ -1,4 +1,4 @@
-"""The client's end of one connection: requests out, answers to whoever waits, pushes to a callback."""
+"""The client's end of one connection: it sends requests, gives answers to the callers, and requests to a callback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("gantrymq.remoting")
 FRAMES_PER_WRITE: Final = 16
 """Requests that leave in one write: so the server can begin with them while we make the next ones."""
 _SWEEP_SECONDS: Final = 0.05
-"""How often deadlines are looked at: one timer for all requests of a channel costs less than one for each."""
+"""How often deadlines are looked at, at most: one timer for all requests of a channel costs less than one for each."""
 
 PushHandler = Callable[["ClientChannel", Command], None]
 Answer = asyncio.Future[Command]
@@ -37,6 +37,7 @@ class ClientChannel:
         "_out",
         "_pushes",
         "_scheduled",
+        "_sweep_at",
         "_sweeper",
         "address",
         "alive",
@@ -59,6 +60,8 @@ class ClientChannel:
         self._out: list[bytes] = []
         self._scheduled = False
         self._sweeper: Timer | None = None
+        self._sweep_at = 0.0
+        """When the sweeper runs, while there is one."""
 
     def request(self, opaque: int, frame: bytes, timeout_ms: int, now: float | None = None) -> Answer:
         """Send a request; the future gets the answer, TimedOut or Unreachable. Cancelling it forgets the answer.
@@ -71,10 +74,11 @@ class ClientChannel:
             return answer
         if now is None:
             now = self._monotonic()
-        self._connection.expect(opaque, (answer, timeout_ms), now + timeout_ms / 1000)
+        deadline = now + timeout_ms / 1000
+        self._connection.expect(opaque, (answer, timeout_ms), deadline)
         self.send(frame)
-        if self._sweeper is None:
-            self._sweeper = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
+        if self._sweeper is None or deadline < self._sweep_at:
+            self._sweep_no_later(deadline)
         return answer
 
     def send(self, frame: bytes) -> None:
@@ -98,7 +102,7 @@ class ClientChannel:
                 self._link.write(data)
 
     def close(self) -> None:
-        """Send what is queued and close; whoever still waits gets Closed."""
+        """Send what is queued and close; callers that still wait get Closed."""
         self._flush()
         self._give_up(Closed(f"the connection to {self.address} was closed"))
         if self._link is not None:
@@ -110,7 +114,18 @@ class ClientChannel:
             if not answer.done():
                 answer.set_exception(TimedOut(f"request to {self.address}", timeout_ms))
         if self._connection.pending:
-            self._sweeper = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
+            self._sweep_no_later(self._connection.next_deadline())
+
+    def _sweep_no_later(self, deadline: float) -> None:
+        """Look at the deadlines when the first one is over; but not for each of many that follow closely."""
+        now = self._clock.monotonic()
+        at = max(deadline, now + _SWEEP_SECONDS)
+        if self._sweeper is not None:
+            if self._sweep_at <= at:
+                return
+            self._sweeper.cancel()
+        self._sweep_at = at
+        self._sweeper = self._clock.call_later(at - now, self._sweep)
 
     def _give_up(self, error: GantryError) -> None:
         self.alive = False

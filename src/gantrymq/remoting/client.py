@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from gantrymq.errors import Closed, TimedOut, Unreachable
 from gantrymq.protocol.command import Command, Header, SerializeType, encode_request
 from gantrymq.remoting.channel import ClientChannel, PushHandler
-from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.clock import Clock, time_limit
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
 from gantrymq.runtime.tasks import SharedWork
@@ -67,7 +66,7 @@ class RemotingClient:
         if channel is not None:
             return channel
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with time_limit(self._clock, timeout_ms / 1000):
                 return await self._connecting.join(address, partial(self._connect, address))
         except TimeoutError as error:
             raise Unreachable(address, f"no connection within {timeout_ms} ms") from error

@@ -1,4 +1,4 @@
-"""Accepts connections and hands every request to its handler; answers leave a few at a time."""
+"""Accepts connections and passes every request to its handler; several answers leave in one write."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The only doors to the outside world: clock, chance, disk and network. A simulation replaces these four."""
+"""The only doors to the outside world: clock, randomness, disk and network. A simulation replaces these four."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
 
 
 class Timer(Protocol):
@@ -32,6 +33,23 @@ class Clock(Protocol):
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Run ``call`` on the loop once the work of the current turn is done."""
+
+
+AT_ONCE: Final = 0.0
+"""A time that is over on every loop."""
+
+
+@asynccontextmanager
+async def time_limit(clock: Clock, seconds: float) -> AsyncIterator[None]:
+    """Cancel the block after ``seconds`` of ``clock`` and raise TimeoutError, as ``asyncio.timeout`` does by the time
+    of the loop. ``async with time_limit(clock, 3): ...``
+    """
+    async with asyncio.timeout(None) as limit:
+        timer = clock.call_later(max(seconds, 0), lambda: limit.reschedule(AT_ONCE))
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class SystemClock:

@@ -63,7 +63,8 @@ class Usage:
     def fullness(self) -> float:
         """Share in use of what this program could ever write, from 0 to 1, as ``df`` shows it.
 
-        What is kept for the superuser is neither in use nor to be had: a share of ``total`` would never reach 1.
+        Space that is reserved for the superuser counts neither as used nor as free: a share of ``total`` would never
+        reach 1.
         """
         reachable = self.used + self.free
         return self.used / reachable if reachable > 0 else 0.0
@@ -92,8 +93,8 @@ class Directory(Protocol):
 class Disk(Protocol):
     """A file system. Paths are absolute; directories are made durable by ``sync_dir``.
 
-    What the system refuses is a StoreError that says what to do: DiskFull, TooManyOpenFiles, StoreUnavailable (no
-    right, read only) or another one; what is absent and must be there, a FileNotFoundError.
+    A refusal of the system is a StoreError that says what to do: DiskFull, TooManyOpenFiles, StoreUnavailable (no
+    permission, read only) or another one. A missing file is a FileNotFoundError.
     """
 
     def open(self, path: str, *, create: bool = False) -> File:

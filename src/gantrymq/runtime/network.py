@@ -51,7 +51,7 @@ class Receiver(Protocol):
         """Everything one read brought. Must not raise."""
 
     def lost(self, reason: str) -> None:
-        """Called exactly once, whoever closed the link."""
+        """Called exactly once, whichever side closed the link."""
 
     def pause_writing(self) -> None:
         """More than HIGH_WATER_BYTES are unsent."""

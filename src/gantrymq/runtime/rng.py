@@ -1,4 +1,4 @@
-"""Chance as an argument: jitter, choices and unique ids."""
+"""Randomness as an argument: jitter, choices and unique ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No task without an owner: start in order, stop in reverse, report what broke."""
+"""Every task has an owner: tasks are started in order, stopped in reverse order, and their errors are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 class SharedWork(Generic[K, T]):
     """Work that several callers wait for and that is done once: a second caller joins the first one's.
 
-    One that gives up does not take the result from the others; when all have, the work ends unheard.
+    A caller that gives up does not affect the others. When all callers have given up, the result is dropped.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class SharedWork(Generic[K, T]):
     async def join(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of the work for ``key``; ``work`` begins it when there is none. Raises what that raises.
 
-        Raises Closed when ``stop`` ended it: who waits was not cancelled himself, and must not look as if he was.
+        Raises Closed when ``stop`` ended it: the caller was not cancelled itself, and must not look as if it was.
         """
         task = self._running.get(key)
         if task is None:
@@ -40,7 +40,7 @@ class SharedWork(Generic[K, T]):
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                raise Closed("what was waited for was given up because it is being closed") from None
+                raise Closed("the wait was given up because the object is being closed") from None
             raise
 
     def _ended(self, key: K, task: asyncio.Task[T]) -> None:

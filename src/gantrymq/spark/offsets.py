@@ -67,7 +67,7 @@ class StreamOffset:
 
     ``base`` is where reading of each queue began. It travels inside every end offset because Spark does not store a
     first offset: a stream that starts at "latest" and dies in its first batch would begin later the next time and lose
-    what came in between.
+    the messages that came in between.
     """
 
     positions: Positions
@@ -97,10 +97,10 @@ def covers(reached: Mapping[MessageQueue, int], target: Mapping[MessageQueue, in
 
 
 def limited(begin: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int], max_rows: int | None) -> Positions:
-    """The positions after at most ``max_rows`` messages, shared out in proportion to what each queue holds.
+    """The positions after at most ``max_rows`` messages, divided among the queues in proportion to their backlog.
 
-    Every queue that has something moves by at least one, so none starves behind a long one; with more such queues than
-    rows allowed, the limit is exceeded by the difference.
+    Every queue with messages advances by at least one, so that a long queue never blocks the others. If there are more
+    such queues than rows allowed, the limit is exceeded by the difference.
     """
     sizes = {queue: max(0, end[queue] - begin.get(queue, 0)) for queue in end}
     total = sum(sizes.values())

@@ -36,18 +36,19 @@ OPTIONS: Final = {
     "assign": 'single queues: {"orders": {"broker-a": [0, 1]}}',
     "startingOffsets": "earliest, latest or JSON per queue; default earliest for a batch, latest for a stream",
     "endingOffsets": "batch only: latest (default) or JSON per queue",
-    "startingTimestamp": "ms since 1970: start at the first message stored then or later; wins over startingOffsets",
+    "startingTimestamp": "ms since 1970: start at the first message stored then or later; has priority over "
+    "startingOffsets",
     "endingTimestamp": "batch only, ms since 1970: stop before the first message stored then or later",
-    "maxOffsetsPerTrigger": "stream only: most rows of a micro-batch",
-    "minPartitions": "cut the queues until there are about this many tasks",
-    "maxRecordsPerPartition": "most rows of a task",
-    "failOnDataLoss": "true (default): fail when messages of the range are gone; false: go on behind them",
+    "maxOffsetsPerTrigger": "stream only: largest number of rows in a micro-batch",
+    "minPartitions": "split the queues until there are about this many tasks",
+    "maxRecordsPerPartition": "largest number of rows in a task",
+    "failOnDataLoss": "true (default): fail when messages of the range no longer exist; false: continue behind them",
     "includeProperties": "true: add the column properties, all of a message's properties as a map; default false",
-    "columns": "only these columns, separated by ','; what is not named is not decoded",
+    "columns": "only these columns, separated by ','; the others are not decoded",
     "readTimeout": "how long to try again while brokers cannot be reached, for example 90s; default 120s",
     "pollInterval": "stream only: how often to ask for new messages while there are none; default 50ms",
     "discoveryInterval": "stream only: how often to look for new queues and topics; default 10s",
-    "pullMaxRows": "most messages of one pull; default 10000 (a broker may answer fewer)",
+    "pullMaxRows": "largest number of messages in one pull; default 10000 (a broker may answer with fewer)",
 }
 """Every option with its meaning, unit and default."""
 

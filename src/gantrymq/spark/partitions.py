@@ -1,4 +1,4 @@
-"""From offsets to the parts of work that Spark's tasks get. Pure; the results are pickled."""
+"""Splits ranges of offsets into the parts of work that Spark's tasks get. Pure; the results are pickled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Try again while brokers restart: bounded in time, backing off, with jitter."""
+"""Repeats a call while brokers restart: for a limited time, with growing pauses and jitter."""
 
 from __future__ import annotations
 

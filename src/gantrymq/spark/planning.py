@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which queues there are, and where they begin and end."""
+"""The questions of the driver to the cluster: which queues there are, and where they begin and end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class _Behind(GantryError):
         self.queues = queues
         super().__init__(
             f"{describe(queues)} end before what was already read: messages were lost or the topic was made anew. "
-            f"With the option failOnDataLoss=false the stream waits there for new ones; otherwise use a new checkpoint"
+            f"With the option failOnDataLoss=false the stream waits there for new messages; otherwise use a new "
+            f"checkpoint"
         )
 
 
@@ -84,8 +85,8 @@ class Planner:
     def latest(self, queues: list[MessageQueue], reached: Positions) -> Positions:
         """The end of each queue, never before what was ``reached``.
 
-        A broker that has just restarted may know less for a moment. When that does not pass: _Behind, or without
-        ``failOnDataLoss`` the places already reached.
+        A broker that has just restarted may know less for a moment. If that lasts: _Behind, or without
+        ``failOnDataLoss`` the positions already reached.
         """
 
         def ask() -> Positions:
@@ -101,7 +102,7 @@ class Planner:
         return {queue: max(offset, reached.get(queue, 0)) for queue, offset in found.items()}
 
     def resolve(self, bound: Bound, option: str) -> Positions:
-        """Where a bound lies in every queue, now. Raises ConfigError when it names a queue that does not exist."""
+        """The current offset of a bound in every queue. Raises ConfigError for a queue that does not exist."""
         queues = self.queues()
         if isinstance(bound, Edge):
             return self.edge(bound, queues)

@@ -26,7 +26,7 @@ PULL_MAX_BYTES: Final = 4 * 1024 * 1024
 
 
 class DataLost(GantryError):
-    """Messages of a range are not in the broker any more (retention, a lost disk, or the topic was made anew)."""
+    """Messages of a range are no longer in the broker (retention, a lost disk, or the topic was created again)."""
 
     def __init__(self, queue: MessageQueue, begin: int, end: int, reason: str) -> None:
         self.queue = queue
@@ -35,7 +35,7 @@ class DataLost(GantryError):
         self.reason = reason
         super().__init__(
             f"messages {begin} to {end - 1} of {queue} cannot be read: {reason}. With the option failOnDataLoss=false "
-            f"the query goes on behind them"
+            f"the query continues behind them"
         )
 
 
@@ -72,8 +72,9 @@ class RangeReader:
     def batches(self, part: QueueRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The messages of a range, in order, about ``pull_max_rows`` at a time.
 
-        Pulls again while the broker restarts. Raises DataLost when a message of the range is gone (or goes on behind
-        it, with a warning, when told so), and the last error when the broker stays away for longer than the patience.
+        Pulls again while the broker restarts. Raises DataLost when a message of the range no longer exists (or, with
+        ``failOnDataLoss=false``, continues behind it with a warning), and the last error when the broker stays
+        unreachable for longer than the patience.
         """
         chunks: Iterable[_Chunk] = self._chunks(part)
         if part.rows > self._pull_max_rows:
@@ -99,7 +100,7 @@ class RangeReader:
                 yield _Chunk(parts, begin, position)
                 parts, size, begin = [], 0, position
         if begin < part.end:
-            self._lost(part.queue, begin, part.end, "the broker passes over them without giving any")
+            self._lost(part.queue, begin, part.end, "the broker skips them and returns none")
 
     def _pull(self, part: QueueRange, position: int) -> Pulled | None:
         """The answer of the broker; None when it does not have the rest of the range (and that was reported)."""

@@ -31,8 +31,8 @@ class RocketMQDataSource(DataSource):
     """Messages of RocketMQ topics as rows. Options: ``spark.options.OPTIONS``; columns: ``spark.rows.SPARK_TYPES``.
 
     Only committed messages are ever read: halves and rolled-back messages are in no queue of a topic. Give
-    ``.schema("queue_offset bigint, body binary")`` or the option ``columns`` to read a selection; what is not asked for
-    is not decoded.
+    ``.schema("queue_offset bigint, body binary")`` or the option ``columns`` to read a selection of columns; the others
+    are not decoded.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The process Spark forks its Python workers from, with everything heavy imported before the fork.
+"""The process from which Spark forks its Python workers, with all heavy modules imported before the fork.
 
 Stock pyspark imports per worker and runs a full garbage collection after every task, which costs 30 to 55 ms a task.
 Importing first and freezing what was imported takes that to about 10 ms (``spark.python.daemon.module``).

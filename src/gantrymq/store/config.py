@@ -1,4 +1,4 @@
-"""Settings of the store, under RocketMQ's names (MessageStoreConfig). Sizes in bytes."""
+"""The settings of the store, with RocketMQ's names (MessageStoreConfig). Sizes are in bytes."""
 
 from __future__ import annotations
 

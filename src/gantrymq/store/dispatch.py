@@ -1,4 +1,4 @@
-"""Follows the log: makes records visible in their queues once they may be, and announces them."""
+"""Follows the log: makes records visible in their queues when they may be, and announces them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Dispatch:
         self.last_record = last_record
         """Log offset of the newest visible record; -1 when not known."""
         self.arrivals: list[Arrival] = []
-        """Told about every record; see ``arrivals_of`` for those of one topic."""
+        """Callbacks for every record; ``arrivals_of`` has those for one topic."""
         self._arrivals_of: dict[str, list[Arrival]] = {}
         self._index = index
         self.changed: dict[ConsumeQueue, None] = {}

@@ -1,6 +1,7 @@
-"""What happens behind the appends: queues go to their files, and from time to time it is noted how far all is durable.
+"""Background work of the store: it writes queues to their files, and notes from time to time up to where everything is
+durable.
 
-Nothing runs while nothing changes: the timer is armed by a write and stops when everything is written and marked.
+Nothing runs while nothing changes: a write starts the timer, and it stops when everything is written and noted.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class _Place:
 
 
 class Housekeeping:
-    """Writes out what is derived, and marks how far it is durable."""
+    """Writes derived data to its files, and notes up to where it is durable."""
 
     def __init__(
         self,
@@ -176,7 +177,7 @@ class Housekeeping:
     # ---- marks
 
     def _begin_mark(self) -> None:
-        """Sync what is derived, a few files at a time; then note the position it was complete for."""
+        """Sync the derived files, a few at a time; then note the position up to which they are complete."""
         place = self._place_to_mark()
         if self._marking or self._dispatch.changed or place is None:
             return
@@ -247,18 +248,18 @@ class Housekeeping:
             return
         if error is not None:
             # As with the log: who knows which pages were dropped. Without marks the next start reads from the last one.
-            log.error("derived files could not be synced; no marks are made any more: %s", error)
+            log.error("derived files could not be synced; no recovery marks are written any more: %s", error)
             self._marked = NEVER
             return
         try:
             self._mark(place, indexed)
         except (StoreError, OSError) as failure:
-            log.warning("no mark could be made; recovery would read more: %s", failure)
+            log.warning("no recovery mark could be written; a recovery would read more: %s", failure)
         else:
             self._sync_next(self._take_unsynced(), lambda _error: None)  # late is harmless: an older mark is true, too
 
     def _mark(self, place: _Place, indexed: int) -> None:
-        """All files are durable up to ``place``: say so in checkpoint and mark."""
+        """All files are durable up to ``place``: write this to checkpoint and mark."""
         self._write_checkpoint(place.store_timestamp)
         indexed = min(indexed, place.position)  # the index may know of records that are not durable
         digest = crc32(self._log.read(place.last_record, HEAD_BYTES))
@@ -280,7 +281,7 @@ class Housekeeping:
     # ---- start and end
 
     def after_recovery(self, recovered: Recovered) -> None:
-        """Write what recovery built, and zero what lies behind it in the files of the queues."""
+        """Write what recovery built, and zero the rest of the queues' files behind it."""
         if recovered.last_record < 0:
             self._marked = recovered.end  # nothing to mark until something is appended
         for queue in self._queues.queues.values():

@@ -1,4 +1,4 @@
-"""Which files a store directory has, and whether this version can read them. Nothing is changed here."""
+"""The files of a store directory, and whether this version can read them. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lies in a store directory that this version can read."""
+    """The content of a store directory that this version can read."""
 
     log_bases: list[int]
     queues: dict[tuple[str, int], list[int]]
@@ -130,7 +130,7 @@ def _list_index(disk: Disk, directory: str, expected: int) -> list[str]:
     for name in names:
         path = os.path.join(directory, name)
         if len(name) != 17 or not name.isdigit() or disk.is_dir(path):
-            raise StoreFormatUnknown(f"{path} is no index file; move it away")
+            raise StoreFormatUnknown(f"{path} is not an index file; move it away")
         size = disk.size(path)
         if size not in (0, expected):
             raise StoreFormatUnknown(

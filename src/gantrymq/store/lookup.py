@@ -1,4 +1,4 @@
-"""Finding records by where they lie: one by its place, all in the order of the log, those with a key."""
+"""Finds records: one by its position, all in the order of the log, and those with a key."""
 
 from __future__ import annotations
 

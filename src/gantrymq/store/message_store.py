@@ -1,6 +1,7 @@
-"""The store as everybody above it sees it: open, append, wait, read, close.
+"""The interface of the store: open, append, wait, read, close.
 
-All calls belong to the event loop; nothing blocks except opening and, when a file of the log is full, making the next.
+All calls belong to the event loop. Nothing blocks except opening, and making the next file when a file of the log is
+full.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class MessageStore:
         self._go_on(self.recovered, checkpoint, conditions, flush_limit_ms)
 
     def _finish_deletions(self) -> None:
-        """Remove queues that a crash left while their topic was being deleted: all they name lies before that."""
+        """Remove queues that a crash left while their topic was being deleted: all their records are older."""
         for topic, position in self._deleted.positions.items():
             entries = []
             for (known, _), queue in self._queues.queues.items():
@@ -212,7 +213,7 @@ class MessageStore:
     # ---- appending
 
     def append(self, records: Sequence[NewRecord]) -> list[Placement]:
-        """Put records one behind the other into the log's buffer; it is written at the end of the loop's turn.
+        """Put records one after the other into the log's buffer, which is written at the end of the loop's turn.
 
         They go into one file and into one write. They count as stored when ``safety`` says so. Raises
         StoreUnavailable (DiskFull: try again later) or MessageIllegal; then nothing was appended.
@@ -221,7 +222,7 @@ class MessageStore:
 
     @property
     def refusal(self) -> StoreUnavailable | None:
-        """Why appends are refused at the moment; None when they are taken."""
+        """The reason why appends are refused at the moment; None when they are accepted."""
         return self._appender.refusal
 
     # ---- retention
@@ -236,7 +237,7 @@ class MessageStore:
         return delete_before(position, self._log, self._queues, self._index)
 
     def drop_queue_files(self) -> None:
-        """Remove the files of queues that only name records which are gone."""
+        """Remove the files of queues whose records have all been deleted."""
         for queue in self._queues.queues.values():
             queue.drop_before(self._log.start)
 
@@ -284,7 +285,7 @@ class MessageStore:
         try:
             await self._close_in_order()
         except (StoreError, OSError) as error:
-            log.error("the store was not shut down in order, its next start will recover: %s", error)
+            log.error("the store was not shut down in an orderly way, its next start will recover: %s", error)
         finally:
             self._appender.stop(StoreUnavailable("the store is closed; open it again"))
             self.safety.close()

@@ -1,4 +1,4 @@
-"""Reading a queue: entries in one go, neighbouring records with one read of the log.
+"""Reads a queue: its entries at once, and neighbouring records with one read of the log.
 
 Source: DefaultMessageStore.getMessage; docs/store.md#reading.
 """
@@ -220,7 +220,7 @@ class QueueReader:
                 self._blame(queue, number, offset, size)
 
     def _blame(self, queue: ConsumeQueue, number: int, log_offset: int, size: int) -> None:
-        """Say what is bad: the record, when its head tells that it is the one of the entry, or the entry."""
+        """Report the damage: the record, if its head shows that it belongs to the entry; otherwise the entry."""
         head = self._log.read(log_offset, PLACE_BYTES)
         own_size, queue_id, queue_offset, own = place_of(head)
         whole = self._log.read(log_offset, own_size) if 0 < own_size <= LARGEST_RECORD_BYTES else b""

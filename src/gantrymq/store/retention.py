@@ -1,4 +1,4 @@
-"""Deleting what is old: log files first, then what only points to them. Source: CleanCommitLogService."""
+"""Deletes old data: log files first, then the files that only point to them. Source: CleanCommitLogService."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def deletable_end(disk: Disk, commit_log: CommitLog, now_ms: int, hours: float, 
 
 
 def delete_before(position: int, commit_log: CommitLog, queues: QueueTable, index: Index | None) -> int:
-    """Remove log files before ``position`` and what is derived from them; how many log files."""
+    """Remove log files before ``position`` and the data derived from them. Returns the number of log files."""
     dropped = commit_log.files.drop_before(position)
     if dropped:
         commit_log.files.sync_directory()

@@ -1,4 +1,4 @@
-"""How full the file systems of a store are: one measure, for refusing writes, for deletion and for the tools."""
+"""How full the file systems of a store are: one measure for refusing writes, for deletion and for the tools."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ DEFAULT: Final = 1
 ROLL: Final = 2
 """At its time the message is put to the end of the timer topic again instead of delivered."""
 DELETE: Final = 4
-"""The message is an order to forget another one of the same slot."""
+"""The message withdraws another one of the same slot."""
 FIRST: Final = -1
 CHUNK_UNITS: Final = 1260
 """Units read in one go: 64 KiB."""

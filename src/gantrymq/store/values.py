@@ -1,4 +1,4 @@
-"""What goes into the store and what comes out of it."""
+"""The values that the store accepts and returns."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class GetResult:
 
     status: GetStatus
     next_offset: int
-    """Where to go on."""
+    """The offset at which the next read continues."""
     min_offset: int
     max_offset: int
     count: int = 0

@@ -1,1 +1,27 @@
-"""A whole cluster in one loop, with time, chance, disk and network from a seed, and what must hold in it."""
+"""Tests with a whole cluster in one process: ``LocalCluster`` for programs that use a broker, and the simulation that
+tests the broker itself, with time, chance, disk and network from a seed."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gantrymq.testing.local.cluster import LocalCluster as LocalCluster
+    from gantrymq.testing.local.cluster import UnclosedClientWarning as UnclosedClientWarning
+    from gantrymq.testing.local.reading import OpenTransaction as OpenTransaction
+    from gantrymq.testing.local.rest import NotAtRest as NotAtRest
+
+_HOMES = {
+    "LocalCluster": "cluster",
+    "OpenTransaction": "reading",
+    "UnclosedClientWarning": "cluster",
+    "NotAtRest": "rest",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when it is asked for: the simulation needs none of it.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"gantrymq.testing.local.{_HOMES[name]}"), name)

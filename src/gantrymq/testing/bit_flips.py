@@ -1,11 +1,12 @@
-"""Bits that turn over on a disk: where they may, whose bytes they are, and whether a checksum covers them.
+"""Bits that flip on a disk: where they may flip, whose bytes they are, and whether a checksum covers them.
 
-A record of the log is covered by RocketMQ's format in its body, and in what says where it lies and how long its parts
-are; times, flags, addresses and properties are covered by nothing. A flip there cannot be noticed by any broker, and
-excuses everything that becomes of its transaction; a flip of covered bytes excuses only that the record is gone.
+RocketMQ's format covers the body of a log record, its position and the lengths of its parts. Times, flags, addresses
+and properties have no checksum. A flip there cannot be noticed by any broker, and excuses whatever happens to its
+transaction. A flip of covered bytes excuses only that the record is lost.
 
-Not flipped are a record's queue and its place there, which the format does not cover either: a record that seems to
-belong to another place of a queue takes it from the one that does, and no history could say who is to blame.
+A record's queue and its offset there are not flipped, although the format does not cover them either: a record that
+seems to belong to another position of a queue takes it from the right record, and no history could say who is to
+blame.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What surrounds a call that ``cancellation`` tries: a cluster, those who have a part in it, and what must hold."""
+"""The surroundings of a call that ``cancellation`` tries: a cluster, the other participants, and what must hold."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""What must hold of every history, whoever wrote it. Knows nothing of how the system works.
+"""The rules that every history must keep, whoever recorded it. The checker knows nothing of how the system works.
 
-Here are the rules of transactions; those of consumer groups are in ``group_rules``.
+This module has the rules of transactions; those of consumer groups are in ``group_rules``.
 
-Safety holds at every moment: nothing is delivered that was not decided so, nothing twice. Liveness holds at the end of
-time, which a ``quiet`` event marks: what was committed has arrived.
+Safety holds at every moment: nothing is delivered that was not committed, and nothing is delivered twice. Liveness
+holds at the end, which a ``quiet`` event marks: what was committed has arrived.
 
-Two things excuse, and each only the transaction it befell: a checker that lied about it, which breaks the bond between
-row and message and nothing else; and a bit that turned over on the disk within its records. Of the latter a checksum
-notices some; then the record counts as gone, and what would have needed it is excused (EXCUSED). What no checksum
-covers excuses all that becomes of the transaction.
+Two faults excuse a violation, and each only in the transaction it affected. A checker that lied excuses a row without
+its message, or a message without its row. A bit that flipped on the disk within its records: if a checksum notices it,
+the record counts as lost, and what would have needed it is excused (EXCUSED); if no checksum covers it, whatever
+happens to the transaction is excused.
 """
 
 from __future__ import annotations

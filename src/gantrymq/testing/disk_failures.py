@@ -1,4 +1,4 @@
-"""Which write or sync of a simulated disk fails next."""
+"""Decides which write or sync of a simulated disk fails next."""
 
 from __future__ import annotations
 

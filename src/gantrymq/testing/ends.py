@@ -1,4 +1,4 @@
-"""Ends of transactions as other clients than ours send them: one-way, twice, and by a sibling that was not asked."""
+"""Ends of transactions as other clients send them: one-way, twice, and by a producer that was not asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What goes wrong, and when: each fault is a small story of its own with an end.
+"""The faults of a simulation: what breaks and when. Each fault has a beginning and an end.
 
-What is counted as injected is what really happened: a write that was refused, a connection that was parted, and not
-the plan to do it.
+The figures count what really happened (a write that was refused, a connection that was cut), not what was planned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A bit turns over on the disk of a broker: how it comes to that, and what the history says of it."""
+"""Flips a bit on the disk of a broker, and records it in the history."""
 
 from __future__ import annotations
 

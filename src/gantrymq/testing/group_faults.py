@@ -1,4 +1,4 @@
-"""What happens to the members of consumer groups while messages are sent; the faults of brokers are in ``faults``."""
+"""The faults of members of consumer groups while messages are sent; the faults of brokers are in ``faults``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Programs that are members of consumer groups: each in a simulated process, with its own way to treat messages.
+"""Programs that are members of consumer groups: each in a simulated process, with its own way to process messages.
 
-What a program does with a message takes time, and is in the history when it is done. In between everything may happen:
-an exception, a cancellation, a kill.
+A program takes some time for a message, and the history records the message when the program has finished it. In
+between anything may happen: an exception, a cancellation, a kill.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One seed, one story of consumer groups: members that come, go, fail and are killed, and every message processed.
+"""One seed, one run of consumer groups: members join, leave, fail and are killed, and every message must be processed.
 
 The same cluster, faults and judge as in ``simulation``; the members are in ``group_members``, what happens to
 them in ``group_faults``.

@@ -1,4 +1,4 @@
-"""What a run did and saw, as a list of events: the input of the checker, and a file that people can read.
+"""What happened in a run, as a list of events: the input of the checker, and a file that people can read.
 
 One JSON object a line, with ``at`` (milliseconds since the start) and ``event``:
 

@@ -1,7 +1,8 @@
-"""An event loop whose time passes only when there is nothing left to do at the present moment.
+"""An event loop whose time advances only when there is nothing left to do at the present moment.
 
-It is asyncio's own, with its heart exchanged: no selector, no sockets, timers that fire in the order of their time and,
-at the same time, in the order in which they were set. That order is part of a story, and a third of its price.
+It is asyncio's own loop with a different core: no selector, no sockets, and timers that fire in the order of their
+times and, for equal times, in the order in which they were set. That order makes a run repeatable, and takes a third
+of its cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Brokers and clients that are broken on purpose: what simulation does not find in them, it does not look for.
+"""Brokers and clients that are broken on purpose: the simulation must find each of them.
 
 ``python -m gantrymq.testing.mutations --seeds 300`` breaks them in one way after the other, plays seeds until one
 fails, and prints a table. Exit status 1 when a mutation was not found.

@@ -1,4 +1,4 @@
-"""A network between simulated hosts that delays, loses, doubles and reorders frames, resets and parts.
+"""A network between simulated hosts that delays, loses, doubles and reorders frames, and resets and cuts connections.
 
 It does what a real one can do to TCP. Within one direction of one connection order holds: a late frame holds up those
 behind it, and what is lost is lost with all that follows until the connection breaks. Between connections nothing

@@ -1,4 +1,4 @@
-"""One simulated machine's process: what it started dies with it, in the middle of whatever it does."""
+"""One simulated process: everything that it started ends with it, in the middle of whatever it does."""
 
 from __future__ import annotations
 

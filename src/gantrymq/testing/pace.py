@@ -1,4 +1,4 @@
-"""Timers of the product that only look whether something is late, made slower: they cost more than all the rest."""
+"""Slows down the product's timers that only look for something late: they would cost more than all the rest."""
 
 from __future__ import annotations
 

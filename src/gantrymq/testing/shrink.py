@@ -1,4 +1,4 @@
-"""Makes a failing seed's story shorter: fewer faults of fewer kinds, fewer orders, as long as it still fails."""
+"""Makes the run of a failing seed shorter: fewer faults of fewer kinds, fewer orders, as long as it still fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One seed, one story: a cluster at work, faults, peace, and the judgement of the history."""
+"""One seed, one run: a cluster at work, faults, a time without faults, and the judgement of the history."""
 
 from __future__ import annotations
 

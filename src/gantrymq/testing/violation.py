@@ -1,4 +1,4 @@
-"""What a judge of histories finds."""
+"""A violation that a judge of histories found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pauses of a story."""
+"""Pauses in a simulated run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services with a database each that pay orders and tell others, and a consumer that listens."""
+"""Services with a database each that pay orders and send messages about them, and a consumer."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The rules of half messages: pure decisions, no I/O of their own."""
+"""The rules of half messages: pure decisions without any I/O."""

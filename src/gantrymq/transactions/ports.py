@@ -1,4 +1,4 @@
-"""What transactions need of the store, in the least words."""
+"""The interface of the store that transactions need."""
 
 from __future__ import annotations
 

@@ -63,6 +63,7 @@ def story(work: Callable[[Broker], Coroutine[None, None, None]]) -> None:
     run(start())
 
 
+@pytest.mark.slow
 def test_each_level_waits_its_time_and_not_longer() -> None:
     async def work(b: Broker) -> None:
         await b.send(2, b"five")
@@ -95,6 +96,7 @@ def test_a_delivered_message_is_as_it_was_sent() -> None:
     story(work)
 
 
+@pytest.mark.slow
 def test_hundreds_that_are_due_together_keep_their_order() -> None:
     async def work(b: Broker) -> None:
         bodies = [b"%d" % number for number in range(500)]
@@ -107,6 +109,7 @@ def test_hundreds_that_are_due_together_keep_their_order() -> None:
     story(work)
 
 
+@pytest.mark.slow
 def test_what_was_delivered_is_not_delivered_again_after_a_restart_and_what_was_not_is() -> None:
     async def work() -> None:
         disk, clock = SimDisk(), SimClock()
@@ -125,6 +128,7 @@ def test_what_was_delivered_is_not_delivered_again_after_a_restart_and_what_was_
     run(work())
 
 
+@pytest.mark.slow
 def test_a_power_cut_loses_no_delayed_message() -> None:
     async def work() -> None:
         disk, clock = SimDisk(3), SimClock()
@@ -141,6 +145,7 @@ def test_a_power_cut_loses_no_delayed_message() -> None:
     run(work())
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_set_back_does_not_delay_for_ever() -> None:
     async def work() -> None:
         disk = SimDisk()
@@ -153,6 +158,7 @@ def test_a_clock_that_was_set_back_does_not_delay_for_ever() -> None:
     run(work())
 
 
+@pytest.mark.slow
 def test_a_message_without_a_usable_place_is_skipped_and_stops_nobody() -> None:
     async def work(b: Broker) -> None:
         await b.append(record(system_topics.SCHEDULE, 0, b"lost", tags_code=b.clock.wall_ms()))

@@ -82,6 +82,7 @@ def story(work: Callable[[Broker], Coroutine[None, None, None]]) -> None:
     run(start())
 
 
+@pytest.mark.slow
 def test_messages_come_within_the_second_behind_their_time_and_never_before() -> None:
     async def work(b: Broker) -> None:
         await b.send(3_000, b"three")
@@ -103,6 +104,7 @@ def test_messages_come_within_the_second_behind_their_time_and_never_before() ->
     story(work)
 
 
+@pytest.mark.slow
 def test_a_delivered_message_is_as_it_was_sent_and_says_how_it_waited() -> None:
     async def work(b: Broker) -> None:
         now = b.clock.wall_ms()
@@ -118,6 +120,7 @@ def test_a_delivered_message_is_as_it_was_sent_and_says_how_it_waited() -> None:
     story(work)
 
 
+@pytest.mark.slow
 def test_a_recalled_message_is_not_delivered_and_its_neighbours_are() -> None:
     async def work(b: Broker) -> None:
         for name in (b"a", b"b", b"c"):
@@ -131,6 +134,7 @@ def test_a_recalled_message_is_not_delivered_and_its_neighbours_are() -> None:
     story(work)
 
 
+@pytest.mark.slow
 def test_hundreds_of_one_second_keep_their_order_over_files_and_batches() -> None:
     async def work(b: Broker) -> None:
         bodies = [b"%d" % number for number in range(500)]
@@ -145,6 +149,7 @@ def test_hundreds_of_one_second_keep_their_order_over_files_and_batches() -> Non
     story(work)
 
 
+@pytest.mark.slow
 def test_a_far_message_is_rolled_and_still_delivered_once_in_time() -> None:
     async def work(b: Broker) -> None:
         await b.send(5 * DAY_MS, b"far")
@@ -160,6 +165,7 @@ def test_a_far_message_is_rolled_and_still_delivered_once_in_time() -> None:
     story(work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False])
 def test_what_waits_over_a_restart_comes_and_what_came_does_not_come_again(clean: bool) -> None:
     async def work() -> None:
@@ -182,6 +188,7 @@ def test_what_waits_over_a_restart_comes_and_what_came_does_not_come_again(clean
     run(work())
 
 
+@pytest.mark.slow
 def test_a_lost_timer_log_is_made_again_from_the_queue() -> None:
     async def work() -> None:
         disk, clock = SimDisk(), SimClock()

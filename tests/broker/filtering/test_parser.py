@@ -106,7 +106,7 @@ def test_what_is_read(text: str, tree: Node | None) -> None:
         ("a > 0.0", "write 0"),
         ("(a > 007)", ") expected"),
         ("(" * (MAX_NESTING + 1) + "a", "within each other"),
-        ("a" + " = a" * (MAX_CHAINED + 2), "comparisons of comparisons"),
+        ("a" + " = a" * (MAX_CHAINED + 2), "nested comparisons"),
     ],
 )
 def test_what_is_refused_says_why(text: str, why: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.topics import Topics
@@ -17,7 +18,7 @@ from tests.support.sim_clock import SimClock
 
 
 def admission(announce: Callable[[Callable[[], None]], None] = lambda done: done()) -> Admission:
-    disk, config = SimDisk(), BrokerConfig.of(store_path_root_dir="/store")
+    disk, config = SimDisk(), LiveConfig(BrokerConfig.of(store_path_root_dir="/store"))
     disk.make_dirs("/store/config")
     topics = Topics(config, disk, SimClock(), "/store/config/topics.json")
     return Admission(config, topics, SystemRng(), announce)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,6 @@ from gantrymq.broker.registries.registries import open_registries
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.heartbeat import ConsumerData
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.store.message_store import MessageStore
 from tests.support.connections import KeptConnection
 from tests.support.sim_clock import SimClock
 
@@ -42,9 +41,8 @@ class World:
         self.registries.topics.ensure("T", 2)
         self.registries.groups.update(Group(group_name="CG"))
         self.released: list[tuple[str, str]] = []
-        store = cast(MessageStore, TenMessages())
         self.resets = Resets(
-            config, store, self.registries, lambda group, topic: self.released.append((group, topic))
+            config, TenMessages(), self.registries, lambda group, topic: self.released.append((group, topic))
         )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -18,7 +17,6 @@ from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import StoreError
 from gantrymq.message.system_topics import HALF
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.store.message_store import MessageStore
 from tests.support.sim_clock import SimClock
 
 ORDER = TopicOrder("T", 4, 4, 6, "SINGLE_TAG", 0, False, None)
@@ -44,7 +42,7 @@ class World:
         self.administration = TopicAdministration(
             self.topics,
             self.offsets,
-            cast(MessageStore, self.store),
+            self.store,
             Statistics("C", clock, dict),
             self.announced.append,
         )

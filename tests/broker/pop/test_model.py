@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
@@ -170,7 +171,7 @@ class Pops(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
 
-TestPops = Pops.TestCase
+TestPops = pytest.mark.slow(Pops.TestCase)
 TestPops.settings = settings(
     max_examples=25,
     stateful_step_count=30,

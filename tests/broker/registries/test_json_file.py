@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.json_file import LazyFile, pretty, read_json, write_json
 from gantrymq.broker.registries.offsets import ConsumerOffsets
@@ -113,7 +114,7 @@ def test_an_older_write_under_way_does_not_replace_a_newer_one() -> None:
 def test_the_files_of_apaches_brokers_are_read(tmp_path: Path, name: str) -> None:
     root = unpack(name, tmp_path)
     disk, clock = OsDisk(), SimClock()
-    topics = Topics(BrokerConfig(), disk, clock, str(root / "config/topics.json"))
+    topics = Topics(LiveConfig(BrokerConfig()), disk, clock, str(root / "config/topics.json"))
     read_only = topics.get("StoreReadOnly")
     assert read_only is not None
     assert (read_only.perm, read_only.read_queue_nums, read_only.write_queue_nums) == (4, 3, 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.topics import Topics, apply_attributes
 from gantrymq.errors import ConfigError, DiskFull, MessageIllegal
@@ -18,7 +19,7 @@ PATH = "/config/topics.json"
 def topics(disk: SimDisk | None = None, **settings: object) -> Topics:
     disk = disk or SimDisk()
     disk.make_dirs("/config")
-    return Topics(BrokerConfig.of(**settings), disk, SimClock(), PATH)  # type: ignore[arg-type]
+    return Topics(LiveConfig(BrokerConfig.of(**settings)), disk, SimClock(), PATH)
 
 
 def test_system_topics_are_there_from_the_start_once() -> None:

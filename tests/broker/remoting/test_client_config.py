@@ -137,6 +137,7 @@ def test_a_held_pull_waits_for_what_its_selector_wants(tmp_path: Path) -> None:
     story(work, tmp_path, enable_property_filter=True)
 
 
+@pytest.mark.slow
 def test_a_held_pull_that_gets_nothing_learns_how_far_it_was_looked(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         await c.create_topic("T")

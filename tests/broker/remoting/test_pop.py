@@ -123,6 +123,7 @@ def bodies(found: list[Got]) -> list[bytes]:
     return sorted(got.body for got in found)
 
 
+@pytest.mark.slow
 def test_what_was_popped_is_invisible_and_what_was_acknowledged_stays_away(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         for number in range(6):
@@ -174,6 +175,7 @@ def test_a_group_that_never_acknowledges_gets_a_dead_letter_in_the_end(tmp_path:
     story(work, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_renewed_message_stays_invisible_and_the_old_handle_is_dead(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         await c.sent("T", b"slow")
@@ -313,6 +315,7 @@ def test_peeking_takes_nothing(tmp_path: Path) -> None:
     story(work, tmp_path)
 
 
+@pytest.mark.slow
 def test_an_orderly_pop_closes_its_queue(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         await c.create_topic("T", 1)
@@ -430,6 +433,7 @@ def test_a_reset_offset_is_obeyed(tmp_path: Path) -> None:
     story(work, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("v2", [False, True])
 def test_what_was_popped_before_a_restart_comes_back(tmp_path: Path, v2: bool) -> None:
     async def before(c: Cluster) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.broker.submission import Stored
 from gantrymq.protocol.codes import ResponseCode
@@ -28,7 +29,7 @@ def test_formatted_and_encoded_answers_say_the_same(
     region: str, form: SerializeType, opaque: int, queue_id: int, log_offset: int, queue_offset: int, key: str
 ) -> None:
     command = Command(code=310, opaque=opaque, serialize=form)
-    answers = SendAnswers(BrokerConfig.of(region_id=region), HOST)
+    answers = SendAnswers(LiveConfig(BrokerConfig.of(region_id=region)), HOST)
     formatted = answers.stored(command, Stored(log_offset, queue_offset, queue_id, key))
     encoded = encode_response(
         command, ResponseCode.SUCCESS,

@@ -39,6 +39,7 @@ def test_a_timer_message_is_answered_with_its_place_and_a_handle_and_comes(tmp_p
     story(work, tmp_path, timer_precision_ms=100)
 
 
+@pytest.mark.slow
 def test_a_recalled_message_does_not_come(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         one = await c.sent("T", b"one", f"{KEY}TIMER_DELAY_MS\x013000\x02")

@@ -194,6 +194,7 @@ def test_g40_a_commit_before_the_immunity_ends_is_never_checked(lab: Lab) -> Non
     assert session.checks() == []
 
 
+@pytest.mark.slow
 def test_a_half_over_the_age_limit_is_parked_when_nobody_could_be_asked(lab: Lab) -> None:
     lab.half()
     lab.clock.advance(72 * 3600)
@@ -202,6 +203,7 @@ def test_a_half_over_the_age_limit_is_parked_when_nobody_could_be_asked(lab: Lab
     assert parked(lab) == [b"paid"]
 
 
+@pytest.mark.slow
 def test_the_age_limit_spares_a_half_that_was_never_asked_while_somebody_is_online(lab: Lab) -> None:
     session = lab.online()
     half = lab.half(CHECK_IMMUNITY_TIME_IN_SECONDS=str(100 * 3600))
@@ -294,6 +296,7 @@ def test_a_burst_is_spread_over_turns_of_the_loop(lab: Lab) -> None:
     assert len({check.queue_offset for check, _ in session.checks()}) == halves
 
 
+@pytest.mark.slow
 def test_x6_no_more_checks_are_outstanding_than_a_producer_can_keep_in_mind(lab: Lab) -> None:
     """A client that is given more drops them or answers UNKNOWN, and its halves would be parked unasked."""
     halves = {half.place[0]: half for half in (lab.half() for _ in range(2 * OUTSTANDING_PER_PRODUCER + 100))}

@@ -12,6 +12,7 @@ import pytest
 
 from gantrymq.broker.client import Operator
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions import explanations as transaction_stories
 from gantrymq.broker.transactions.explanations import WORKING_MAX, TransactionExplanations
@@ -25,7 +26,7 @@ from gantrymq.transactions.history.diagnosis import CHECKS_SPAN_MAX
 from tests.broker.transaction_lab import GROUP, HOST, Half, Lab, LabClient
 from tests.support.brokers import Cluster, story
 
-CONFIG = BrokerConfig.of(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2)
+CONFIG = LiveConfig(BrokerConfig.of(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2))
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     lab.crash()
 
 
-def explanations(lab: Lab, config: BrokerConfig = CONFIG) -> TransactionExplanations:
+def explanations(lab: Lab, config: LiveConfig = CONFIG) -> TransactionExplanations:
     producers: Any = lab.producers
     return TransactionExplanations(config, lab.store, lab.coordinator, producers, lab.clock, "127.0.0.1:30911")
 
@@ -101,7 +102,7 @@ def test_asked_answered_and_ended_by_the_answer(lab: Lab) -> None:
     assert [event["event"] for event in found["events"]] == [
         "stored", "immunity_ended", "check_sent", "check_answered", "check_sent", "rolled_back", "conflicting_end",
     ]  # fmt: skip
-    assert "answered a check so" in found["events"][5]["cause"]
+    assert "gave this answer to a check" in found["events"][5]["cause"]
     assert "rolled back already" in found["events"][6]["cause"]
     assert [event["at_ms"] for event in found["events"]] == sorted(event["at_ms"] for event in found["events"])
 
@@ -158,7 +159,7 @@ def test_what_a_restart_keeps_and_what_a_kill_may_have_taken(lab: Lab) -> None:
     assert [event["event"] for event in found["events"]] == [
         "stored", "immunity_ended", "check_sent", "broker_stopped", "broker_started", "check_sent", "check_sent",
     ]  # fmt: skip
-    assert "stopped in order" in found["events"][4]["cause"] and found["notes"] == []
+    assert "stopped in an orderly way" in found["events"][4]["cause"] and found["notes"] == []
     lab.end(producer, half, Resolution.UNKNOWN, check=True)
     lab.crash()
     lab.open()

@@ -114,6 +114,7 @@ def foreign_notes() -> bytes:
         return notes_path(lab).read_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(STEPS, FATES, st.integers(0, 10_000))
 def test_the_table_is_the_same_with_and_without_the_file(steps: list[tuple[str, int]], fate: str, place: int) -> None:
@@ -240,8 +241,9 @@ def test_damage_of_a_noted_half_is_found_when_it_is_used(lab: Lab) -> None:
     assert lab.delivered() == []
 
 
+@pytest.mark.slow
 def test_an_open_half_needs_less_than_a_kib(lab: Lab) -> None:
-    number = 20_000
+    number = 5_000
     fill(lab, number)
     lab.crash()
     tracemalloc.start()

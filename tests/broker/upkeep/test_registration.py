@@ -82,6 +82,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
 
 
+@pytest.mark.slow
 def test_the_second_broker_of_a_name_says_so_and_is_taken_when_the_first_is_gone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

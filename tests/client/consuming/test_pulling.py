@@ -32,7 +32,7 @@ def test_a_body_that_is_not_what_its_flag_says_keeps_nobody_from_those_behind(ca
     with caplog.at_level(logging.ERROR):
         found = views(raw, QUEUE)
     assert [view.body for view in found] == [b"plain", b"packed", b"last"]
-    assert "offset 0 of" in caplog.text and "handed out as it is" in caplog.text
+    assert "offset 0 of" in caplog.text and "delivered as it is stored" in caplog.text
 
 
 def test_a_library_that_is_not_installed_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def test_each_request_gets_its_own_reply_and_late_ones_are_refused(tmp_path: Pat
                     await replier.reply(late[0], "too late")
                 except RequestRejected as error:
                     refused.append(error)
-                with pytest.raises(MessageIllegal, match="no request"):
+                with pytest.raises(MessageIllegal, match="not a request"):
                     await replier.reply(replies[0].__class__(**{**_fields(late[0]), "properties": {}}), "x")
         assert refused and refused[0].code == 1
 

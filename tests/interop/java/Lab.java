@@ -10,6 +10,10 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /** What all drivers share: one JSON object a line on standard output, messages, waiting. */
 final class Lab {
+    static {
+        new Shutdowns().start();
+    }
+
     private Lab() {
     }
 
@@ -95,6 +99,7 @@ final class Lab {
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.setConsumeThreadMin(2);
         c.setConsumeThreadMax(4);
+        c.setPollNameServerInterval(1000); // instead of 30 s: until it knows the retry topic, for one
         return c;
     }
 

@@ -21,9 +21,6 @@ PAIRS = {
     "5.5.0-apache-5.5.0": ("5.5.0", "apache_5"),
 }
 """Each client on ours; each on the server of its time as the control."""
-REBALANCE_MS = "3000"
-"""Instead of 20 s: a client of 4.x that found a queue locked tries again with the next rebalance only."""
-
 Server = GantryCluster | ApacheCluster
 
 
@@ -95,9 +92,7 @@ def stage(request: pytest.FixtureRequest, java_client: JavaClient, server: Serve
     scenarios = wanted(request, "SCENARIO")
     if java_client.version.startswith("4"):
         scenarios = [name for name in scenarios if not name.endswith("Five")]
-    process = java_client.play(
-        "Scenarios", server.name_servers, prefix, *scenarios, rocketmq_client_rebalance_waitInterval=REBALANCE_MS
-    )
+    process = java_client.play("Scenarios", server.name_servers, prefix, *scenarios)
     beside = [java_client.play(name, server.name_servers, prefix) for name in wanted(request, "BESIDE")]
     yield process
     for each in (process, *beside):

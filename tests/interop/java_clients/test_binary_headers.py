@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.apache import JavaClient
-from tests.interop.java_clients.conftest import REBALANCE_MS, Played, Server
+from tests.interop.java_clients.conftest import Played, Server
 from tests.interop.process import Process
 
 ROUND = ("Sends", "Retries", "LitePull", "Queries", "FastPort")
@@ -16,9 +16,8 @@ ROUND = ("Sends", "Retries", "LitePull", "Queries", "FastPort")
 @pytest.fixture(scope="module")
 def binary(java_client: JavaClient, server: Server, prefix: str) -> Iterator[Process]:
     process = java_client.play(
-        "Scenarios", server.name_servers, f"B{prefix}", *ROUND,
-        rocketmq_serialize_type="ROCKETMQ", rocketmq_client_rebalance_waitInterval=REBALANCE_MS,
-    )  # fmt: skip
+        "Scenarios", server.name_servers, f"B{prefix}", *ROUND, rocketmq_serialize_type="ROCKETMQ"
+    )
     yield process
     process.kill()
 

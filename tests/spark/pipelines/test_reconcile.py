@@ -53,7 +53,7 @@ def test_orders_by_status(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"orders_db": "nowhere.sqlite"}, "there is no order database"),
-        ({"orders_table": "x; DROP"}, "is no table name"),
+        ({"orders_table": "x; DROP"}, "is not a table name"),
         ({"orders_table": "purchases"}, "needs a table purchases with the columns order_id"),
     ],
 )

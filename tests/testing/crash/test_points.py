@@ -52,6 +52,7 @@ def first_breach(plan: Plan, rule: str, file: str) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_crashes_of_a_short_story_keep_every_promise() -> None:
     """Every ninth operation, and second cuts behind one of them; all with ``gantry crash-points``."""
     enumeration = Enumeration(replace(ENDS, chapters=("topics plain ends",)))
@@ -174,6 +175,7 @@ FILES = {marked_without_a_sync: "gantry/mark", decisions_newer_than_the_log: "ga
 """Which operations they lie behind, if not behind those on the log."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("break_it", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_a_broken_broker_is_found(
     break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ def test_events_are_found_between_anything(known: list[Event], before: bytes, af
     assert first_event(data) == (known[0] if known else None)
 
 
+@pytest.mark.slow
 @FEW
 @given(st.lists(EVENTS, min_size=1, max_size=20), st.integers(1, 100))
 def test_pieces_that_overlap_tell_each_event_once(known: list[Event], size: int) -> None:

@@ -73,7 +73,7 @@ def test_a_plain_transaction_is_two_events() -> None:
         (0, "stored", "10.0.0.1:5"), (5, "committed", PEER),
     ]  # fmt: skip
     assert found[1].what == "committed: consumers of T get its message (queue 2, offset 9)"
-    assert found[1].cause == f"{PEER}, a producer of PG, ended it so after its local transaction"
+    assert found[1].cause == f"{PEER}, a producer of PG, ended it after its local transaction"
 
 
 @pytest.mark.parametrize("cause", [*Cause, None])
@@ -235,7 +235,7 @@ def test_an_explanation_is_plain_values() -> None:
 def test_what_is_missing_is_said() -> None:
     assert "2023-11-14T22:13:25.000+00:00" in str(explained(since=AT + 5_000)["notes"])
     assert "does not reach back" in str(explained(since=None)["notes"])
-    assert "did not take all" in str(explained(lost=True)["notes"])
+    assert "could be written" in str(explained(lost=True)["notes"])
     assert "last second" in str(explained(event(Kind.STARTED, 10_000, 2, key=BROKER))["notes"])
     apache = replace(AROUND, rewrites_halves=True, progress={})
     assert "Apache broker" in str(explained(around=apache, since=None)["notes"])

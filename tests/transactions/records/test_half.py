@@ -182,6 +182,7 @@ HOSTS = st.sampled_from([HOST, pack_host("[2001:db8::1]:40000")])
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=20)
 
 
+@pytest.mark.slow
 @given(
     body=st.binary(min_size=1, max_size=50), names=st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=4),
     tag=st.sampled_from(["", "TagA", "Straße"]), topic=st.sampled_from(["Orders", "o" * 127, "o" * 128]),

@@ -40,6 +40,7 @@ def wanted(values: tuple[object, ...]) -> st.SearchStrategy[object]:
     return st.one_of(st.just(ANY), st.sampled_from(values), st.frozensets(st.sampled_from(values)))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.tuples(wanted((*DOMAINS["colour"], "mauve")), wanted(DOMAINS["wet"])), st.integers())))
 def test_it_is_compiled_to_what_its_rows_say_of_each_combination(rows: list[tuple[tuple[object, ...], int]]) -> None:
     def fits(want: object, value: object) -> bool:

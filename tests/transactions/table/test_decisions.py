@@ -22,6 +22,7 @@ def test_it_is_a_dictionary_with_a_base(base: int, entries: dict[int, Decision])
         assert log[offset] is expected
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100), ENTRIES, st.integers(0, 6500))
 def test_the_undecided_are_those_without_an_entry(base: int, entries: dict[int, Decision], end: int) -> None:
     log = DecisionLog(base)
@@ -30,6 +31,7 @@ def test_the_undecided_are_those_without_an_entry(base: int, entries: dict[int, 
     assert log.undecided(end) == [offset for offset in range(base, end) if offset not in entries]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100), ENTRIES, st.integers(0, 200))
 def test_retention_forgets_the_oldest(base: int, entries: dict[int, Decision], below: int) -> None:
     log = DecisionLog(base)
@@ -41,6 +43,7 @@ def test_retention_forgets_the_oldest(base: int, entries: dict[int, Decision], b
     assert all(log[offset] is (entries[offset] if offset >= first else Decision.NONE) for offset in entries)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100), ENTRIES, st.integers(0, 6500))
 def test_the_file_round_trips(base: int, entries: dict[int, Decision], next_half: int) -> None:
     log = DecisionLog(base)

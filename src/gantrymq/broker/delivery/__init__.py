@@ -1,1 +1,1 @@
-"""Messages that are delivered later than they came: delayed, timed, retried, waited for."""
+"""Messages that are delivered later than they arrive: delayed ones, timer messages, retries; and pulls that wait."""

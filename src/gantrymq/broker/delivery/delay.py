@@ -59,10 +59,10 @@ class DelayedDelivery:
             for name, value in ((content or {}).get("dataVersion") or {}).items():
                 self._version[name] = int(value)
         except (AttributeError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path} is no table of delay offsets: {error}; mend or remove it") from error
+            raise ConfigError(f"{path} is not a table of delay offsets: {error}; repair or remove it") from error
 
     def start(self) -> None:
-        """Deliver what is due, now and from now on."""
+        """Deliver all messages that are due, and continue to do so."""
         self._running = True
         self._store.arrivals_of(system_topics.SCHEDULE).append(self._arrived)
         for level in range(1, len(self._delays_ms) + 1):

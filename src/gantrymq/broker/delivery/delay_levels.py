@@ -1,4 +1,4 @@
-"""Delay levels: hide a message under the schedule topic, find the place it was meant for.
+"""Delay levels: store a message under the schedule topic, and find its own topic again.
 
 Source: ScheduleMessageService, HookUtils.transformDelayLevelMessage; docs/protocol.md#delay-levels.
 """

@@ -1,4 +1,4 @@
-"""Pulls that found nothing and wait for a message or for their deadline. Source: PullRequestHoldService."""
+"""Pulls that found no message and wait for one, or for their deadline. Source: PullRequestHoldService."""
 
 from __future__ import annotations
 

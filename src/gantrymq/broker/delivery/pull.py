@@ -1,4 +1,4 @@
-"""Pulls: what a consumer reads from one queue, at once or when a message comes.
+"""Pulls: a consumer reads messages from one queue, at once or when a message arrives.
 
 Source: PullMessageProcessor; docs/protocol.md#pulling.
 """

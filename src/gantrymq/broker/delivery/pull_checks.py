@@ -1,4 +1,5 @@
-"""Who may pull what, and which messages a pull selects. The checks come in the order of Apache's broker.
+"""Which client may pull from which queue, and which messages a pull selects. The checks come in the order of Apache's
+broker.
 
 Source: PullMessageProcessor; docs/protocol.md#pulling.
 """

@@ -1,4 +1,4 @@
-"""What a pull asks for and what it gets.
+"""The request and the result of a pull, as values.
 
 ``msgspec.Struct``: one of each is made for every pull, in a tenth of the time that a frozen dataclass takes.
 """

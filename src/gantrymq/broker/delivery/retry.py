@@ -1,4 +1,4 @@
-"""What becomes of a message that could not be consumed: later again, or a dead letter. Pure.
+"""What happens to a message that could not be consumed: it is delivered again later, or becomes a dead letter. Pure.
 
 Source: AbstractSendMessageProcessor.consumerSendMsgBack; docs/protocol.md#retries-and-dead-letters.
 """

@@ -136,14 +136,14 @@ class TimedDelivery:
         return message.queue_offset + 1 if message is not None and message.topic == TIMER else 0
 
     def start(self) -> None:
-        """Deliver what is due, now and from now on."""
+        """Deliver all messages that are due, and continue to do so."""
         self._running = True
         self._store.arrivals_of(TIMER).append(self._arrived)
         self._enqueue_soon()
         self._look()
 
     async def stop(self) -> None:
-        """Begin no further slot, and return when the one under way is delivered, or cannot be."""
+        """Begin no further slot, and return when the current one is delivered or has failed."""
         self._stopping = True
         while self._slot is not None and self._running and not self._failing:
             self._slot_ended = asyncio.get_running_loop().create_future()
@@ -209,7 +209,7 @@ class TimedDelivery:
                 self._log.append(units)
             self._note(self.check.read_ms, found.next_offset)
         except (StoreError, OSError) as error:
-            log.error("timer messages cannot be noted, trying again: %s", error)
+            log.error("timer messages cannot be added to the timer log, trying again: %s", error)
             self._clock.call_later(RETRY_SECONDS, self._enqueue_soon)
             return
         self._next = found.next_offset
@@ -337,7 +337,7 @@ class TimedDelivery:
         try:
             self._note(max(self.check.read_ms, slot.time_ms + self._rules.precision_ms), self.check.queue_offset)
         except (StoreError, OSError) as error:
-            log.error("how far timer messages are delivered cannot be written down for now: %s", error)
+            log.error("the progress of timer messages cannot be written at the moment: %s", error)
         self._look()
 
     # ---- progress
@@ -370,5 +370,5 @@ def _is_second_copy(message: StoredMessage, unit: Unit, slot: _Slot, position: i
 
 
 def _is_order(unit: Unit) -> bool:
-    """Whether it says that another message is to be forgotten."""
+    """Whether this message withdraws another one."""
     return bool(unit.magic & DELETE) and not unit.magic & ROLL

@@ -1,4 +1,4 @@
-"""Timer messages as rules: when a message is due, how it waits, how it is delivered. No effects.
+"""The rules for timer messages: when one is due, how it is stored, how it is delivered. Pure.
 
 Source: HookUtils.transformTimerMessage, TimerMessageStore; docs/protocol.md#timer-messages.
 """
@@ -79,7 +79,7 @@ class TimerRules:
 
 
 def due_ms(text: str, now_ms: int) -> int:
-    """When a message wants to be delivered. Raises MessageIllegal for what is no number."""
+    """The time of delivery that a message asks for. Raises MessageIllegal for an invalid number."""
     for name, factor, start in (
         (properties.TIMER_DELAY_SECONDS, 1000, now_ms),
         (properties.TIMER_DELAY_MS, 1, now_ms),

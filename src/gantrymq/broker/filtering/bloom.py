@@ -1,4 +1,4 @@
-"""Where Apache's bloom filter puts a consumer group: what ``consumerFilter.json`` holds beside each selector.
+"""The places of a consumer group in Apache's bloom filter, which ``consumerFilter.json`` stores beside each selector.
 
 This broker does not need it (it evaluates the selectors), but an Apache broker that finds entries of another size drops
 the whole file. Source: BloomFilter, murmur3 (128 bits, x64) of the text ``group#topic``.

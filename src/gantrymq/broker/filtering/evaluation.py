@@ -1,9 +1,10 @@
-"""A selector as a closure over the text of a message's properties: compiled once, called once a message.
+"""A selector as a closure over the text of a message's properties: compiled once, called for each message.
 
-Three values: yes, no and nothing (None); a message is wanted when the whole says yes. Properties are texts, so what a
-part of the tree yields is known beforehand, and every comparison becomes the one closure its two sides need. A property
-that should be a number and is none makes the evaluation fail (ValueError): then the message is not wanted, whatever
-stands beside it. Source: ComparisonExpression, LogicExpression, UnaryExpression, ExpressionMessageFilter.
+There are three values: true, false and null (None). A message is selected when the whole expression is true.
+Properties are texts, so the type of every part of the tree is known beforehand, and every comparison becomes the one
+closure that its two sides need. If a property should be a number and is not, the evaluation fails (ValueError): then
+the message is not selected, whatever the rest of the expression says. Source: ComparisonExpression, LogicExpression,
+UnaryExpression, ExpressionMessageFilter.
 """
 
 from __future__ import annotations

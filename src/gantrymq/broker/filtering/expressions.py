@@ -1,4 +1,4 @@
-"""The tree of a selector. Frozen; the parser makes only trees whose operands are allowed where they stand.
+"""The tree of a selector. Frozen; the parser makes only trees whose operands have allowed types.
 
 Source: org.apache.rocketmq.filter.expression; docs/selectors.md.
 """
@@ -143,7 +143,7 @@ Node: TypeAlias = (
     | TextMatch
 )
 BOOLEAN = (Truth, Null, Not, And, Or, Compare, IsNull, Between, In, TextMatch)
-"""Nodes that say yes, no or nothing. A property may stand in their place; it never says yes."""
+"""Nodes with the values true, false and null. A property is allowed in their place; it is never true."""
 
 
 def to_text(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""Texts as numbers, and their order, the way Java reads and orders them.
+"""Reads texts as numbers and compares numbers in the way Java does.
 
 Source: Integer.parseInt, Double.valueOf, Double.compareTo.
 """

@@ -1,7 +1,7 @@
-"""Selector text to tree: recursive descent, weakest operator first.
+"""Parses the text of a selector into a tree: recursive descent, weakest operator first.
 
-What Apache's parser takes is taken, what it refuses is refused: it does not look at what follows a whole expression
-(``Selector.ignored``), refuses ``0.0``, and compares texts only for equality. Source: SelectorParser.jj,
+The parser accepts what Apache's parser accepts, and refuses what that refuses: it ignores text behind a complete
+expression (``Selector.ignored``), refuses ``0.0``, and compares texts only for equality. Source: SelectorParser.jj,
 ComparisonExpression.
 """
 
@@ -145,7 +145,7 @@ class _Parser:
         if isinstance(left, BOOLEAN):
             self._chained += 1
             if self._chained > MAX_CHAINED:
-                raise SelectorInvalid(f"more than {MAX_CHAINED} comparisons of comparisons")
+                raise SelectorInvalid(f"more than {MAX_CHAINED} nested comparisons")
         return made
 
     def _comparison(self) -> Node:

@@ -1,4 +1,4 @@
-"""What a selector becomes, and what is raised for a text that is no selector."""
+"""The compiled form of a selector, and the error for a text that is not a selector."""
 
 from __future__ import annotations
 

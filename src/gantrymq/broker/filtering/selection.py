@@ -1,4 +1,4 @@
-"""What one pull wants of a queue."""
+"""The selection of one pull: which messages of a queue it asks for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Selection:
     tag_codes: frozenset[int] | None = None
     """Hashes of the tags that are wanted; None: all."""
     wants: Predicate | None = None
-    """Says yes to the properties of what is wanted; None: all."""
+    """True for the properties of selected messages; None: all messages."""
 
     def takes(self, tags_code: int, properties_text: str) -> bool:
         """Whether a message belongs to it."""

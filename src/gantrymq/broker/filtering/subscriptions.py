@@ -1,4 +1,4 @@
-"""Whether a subscription can be used at this broker, and what it selects."""
+"""Whether this broker can use a subscription, and which messages the subscription selects."""
 
 from __future__ import annotations
 

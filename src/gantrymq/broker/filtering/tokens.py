@@ -1,4 +1,4 @@
-"""A selector's text in tokens. Source: SelectorParser.jj (tokens)."""
+"""Splits the text of a selector into tokens. Source: SelectorParser.jj (tokens)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts server and routes together."""
+"""Puts the HTTP server and its routes together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked and answered over HTTP, as values."""
+"""HTTP requests and responses as values."""
 
 from __future__ import annotations
 

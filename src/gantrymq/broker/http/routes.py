@@ -1,4 +1,4 @@
-"""What can be asked over HTTP: the table of contents."""
+"""The list of paths that the HTTP endpoint answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUTES: Final = {
 
 
 class Routes:
-    """Finds who answers a request. Raises Refused for what nobody does."""
+    """Finds the handler of a request. Raises Refused when there is none."""
 
     def __init__(
         self,

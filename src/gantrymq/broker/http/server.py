@@ -1,7 +1,8 @@
-"""Serves HTTP/1.1 on the loop and through the Network door. h11 reads and writes the protocol; here are the limits.
+"""Serves HTTP/1.1 on the event loop, through ``Network``. h11 reads and writes the protocol; this module has the
+limits.
 
-Only GET; one request at a time on a connection, and a request that was answered must have been read before the next is
-looked at. Whoever sends too slowly, too much or nonsense is told so and disconnected.
+Only GET is allowed. A connection has one request at a time, and its answer must have been read before the next request
+is read. A client that sends too slowly, too much or something invalid is told so and disconnected.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a broker does, without a protocol: values in, a result or a refusal out."""
+"""The operations of a broker, without a protocol: values in, a result or a refusal out."""

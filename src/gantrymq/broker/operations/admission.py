@@ -1,7 +1,7 @@
-"""What every send must pass, in Apache's order (docs/protocol.md#sending).
+"""The checks that every send must pass, in Apache's order (docs/protocol.md#sending).
 
-What depends on the topic alone is found out once per topic and remembered until the topics change: this is the hot
-path of a broker. Source: AbstractSendMessageProcessor.msgCheck; docs/protocol.md#sending.
+Facts that depend on the topic alone are found once for each topic and remembered until the topics change, because this
+is the hot path of a broker. Source: AbstractSendMessageProcessor.msgCheck; docs/protocol.md#sending.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class Admission:
             raise refusal(error) from error
 
     def when_known(self, done: Done) -> Done:
-        """``done`` put off until the name servers know the topic that was made: whoever hears that the first message
-        of a topic is stored may ask them for its queues at once.
+        """Delay ``done`` until the name servers know a new topic: a client whose first message to a topic was stored
+        may ask them for its queues at once.
         """
         return lambda error: self._announce(partial(done, error))
 

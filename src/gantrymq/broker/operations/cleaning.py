@@ -1,4 +1,4 @@
-"""Making room when an operator asks for it. Source: AdminBrokerProcessor."""
+"""Cleaning at the request of an operator. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

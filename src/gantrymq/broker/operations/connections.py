@@ -1,4 +1,4 @@
-"""Who is connected, as tools ask. Source: AdminBrokerProcessor."""
+"""Lists of connected clients, for tools. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Connections:
         self._clock = clock
 
     def consumers(self, name: str) -> ConsumerConnections:
-        """The members of a consumer group that is online, and what it reads."""
+        """The members of a consumer group that is online, and its subscriptions."""
         group = self._consumers.get(name)
         if group is None:
             raise Refused(Refusal.CONSUMER_OFFLINE, f"the consumer group[{name}] not online")

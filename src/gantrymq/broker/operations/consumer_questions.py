@@ -1,4 +1,4 @@
-"""Questions of tools that only a consumer can answer; the broker hands them on.
+"""Requests of tools that only a consumer can answer. The broker forwards them.
 
 Source: AdminBrokerProcessor.callConsumer, Broker2Client.getConsumeStatus.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from gantrymq.broker.pushes import AnswerDone, ConsumerAnswer, DirectConsumption, RunningInfoQuestion
 from gantrymq.broker.refusal import Refusal, Refused
@@ -16,7 +16,6 @@ from gantrymq.broker.registries.clients import ConsumerGroups, Member
 from gantrymq.message import system_topics
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.message_ids import parse_offset_message_id
-from gantrymq.store.message_store import MessageStore
 
 CONSUMER_SECONDS: Final = 10.0
 """How long a member may take to answer."""
@@ -29,9 +28,15 @@ PositionsOfAll = Mapping[str, Mapping[str, int]]
 """Client id to offset by queue (``protocol.bodies.progress.key_of``)."""
 
 
+class Log(Protocol):
+    """Where messages lie."""
+
+    def read(self, log_offset: int) -> StoredMessage | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumeNow:
-    """What is to be consumed directly, and by whom."""
+    """The message that is to be consumed directly, and the member that shall consume it."""
 
     group: str
     client_id: str | None
@@ -46,7 +51,7 @@ class ConsumeNow:
 class ConsumerQuestions:
     """Finds the member that a question is for and asks it."""
 
-    def __init__(self, broker_name: str, consumers: ConsumerGroups, store: MessageStore) -> None:
+    def __init__(self, broker_name: str, consumers: ConsumerGroups, store: Log) -> None:
         self._broker_name = broker_name
         self._consumers = consumers
         self._store = store
@@ -58,7 +63,7 @@ class ConsumerQuestions:
         member.connection.running_info(question, CONSUMER_SECONDS, _answered(member, done))
 
     def consume_directly(self, wanted: ConsumeNow, done: Done) -> None:
-        """A member gets one message at once, whatever its group has consumed."""
+        """Give one message to a member at once, whatever its group has consumed."""
         member = self._member(wanted.group, wanted.client_id)
         question = DirectConsumption(
             wanted.group,
@@ -77,7 +82,7 @@ class ConsumerQuestions:
         message = self._store.read(offset)
         # A consumer must not get to see, by whatever way, what nobody has committed (X5).
         if message is None or message.topic in system_topics.TRANSACTION_TOPICS:
-            raise Refused(Refusal.FAILED, f"no message that consumers may have lies at {offset}")
+            raise Refused(Refusal.FAILED, f"there is no message at {offset} that consumers may receive")
         return message
 
     def _member(self, group_name: str, client_id: str | None) -> Member:
@@ -90,8 +95,8 @@ class ConsumerQuestions:
     def positions(
         self, group_name: str, topic: str, client_id: str | None, done: Callable[[PositionsOfAll], None]
     ) -> None:
-        """Where the members of a group are by their own account. ``client_id``: only this one. Who does not answer in
-        time, or not with positions, is left out.
+        """The positions that the members of a group report. ``client_id``: only this member. Members that do not answer
+        in time, or not with positions, are left out.
         """
         group = self._consumers.get(group_name)
         if group is None:

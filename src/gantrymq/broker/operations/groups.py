@@ -1,4 +1,4 @@
-"""Consumer groups, as operators make, show and remove them. Source: AdminBrokerProcessor."""
+"""Operators create, show and delete consumer groups here. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 

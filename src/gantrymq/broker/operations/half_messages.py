@@ -1,4 +1,4 @@
-"""What sends need of transactions; the TransactionCoordinator is it."""
+"""The interface that sends need of transactions; TransactionCoordinator implements it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is there, and who reads what in order.
+"""Heartbeats, the members of groups, and the locks of queues.
 
 Source: ClientManageProcessor, ConsumerManageProcessor, RebalanceLockManager; docs/protocol.md#groups,
 docs/protocol.md#locks-of-queues.
@@ -100,7 +100,7 @@ class Members:
         return True
 
     def _notify(self, group_name: str) -> None:
-        """Tell every member that the queues must be shared anew."""
+        """Tell every member that the queues must be shared again."""
         group = self._consumers.get(group_name)
         settings = self._groups.get(group_name)
         if group is None or group.message_model is MessageModel.BROADCASTING:
@@ -120,13 +120,13 @@ class Members:
             self._shrunk(consumer_group)
 
     def connection_closed(self, connection: Connection) -> None:
-        """A connection ended: its client is gone from all groups."""
+        """A connection ended: its client leaves all groups."""
         self._producers.connection_closed(connection)
         for group in self._consumers.connection_closed(connection):
             self._shrunk(group)
 
     def expire(self) -> None:
-        """Take out members that sent no heartbeat for too long, and locks that ran out."""
+        """Remove members that sent no heartbeat for too long, and locks that expired."""
         now = self._clock.monotonic()
         before = now - self._config.groups.channel_expired_timeout / 1000
         self._producers.expire(before)

@@ -1,4 +1,4 @@
-"""How far topics and groups are, as tools ask. Source: AdminBrokerProcessor."""
+"""The progress of topics and groups, for tools. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Progress:
     # Correcting offsets.
 
     def correction(self, topic: str, compare_group: str, left_out: Collection[str]) -> dict[int, int]:
-        """By queue the least offset of all groups but those that are left out."""
+        """For each queue the smallest offset of all groups, without those that are left out."""
         least: dict[int, int] = {}
         for group in self._offsets.groups_of(topic):
             if group not in left_out:
@@ -172,8 +172,8 @@ class Progress:
         return least
 
     def clone_offsets(self, source: str, target: str, topic: str | None, *, offline: bool) -> None:
-        """One group goes on where another one is. ``topic``: None for every topic of ``source``. Unless ``offline``,
-        topics that ``target`` is online for and does not read are passed over.
+        """Copy the offsets of one group to another. ``topic``: None for every topic of ``source``. Unless ``offline``,
+        topics for which ``target`` is online and which it does not read are skipped.
         """
         for name in [topic] if topic else self._offsets.topics_of(source):
             if not self._topics.exists(name) or (not offline and not self._reads(target, name)):

@@ -1,7 +1,8 @@
-"""What a broker has to know of a message's properties, by one match instead of twenty searches (1 us instead of 14).
+"""What a broker must know of a message's properties, found by one match instead of twenty searches (1 us instead of
+14).
 
-A text that holds a property which changes the way of a message, or which only a broker sets, does not match; nor does
-one with an empty name or value. Such a message goes the long way, and for every text both ways give the same result:
+A text does not match if it contains a property that changes where the message goes, or that only a broker sets, or an
+empty name or value. Such a message takes the general path. For every text both paths give the same result:
 tests/broker/operations/test_properties_text.py.
 """
 

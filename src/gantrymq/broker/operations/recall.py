@@ -1,4 +1,4 @@
-"""Timer messages: withdrawing one, how far the broker is, how many wait.
+"""Timer messages: withdrawing one, the progress of their delivery, and the number that waits.
 
 Source: RecallMessageProcessor, AdminBrokerProcessor; docs/protocol.md#timer-messages.
 """

@@ -1,7 +1,7 @@
-"""An operator sets a group back or forth in a topic.
+"""An operator moves a group to other offsets of a topic.
 
-With ``useServerSideResetOffset`` the broker takes the new offsets over, and every member learns of them by the answer
-to its next pull. Without it, as in 4.x, the members are notified and commit the offsets themselves. Source:
+With ``useServerSideResetOffset`` the broker stores the new offsets, and every member learns of them from the answer to
+its next pull. Without it, as in 4.x, the members are notified and commit the offsets themselves. Source:
 AdminBrokerProcessor.resetOffsetInner, Broker2Client.resetOffset; docs/protocol.md#resetting-offsets.
 """
 
@@ -9,21 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pushes import OffsetReset
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.message.queues import MessageQueue
-from gantrymq.store.message_store import MessageStore
 
 ALL_QUEUES: Final = -1
 
 
+class Queues(Protocol):
+    """Where queues begin and end."""
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]: ...
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ResetOrder:
-    """Where a group shall go on."""
+    """The place to which a group is moved."""
 
     topic: str
     group: str
@@ -43,13 +50,13 @@ class Resets:
     def __init__(
         self,
         config: LiveConfig,
-        store: MessageStore,
+        queues: Queues,
         registries: Registries,
         release: Callable[[str, str], None],
     ) -> None:
         """``release``: answers the pulls of a group on a topic that wait for a message."""
         self._config = config
-        self._store = store
+        self._queues = queues
         self._topics = registries.topics
         self._groups = registries.groups
         self._consumers = registries.consumers
@@ -72,8 +79,8 @@ class Resets:
 
     def _at(self, order: ResetOrder, queue_id: int) -> int:
         if order.timestamp_ms < 0:
-            return self._store.queue_range(order.topic, queue_id)[1]
-        return self._store.offset_by_time(order.topic, queue_id, order.timestamp_ms)
+            return self._queues.queue_range(order.topic, queue_id)[1]
+        return self._queues.offset_by_time(order.topic, queue_id, order.timestamp_ms)
 
     def _by_broker(self, order: ResetOrder, queues: int) -> dict[MessageQueue, int]:
         only = ALL_QUEUES if order.queue_id is None else order.queue_id
@@ -82,7 +89,7 @@ class Resets:
         elif order.offset is None or order.offset < 0:
             offsets = {only: self._at(order, only)}
         else:
-            first, end = self._store.queue_range(order.topic, only)
+            first, end = self._queues.queue_range(order.topic, only)
             if not first <= order.offset <= end:
                 raise Refused(
                     Refusal.FAILED,

@@ -1,4 +1,4 @@
-"""Figures of a broker. Source: AdminBrokerProcessor.prepareRuntimeInfo."""
+"""Runtime figures of a broker. Source: AdminBrokerProcessor.prepareRuntimeInfo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending a message back: a consumer wants it again later."""
+"""Sending a message back: a consumer asks to get it again later."""
 
 from __future__ import annotations
 

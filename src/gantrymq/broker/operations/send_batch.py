@@ -1,4 +1,4 @@
-"""Sending ordinary messages for one queue together: they are stored whole or refused whole."""
+"""Sending several ordinary messages for one queue together: either all are stored, or all are refused."""
 
 from __future__ import annotations
 

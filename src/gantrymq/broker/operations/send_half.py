@@ -1,4 +1,4 @@
-"""Sending a half message: what is refused now because it could not be checked, delivered or parked later."""
+"""Sending a half message. One that could not be checked, delivered or parked later is refused here."""
 
 from __future__ import annotations
 

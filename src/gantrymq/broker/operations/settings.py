@@ -1,4 +1,4 @@
-"""Settings that an operator changes while the broker runs.
+"""Settings that an operator can change while the broker runs.
 
 Only what is listed here may change; everything else was used for something that cannot be made again. Source:
 Configuration.
@@ -93,7 +93,9 @@ class Settings:
         for key, text in wanted.items():
             field = FIELDS.get(key)
             if field is None:
-                raise Refused(Refusal.PARAMETER_INVALID, f"{key} is no setting of this broker; see docs/settings.md")
+                raise Refused(
+                    Refusal.PARAMETER_INVALID, f"{key} is not a setting of this broker; docs/settings.md lists them"
+                )
             try:
                 value = convert(key, text, str(field.type))
                 now.replaced(**{**new, field.name: value})  # do they go together?

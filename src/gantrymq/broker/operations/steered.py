@@ -1,4 +1,4 @@
-"""Messages whose properties or topic send them another way: delayed, timed, to a retry topic or to the dead letters."""
+"""Messages whose properties or topic change where they go: delayed, timed, to a retry topic or to the dead letters."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Topics, as operators make, show and remove them. Source: AdminBrokerProcessor."""
+"""Operators create, show and delete topics here. Source: AdminBrokerProcessor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import refusal
@@ -16,16 +16,21 @@ from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
-from gantrymq.store.message_store import MessageStore
 
 _KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}
 """Topics that can be neither altered nor removed."""
 _PERMS: Final = range(8)
 
 
+class Queues(Protocol):
+    """The queues of topics."""
+
+    def delete_topic(self, topic: str, done: Callable[[StoreError | None], None]) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TopicOrder:
-    """How a topic shall be."""
+    """The settings that a topic shall have."""
 
     name: str
     read_queues: int
@@ -44,11 +49,11 @@ class TopicAdministration:
     """Makes, shows and removes topics."""
 
     def __init__(
-        self, topics: Topics, offsets: ConsumerOffsets, store: MessageStore, statistics: Statistics, announce: Announce
+        self, topics: Topics, offsets: ConsumerOffsets, queues: Queues, statistics: Statistics, announce: Announce
     ) -> None:
         self._topics = topics
         self._offsets = offsets
-        self._store = store
+        self._queues = queues
         self._statistics = statistics
         self._announce = announce
 
@@ -96,8 +101,8 @@ class TopicAdministration:
         )
 
     def delete(self, topic: str, done: Callable[[StoreError | None], None]) -> None:
-        """Remove a topic and the retry topics that popping made for it; made again it begins empty. ``done`` is called
-        when the queues are gone, or with the first thing that went wrong.
+        """Delete a topic and the retry topics that popping made for it; when it is created again it is empty. ``done``
+        is called when the queues are deleted, or with the first error.
         """
         if topic in _KEPT:
             raise Refused(Refusal.PARAMETER_INVALID, f"the topic {topic!r} belongs to the system and stays")
@@ -121,7 +126,7 @@ class TopicAdministration:
                 done(errors[0] if errors else None)
 
         for name in gone:
-            self._store.delete_topic(name, deleted)
+            self._queues.delete_topic(name, deleted)
 
     def get(self, name: str) -> TopicConfig:
         """The settings of a topic."""

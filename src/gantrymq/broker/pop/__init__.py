@@ -1,1 +1,1 @@
-"""POP consumption: messages are handed out, invisible to others for a time, and come back unless acknowledged."""
+"""POP consumption: messages are handed out, are invisible to others for a time, and come back unless acknowledged."""

@@ -1,4 +1,4 @@
-"""Which member of a group reads which queue, when the broker shares them out. Pure.
+"""Which member of a group reads which queue, when the broker divides the queues. Pure.
 
 Source: QueryAssignmentProcessor, AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle.
 """

@@ -1,4 +1,4 @@
-"""The operations of POP, put together: what the broker starts, asks and stops."""
+"""Puts the parts of POP consumption together: the broker starts, uses and stops them here."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Popping:
         topics.changed.append(lambda changed: None if changed else self.consumption.drop_deleted())
 
     def start(self) -> None:
-        """Bring back what is due."""
+        """Deliver the messages again that are due."""
         self.consumption.start()
 
     def save_offsets(self) -> None:
@@ -65,7 +65,7 @@ class Popping:
         self.requests.waiting.client_gone(client)
 
     async def stop_answering(self) -> None:
-        """Forget who waits; their connections are about to be closed."""
+        """Drop all waiting requests; their connections are about to be closed."""
         self.requests.waiting.close()
         await self.assignments.close()
 

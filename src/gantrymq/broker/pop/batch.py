@@ -1,4 +1,4 @@
-"""Messages of one queue as one pop hands them out."""
+"""The messages of one queue that one pop hands out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may pop what. The checks come in the order of Apache's broker."""
+"""The checks that POP_MESSAGE, PEEK_MESSAGE and NOTIFICATION share, in Apache's order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Taking messages by POP: read at the group's cursor, write check points, hand out when those are durable.
+"""Taking messages by POP: read at the group's cursor, write check points, hand out when those are safe.
 
-Decisions are made by the ledger, the cursors and the order blocks. All calls belong to the event loop. Source:
+The ledger, the cursors and the order blocks make the decisions. All calls belong to the event loop. Source:
 PopMessageProcessor.
 """
 
@@ -69,7 +69,7 @@ class PopConsumption:
             self.blocks.load(content or {})
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise ConfigError(
-                f"{self._order_path} is no table of orderly pops: {error!r}; mend or remove it"
+                f"{self._order_path} is not a table of orderly pops: {error!r}; repair or remove it"
             ) from error  # fmt: skip
 
     # Life.

@@ -1,8 +1,9 @@
-"""Where the next pop of a group begins, and which offset may be committed.
+"""The offset at which the next pop of a group begins, and the offset that may be committed.
 
-A pop takes messages at once and its check point is durable a little later. Until then the next pop goes on behind it,
-but the offset that is committed, and so outlives a crash, stays: committed before the check point is durable, messages
-could be lost. Pops of a queue are committed in the order they were made. Somebody else's commit (a reset) wins.
+A pop takes messages at once, and its check point becomes durable a little later. Until then the next pop continues
+behind it, but the committed offset, which survives a crash, stays: if it were committed before the check point is
+durable, messages could be lost. Pops of a queue are committed in the order in which they were made. A commit by
+somebody else (a reset) has priority.
 """
 
 from __future__ import annotations
@@ -83,12 +84,12 @@ class Cursors:
             del self._lines[taken.place]
 
     def give_back(self, taken: Taken) -> None:
-        """The check point could not be written: what was taken since the last commit is popped again."""
+        """The check point could not be written: messages taken since the last commit are popped again."""
         if self._lines.get(taken.place) is taken.line:
             del self._lines[taken.place]
 
     def jump(self, place: Place, offset: int) -> None:
-        """Go on at ``offset`` whatever was taken."""
+        """Continue at ``offset``, whatever was taken."""
         self._lines.pop(place, None)
         self._offsets.commit(*place, offset)
 

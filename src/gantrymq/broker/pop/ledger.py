@@ -1,8 +1,9 @@
-"""What is invisible until when, what has to be revived, and which part of the revive topic is not needed any more.
+"""Which messages are invisible until when, which must be revived, and which part of the revive topic is no longer
+needed.
 
-Derived from the records of the revive topic and nothing else; no I/O, no clock. A check point is open until each of
-its messages was acknowledged; one whose time has come is handed out by ``due`` to be revived, and is acknowledged like
-by a consumer when its messages are safe in the retry topic.
+All this is derived from the records of the revive topic and nothing else; there is no I/O and no clock. A check point
+is open until each of its messages is acknowledged. When its time is over, ``due`` returns it to be revived, and its
+messages are acknowledged, as by a consumer, when they are safe in the retry topic.
 """
 
 from __future__ import annotations

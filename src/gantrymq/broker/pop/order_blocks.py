@@ -1,8 +1,9 @@
-"""Orderly pops: a queue is closed for its group while messages of the last batch are neither acknowledged nor visible.
+"""Orderly pops: a queue is blocked for its group while messages of the last batch are neither acknowledged nor
+visible.
 
-There is no check point and no retry topic: the committed offset is the first message that is not acknowledged, and the
-next pop begins there. Pure: time comes as an argument. ``content`` is what ``config/consumerOrderInfo.json`` holds.
-Source: ConsumerOrderInfoManager (QueueLevelConsumerManager of 5.5).
+There is no check point and no retry topic: the committed offset is that of the first message that is not acknowledged,
+and the next pop begins there. Pure: the time is an argument. ``content`` is what ``config/consumerOrderInfo.json``
+contains. Source: ConsumerOrderInfoManager (QueueLevelConsumerManager of 5.5).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 EXPIRY_MS: Final = 24 * 3600 * 1000
-"""A batch nobody came back for is forgotten; it blocks nobody then."""
+"""A batch that no client asked about for this long is dropped, and no longer blocks its queue."""
 _SEPARATOR: Final = "@"
 
 
@@ -63,7 +64,7 @@ class OrderBlocks:
     def __init__(self) -> None:
         self._table: dict[tuple[str, str], dict[int, Block]] = {}
         self.changed = False
-        """Set with every change; cleared by whoever wrote the file."""
+        """Set with every change; cleared by the code that writes the file."""
 
     def blocked_until(self, topic: str, group: str, queue_id: int, attempt_id: str | None, now_ms: int) -> int | None:
         """When the queue opens; None when it is open. Whoever repeats the attempt of the batch may have it again."""
@@ -108,7 +109,7 @@ class OrderBlocks:
         return Acked(block.next_offset())
 
     def change(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible_at: int) -> None:
-        """Show a message again at another time."""
+        """Change the time at which a message becomes visible again."""
         block = self._table.get((topic, group), {}).get(queue_id)
         if block is not None and block.pop_time == pop_time:
             block.visible_at[offset] = visible_at
@@ -126,7 +127,7 @@ class OrderBlocks:
             self.open(topic, group, queue_id)
 
     def expire(self, now_ms: int) -> None:
-        """Forget batches nobody came back for."""
+        """Drop batches that no client asked about for too long."""
         for key, queues in list(self._table.items()):
             for queue_id in [queue for queue, block in queues.items() if now_ms - block.consumed_at > EXPIRY_MS]:
                 del queues[queue_id]

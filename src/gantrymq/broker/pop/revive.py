@@ -1,8 +1,9 @@
-"""What becomes of a popped message that was not acknowledged in time: once more, or a dead letter. Pure.
+"""What happens to a popped message that was not acknowledged in time: it is delivered again, or becomes a dead letter.
+Pure.
 
-Apache's broker brings it back for ever and leaves giving up to the client, whose POP mode silently acknowledges what
-came too often: such a message is nowhere any more. Ours makes a dead letter of it after ``retryMaxTimes`` of the group,
-at the moment in which it would have come back once more than that.
+Apache's broker brings such a message back for ever and leaves it to the client to give up. The client's POP mode then
+silently acknowledges a message that came too often, and the message is lost. Our broker makes a dead letter of it
+after the group's ``retryMaxTimes``, at the moment at which it would have come back once more than that.
 
 Source: PopReviveService.reviveRetry; docs/protocol.md#retries-and-dead-letters for dead letters.
 """

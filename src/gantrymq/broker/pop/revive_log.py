@@ -1,4 +1,4 @@
-"""The revive topic: check points and acknowledgements go in here, and the ledger comes out.
+"""The revive topic: check points and acknowledgements are written to it, and the ledger is built from it.
 
 A record counts when it is safe; a check point is in the ledger from the moment it is appended, so that no part of
 the topic that holds it can be given up meanwhile. Records of others (Apache's timer delivers its check points when they
@@ -148,7 +148,7 @@ class ReviveLog:
         try:
             entry = decode(record, self._broker)
         except RemoteProtocolError as error:
-            log.error("%s, at log offset %d; it is passed over", error, record.log_offset)
+            log.error("%s, at log offset %d; it is skipped", error, record.log_offset)
             return None
         if isinstance(entry, Ack):
             self.ledger.ack(entry, keep=True)

@@ -1,6 +1,6 @@
-"""Brings back, on time, what was popped and not acknowledged.
+"""Delivers popped messages again, on time, when they were not acknowledged.
 
-The copy in the retry topic and the acknowledgement of the original go out in one write: a crash repeats neither.
+The copy in the retry topic and the acknowledgement of the original are written together: a crash repeats neither.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Reviver:
         self._busy = False
 
     def start(self) -> None:
-        """Bring back what is due, now and from now on."""
+        """Deliver the messages again that are due, and continue to do so."""
         self._running = True
         self._log.changed = self._arm
         self._arm()
@@ -117,7 +117,7 @@ class Reviver:
         self._arm()
 
     def _copies(self, opened: OpenPoint) -> list[NewRecord]:
-        """The messages as they come back; none when topic or group are gone. Raises StoreError."""
+        """The messages as they are delivered again; none when topic or group was deleted. Raises StoreError."""
         point = opened.point
         group = self._groups.get(point.group)
         if group is None or not self._topics.exists(normal_topic(point.topic, point.group)):

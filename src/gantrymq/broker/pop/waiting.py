@@ -1,7 +1,7 @@
-"""Pops and notifications that found nothing and wait. Source: PopLongPollingService.
+"""Pops and notifications that found no message and wait. Source: PopLongPollingService.
 
-They wait by topic and group; a message wakes the one of each group that waits longest and can use it, a message of the
-group's retry topic likewise. Orderly ones also wait for the time at which a closed queue opens.
+They wait by topic and group. A message wakes, for each group, the request that has waited longest and can use it; so
+does a message of the group's retry topic. Orderly pops also wait for the time at which a blocked queue opens.
 """
 
 from __future__ import annotations

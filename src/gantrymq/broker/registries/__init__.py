@@ -1,1 +1,1 @@
-"""What a broker knows beside its log: topics, groups, offsets (durable); clients and locks (as long as it runs)."""
+"""The broker's data beside the log: topics, groups and offsets (durable); clients and locks (in memory)."""

@@ -1,4 +1,4 @@
-"""Live producers and consumers, by what their heartbeats say. Nothing of it outlives the broker.
+"""Live producers and consumers, as their heartbeats describe them. Nothing here survives the broker.
 
 Source: ProducerManager, ConsumerManager, ConsumerGroupInfo; docs/protocol.md#groups.
 """
@@ -42,12 +42,12 @@ class ProducerGroups:
         self._clients: dict[str, Connection] = {}
         """Connection id to the connection that last said it."""
         self._client_ids: dict[int, set[str]] = {}
-        """Connection id to what it said."""
+        """Connection id to its last heartbeat."""
         self.came: list[Callable[[str, Client], None]] = []
         """Called with client id and connection when a connection says for the first time that it is of a group, ahead
         of ``joined``."""
         self.joined: list[Callable[[str], None]] = []
-        """Called with the group after a new member came to it: whoever waits for one can go on."""
+        """Called with the group when a new member joined it: work that waits for a member can continue."""
 
     def register(self, group: str, member: Member) -> None:
         """A heartbeat of a member; the latest one of a connection counts."""
@@ -108,9 +108,9 @@ class ProducerGroups:
         self._turns.pop(group, None)
 
     def pick(self, group: str) -> Connection | None:
-        """The connection of a live member, a different one each time; None when nobody is there.
+        """The connection of a live member, a different one each time; None when no member is online.
 
-        Members that do not read what was sent to them are passed over, and tools of operators, which know nothing.
+        Members that do not read what was sent to them are skipped, and so are operators' tools, which have no checker.
         """
         members = self._groups.get(group)
         if not members:

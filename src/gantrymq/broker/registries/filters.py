@@ -1,6 +1,6 @@
-"""The selectors of consumer groups, in ``config/consumerFilter.json``.
+"""The selectors of consumer groups, stored in ``config/consumerFilter.json``.
 
-A selector outlives its group by a day, as in Apache's broker. Source: ConsumerFilterManager;
+A selector is kept for a day after its group went, as in Apache's broker. Source: ConsumerFilterManager;
 docs/store.md#configuration-files.
 """
 
@@ -65,7 +65,7 @@ class ConsumerFilters:
                 for item in (topic.get("groupFilterData") or {}).values():
                     self._load_one(msgspec.convert(item, ConsumerFilter, strict=False))
         except (AttributeError, TypeError, msgspec.ValidationError) as error:
-            raise ConfigError(f"{path} is no table of selectors: {error}; mend or remove it") from error
+            raise ConfigError(f"{path} is not a table of selectors: {error}; repair or remove it") from error
 
     def _load_one(self, known: ConsumerFilter) -> None:
         if known.dead_time == 0:  # nobody can be connected to a broker that starts

@@ -1,4 +1,4 @@
-"""Consumer groups and their settings, durable in ``config/subscriptionGroup.json``.
+"""Consumer groups and their settings, stored in ``config/subscriptionGroup.json``.
 
 Source: SubscriptionGroupManager, SubscriptionGroupConfig; docs/store.md#configuration-files.
 """
@@ -60,7 +60,9 @@ class Groups:
         try:
             return msgspec.convert(content, GroupTable, strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{self._path} is no table of consumer groups: {error}; mend or remove it") from error
+            raise ConfigError(
+                f"{self._path} is not a table of consumer groups: {error}; repair or remove it"
+            ) from error
 
     def get(self, name: str) -> Group | None:
         """A group that exists."""

@@ -36,7 +36,7 @@ def read_json(disk: Disk, path: str) -> dict[Any, Any] | None:
             reason = "it is empty" if value is None else "it holds no object"
         if isinstance(value, dict):
             if problems:
-                log.warning("%s; going on with %s", "; ".join(problems), candidate)
+                log.warning("%s; continuing with %s", "; ".join(problems), candidate)
             return value
         problems.append(f"{candidate} cannot be read: {reason}")
     if problems:

@@ -1,4 +1,4 @@
-"""How far each consumer group has read, in ``config/consumerOffset.json``.
+"""The progress of consumer groups, stored in ``config/consumerOffset.json``.
 
 Offsets are kept in memory and written every few seconds, as in Apache's broker: after a crash a group may get the
 messages of that time again. Source: ConsumerOffsetManager; docs/store.md#configuration-files.
@@ -28,7 +28,7 @@ class ConsumerOffsets:
         self.resets: dict[tuple[str, str, int], int] = {}
         """(group, topic, queue) to the offset that the group's next pull is sent to."""
         self.saving: list[Callable[[], None]] = []
-        """Called right before the file is written: whoever keeps positions of its own commits them now."""
+        """Called right before the file is written, so that parts with positions of their own commit them."""
         self._file = LazyFile(disk, path)
         content = read_json(disk, path)
         if content is not None:
@@ -42,7 +42,9 @@ class ConsumerOffsets:
             for name, value in (content.get("dataVersion") or {}).items():
                 self._version[name] = int(value)
         except (AttributeError, TypeError, ValueError) as error:
-            raise ConfigError(f"{self._path} is no table of consumer offsets: {error}; mend or remove it") from error
+            raise ConfigError(
+                f"{self._path} is not a table of consumer offsets: {error}; repair or remove it"
+            ) from error
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """The next offset to read; None when the group never committed one."""
@@ -67,7 +69,7 @@ class ConsumerOffsets:
         return self._pulled.get((group, topic, queue_id), -1)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Go on at ``offset``, whatever members of the group commit until they have heard of it."""
+        """Continue at ``offset``, whatever the group's members commit until they learn of it."""
         self.commit(group, topic, queue_id, offset)
         self.resets[group, topic, queue_id] = offset
 

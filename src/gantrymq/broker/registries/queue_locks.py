@@ -1,4 +1,4 @@
-"""Which member of a group reads a queue in order. Source: RebalanceLockManager; docs/protocol.md#locks-of-queues."""
+"""Which member of a group has the lock of a queue. Source: RebalanceLockManager; docs/protocol.md#locks-of-queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How groups read topics, PULL or POP, durable in ``config/messageRequestMode.json``.
+"""How groups read topics, by PULL or POP, stored in ``config/messageRequestMode.json``.
 
 Source: MessageRequestModeManager.
 """
@@ -26,7 +26,7 @@ class RequestModes:
         try:
             self._table = msgspec.convert(read_json(disk, path) or {}, RequestModeTable, strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{path} is no table of request modes: {error}; mend or remove it") from error
+            raise ConfigError(f"{path} is not a table of request modes: {error}; repair or remove it") from error
 
     def get(self, topic: str, group: str) -> GroupRequestMode:
         """What was set, else the default; retry topics of groups are always pulled."""

@@ -1,4 +1,4 @@
-"""The topics of a broker, durable in ``config/topics.json``.
+"""The topics of a broker, stored in ``config/topics.json``.
 
 Source: TopicConfigManager; docs/store.md#configuration-files.
 """
@@ -57,7 +57,7 @@ class Topics:
         try:
             table = msgspec.convert(_without_nulls(content), _File, strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{self._path} is no topic table: {error}; mend or remove it") from error
+            raise ConfigError(f"{self._path} is not a table of topics: {error}; repair or remove it") from error
         self._table = table.topic_config_table
         self._version = table.data_version
 
@@ -130,7 +130,7 @@ class Topics:
         return made
 
     def permission_changed(self) -> None:
-        """The broker's own permission may have changed: the name servers must hear of it."""
+        """The broker's own permission may have changed: the name servers must be told."""
         if self._config.topics.auto_create_topic_enable:
             self._add_system_topics()
         self._announce([])

@@ -1,4 +1,4 @@
-"""CHECK_TRANSACTION_STATE (39): how remoting asks a producer about a half message."""
+"""CHECK_TRANSACTION_STATE (39): the remoting door asks a producer about a half message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making room when somebody asks for it: 306, 316, 329."""
+"""Cleaning at the request of a tool: 306, 316, 329."""
 
 from __future__ import annotations
 

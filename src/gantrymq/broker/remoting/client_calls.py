@@ -1,5 +1,4 @@
-"""Requests of the broker that a client answers: 221, 307, 309, 326. Source: Broker2Client,
-ReplyMessageProcessor."""
+"""Requests that the broker sends to a client: 221, 307, 309, 326. Source: Broker2Client, ReplyMessageProcessor."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ class ClientCalls:
         session.send(encode_request(code, opaque, header, body))
 
     def answer(self, session: Session, command: Command) -> None:
-        """A client sent an answer; one that nobody waits for (any more) is dropped."""
+        """A client sent an answer. An answer for which no caller waits is dropped."""
         self._end((session.id, command.opaque), command)
 
     def session_closed(self, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""A client that came through the remoting door, and what the broker says to it there.
+"""A client that is connected by the remoting protocol, and the messages that the broker sends to it.
 
 Source: Broker2Client, ReplyMessageProcessor.
 """

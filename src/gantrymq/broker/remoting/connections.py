@@ -1,4 +1,4 @@
-"""Who is connected: 203, 204, 328, 345."""
+"""Lists of connected clients: 203, 204, 328, 345."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""EXPLAIN_TRANSACTION: what happened to a transaction; LIST_CHECKS: how often open ones were asked about. For tools;
-requests of our own. HTTP answers the same.
+"""Two requests of our own, for tools: EXPLAIN_TRANSACTION returns what happened to a transaction, and LIST_CHECKS how
+often open transactions were checked. The HTTP endpoint returns the same.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ class ExplainHandler:
         session.send(answer)
 
     async def close(self) -> None:
-        """Stop what is under way; nobody is answered any more."""
+        """Stop running explanations; their requests are not answered."""
         await self._tasks.stop()

@@ -1,4 +1,4 @@
-"""Consumer groups, as tools make, show and remove them: 200, 201, 207, 225, 352 and UPDATE_AND_GET_GROUP_FORBIDDEN."""
+"""Tools create, show and delete consumer groups: 200, 201, 207, 225, 352 and UPDATE_AND_GET_GROUP_FORBIDDEN."""
 
 from __future__ import annotations
 

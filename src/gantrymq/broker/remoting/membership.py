@@ -1,4 +1,4 @@
-"""Who is there and who reads what in order: 34, 35, 38, 41, 42."""
+"""Heartbeats, members of groups and locks of queues: 34, 35, 38, 41, 42."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators as remoting names them: by the remark of a request."""
+"""How a remoting request names its operator: in its remark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where queues begin and end, and how far groups have read, as frames: 14, 15, 29 to 32, 43.
+"""The bounds of queues and the offsets of groups: 14, 15, 29 to 32, 43.
 
 Source: ConsumerManageProcessor, AdminBrokerProcessor; docs/protocol.md#consumer-offsets.
 """

@@ -1,4 +1,4 @@
-"""How far topics and groups are, as tools ask: 202, 208, 300, 303, 308, 314, 317, 321, 343."""
+"""The progress of topics and groups, for tools: 202, 208, 300, 303, 308, 314, 317, 321, 343."""
 
 from __future__ import annotations
 

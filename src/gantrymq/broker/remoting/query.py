@@ -1,4 +1,4 @@
-"""QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33) as frames. Source: QueryMessageProcessor."""
+"""Finding messages by key and by position: 12, 33. Source: QueryMessageProcessor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals as remoting says them: a response code and a remark."""
+"""Translates refusals to the remoting protocol: a response code and a remark."""
 
 from __future__ import annotations
 

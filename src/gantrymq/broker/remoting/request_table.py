@@ -1,4 +1,4 @@
-"""What this broker answers, by request code: the table of contents. Everything else is answered with code 3."""
+"""The requests that this broker answers, by request code. All others are answered with code 3."""
 
 from __future__ import annotations
 

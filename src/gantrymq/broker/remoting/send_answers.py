@@ -1,4 +1,4 @@
-"""Answers to sends. The ordinary one is joined and not encoded: it is made once per message."""
+"""Answers to sends. The ordinary answer is joined from texts and not encoded, because it is made for every message."""
 
 from __future__ import annotations
 

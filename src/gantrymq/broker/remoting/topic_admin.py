@@ -1,4 +1,4 @@
-"""Topics, as tools make, show and remove them: 17, 21, 215, 305, 351, 353 and GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
+"""Tools create, show and delete topics: 17, 21, 215, 305, 351, 353 and GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
 
 from __future__ import annotations
 

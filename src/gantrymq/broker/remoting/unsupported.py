@@ -1,4 +1,4 @@
-"""Requests of Apache's tools and clients that this broker refuses, with the reason that they are answered with.
+"""Requests of Apache's tools and clients that this broker refuses, each with its reason.
 
 Every other unknown code is answered in the same way without a reason. Source: RequestCode;
 docs/protocol.md#requests-and-answers.

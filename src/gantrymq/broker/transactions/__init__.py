@@ -1,1 +1,1 @@
-"""The transactions of a broker: half messages taken in, ended, checked and explained."""
+"""The transactions of a broker: half messages are stored, ended, checked and explained."""

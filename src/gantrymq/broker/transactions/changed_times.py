@@ -1,8 +1,8 @@
-"""What a change of the times of checks does to half messages that are open: it applies to them.
+"""Applies a change of the times of checks to half messages that are open.
 
-``transactionTimeOut`` moves the end of their immunity, earlier or later, except of those that have one of their own. A
-shorter ``transactionCheckInterval`` applies to checks that wait for their answer; a longer one from the next check on.
-Source: TransactionalMessageServiceImpl.check, which reads the settings at each round.
+``transactionTimeOut`` moves the end of their immunity, earlier or later, except for those with an immunity of their
+own. A shorter ``transactionCheckInterval`` applies to checks that wait for their answer, a longer one from the next
+check on. Source: TransactionalMessageServiceImpl.check, which reads the settings in each round.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ HALVES_PER_TURN: Final = 500
 
 
 class ChangedTimes:
-    """Fits open halves to the settings: one by one when they are looked at, and all of them after a change.
+    """Adapts open half messages to the settings: each one when it is looked at, and all of them after a change.
 
-    A million of them takes seconds. Meanwhile none is asked about too early, because each is fitted before a look at it
-    decides anything.
+    A million of them takes seconds. None is checked too early in that time, because each is adapted before any decision
+    about it.
     """
 
     def __init__(
         self, config: TransactionConfig, store: HalfStore, clock: Clock, schedule: Callable[[OpenHalf, float], None]
     ) -> None:
-        """``schedule``: have a half looked at then."""
+        """``schedule``: called with a half and the time of the next look at it."""
         self._config = config
         self._store = store
         self._clock = clock
@@ -47,7 +47,7 @@ class ChangedTimes:
         self._left.clear()
 
     def changed(self, config: TransactionConfig, halves: Iterable[OpenHalf]) -> None:
-        """There are other settings; ``halves``: all that are open."""
+        """The settings have changed. ``halves``: all halves that are open."""
         before, self._config = self._config, config
         if (before.timeout_ms, before.check_interval_ms) == (config.timeout_ms, config.check_interval_ms):
             return
@@ -66,7 +66,7 @@ class ChangedTimes:
             self._clock.call_later(0.0, self._move_some)
 
     def _move(self, half: OpenHalf, now: float) -> None:
-        """Have it looked at when it is time by the settings of now."""
+        """Schedule the next look at a half by the current settings."""
         waits_for_immunity = half.due == half.immune_until and not half.answer_deadline
         self.fit(half)
         if half.state is not State.OPEN or half.due < 0:
@@ -81,7 +81,7 @@ class ChangedTimes:
             self._schedule(half, latest)
 
     def fit(self, half: OpenHalf) -> None:
-        """Give it the immunity that the settings say. Counted by the monotonic clock, whatever the other one did."""
+        """Give it the immunity of the settings, counted by the monotonic clock, whatever the wall clock did."""
         timeout_ms = self._config.timeout_ms
         if half.immunity_ms == timeout_ms or half.own_immunity_ms > 0 or self._has_its_own(half):
             return
@@ -90,7 +90,8 @@ class ChangedTimes:
         half.immunity_ms = timeout_ms
 
     def _has_its_own(self, half: OpenHalf) -> bool:
-        """Of a copy that an Apache broker put back only its record tells; what cannot be read stays as it is."""
+        """Whether the sender asked for another immunity. For a copy that an Apache broker put back only the record says
+        so; a copy that cannot be read keeps the immunity it has."""
         if half.own_immunity_ms != NOT_NOTED:
             return False
         try:

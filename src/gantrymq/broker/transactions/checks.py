@@ -1,4 +1,4 @@
-"""Check-back: asks producers about half messages when their time has come, and parks what nobody decides."""
+"""Check-back: asks producers about half messages that are due, and parks those that nobody decides."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 log = logging.getLogger("gantrymq.transactions")
 
 LOOKS_PER_TURN: Final = 64
-"""Halves looked at in one turn of the loop, at about 50 us each: a burst of checks delays nobody by more than 4 ms."""
+"""Half messages looked at in one turn of the loop, about 50 us each: a burst delays other work by 4 ms at most."""
 
 WAKES_PER_TURN: Final = 2_000
 """Halves put to the front in one turn because a producer came, at about 1 us each."""
 
 FIRST_BACKOFF_S: Final = 1.0
 MAX_BACKOFF_S: Final = 60.0
-"""While nobody of the group is online, or the store refuses to park. A producer that registers is asked at once."""
+"""While no member of the group is online, or the store refuses to park. A member that joins is asked at once."""
 
 BUSY_RETRY_S: Final = 0.5
 """Until the next try when the only producers online do not read what they were sent."""
@@ -60,7 +60,7 @@ WARN_INTERVAL_S: Final = 60.0
 
 
 class TransactionChecks:
-    """One timer for all open halves; per half exactly at its time."""
+    """Looks at each open half exactly when it is due, with one timer for all of them."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class TransactionChecks:
         self._reading = HalfReading(store)
         self._turns = CheckTurns(table, producers)
         self._lonely: dict[str, set[int]] = {}
-        """Halves that found nobody of their group online."""
+        """Halves that were due while nobody of their group was online, by group."""
         self._asked: dict[int, int] = {}
         """Half queue offset of each check that waits for its answer to the id of the client that was asked."""
         self._warned_at: dict[str, float] = {}
@@ -96,13 +96,13 @@ class TransactionChecks:
         self._running = False
 
     def start(self) -> None:
-        """Begin to ask; what is overdue is asked at once."""
+        """Begin to check; half messages that are overdue are checked at once."""
         self._running = True
         self._started_at = self._clock.monotonic()
         self._arm()
 
     def reconfigure(self, config: TransactionConfig) -> None:
-        """Go on with other settings, which apply to halves that are open, too."""
+        """Use other settings from now on; they apply to open half messages, too."""
         self.config = config
         self._times.changed(config, self._table)
 
@@ -132,18 +132,19 @@ class TransactionChecks:
         self._schedule_all(alike, until)
 
     def sender_gone(self, half: OpenHalf) -> None:
-        """The sender of a half with decisive checkers is gone: a sibling may be asked now."""
+        """The sender of a half message with decisive checkers is gone: another member of its group may be asked now."""
         if half.state is State.OPEN and not half.answer_deadline:
             self._schedule(half, self._clock.monotonic())
 
     def sender_back(self, half: OpenHalf) -> None:
-        """It came back: the half is left alone again. A check that is on its way is not called back."""
+        """The sender came back: nobody is asked about the half until its immunity ends. A check that was sent is not
+        called back."""
         self._times.fit(half)
         if half.state is State.OPEN and not half.answer_deadline and self._clock.monotonic() < half.immune_until:
             self._schedule(half, half.immune_until)
 
     def client_gone(self, client: Client) -> None:
-        """A connection ended: what was asked there may not have been heard, or cannot be answered. Ask another one."""
+        """A connection ended: checks sent there may not have arrived, or cannot be answered. Ask another member."""
         for queue_offset in [offset for offset, asked in self._asked.items() if asked == client.id]:
             half = self._table.get(queue_offset)
             if half is None:
@@ -155,13 +156,13 @@ class TransactionChecks:
                 self._schedule(half, self._clock.monotonic())
 
     def producer_joined(self, group: str) -> None:
-        """A producer of the group is online: ask about everything that waited for one."""
+        """A producer of the group is online: ask about all halves that waited for one."""
         waiting = self._lonely.pop(group, None)
         if waiting:
             self._wake(deque(sorted(waiting)))
 
     def _wake(self, queue_offsets: deque[int]) -> None:
-        """Look at these halves now, in order; only so many in one turn of the loop."""
+        """Look at these half messages now, in order, a limited number in each turn of the loop."""
         now = self._clock.monotonic()
         for _ in range(min(len(queue_offsets), WAKES_PER_TURN)):
             half = self._table.get(queue_offsets.popleft())
@@ -318,7 +319,7 @@ class TransactionChecks:
             self._warned_at[half.group] = now
             log.warning(
                 "%d half message(s) of producer group %s wait to be checked, and no producer of the group is online; "
-                "start one that can tell their outcome", len(lonely), half.group,
+                "start one that can say how they ended", len(lonely), half.group,
             )  # fmt: skip
 
     def _park(self, half: OpenHalf, action: CheckAction) -> None:

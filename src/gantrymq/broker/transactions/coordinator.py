@@ -1,5 +1,5 @@
-"""Transactions of a broker in one place: takes half messages in, ends them, checks them, and knows them again after a
-restart. Decisions are made by the tables in ``gantrymq.transactions``; here they are carried out.
+"""Coordinates the transactions of a broker: it stores half messages, ends them, checks them, and restores them after a
+restart. The tables in ``gantrymq.transactions`` make the decisions; this module carries them out.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OFFSETS_INTERVAL_S: Final = 5.0
 DECISIONS_INTERVAL_S: Final = 5.0
 """Between two writes of the decisions file, per MiB it has; a start after a crash reads the ops of that time."""
 NOTES_INTERVAL_S: Final = 5.0
-"""A half that stays open so long, and at most twice as long, is noted; a start reads the younger ones from the log."""
+"""Half messages that stay open once to twice as long are noted; a start reads younger ones from the log."""
 
 
 class TransactionCoordinator:
@@ -159,7 +159,7 @@ class TransactionCoordinator:
         )  # fmt: skip
 
     def reconfigure(self, config: TransactionConfig) -> None:
-        """Go on with other settings, which apply to halves that are open, too."""
+        """Use other settings from now on; they apply to open half messages, too."""
         self._config = config
         self.checks.reconfigure(config)
         self._lost_senders.config = config
@@ -357,12 +357,12 @@ class TransactionCoordinator:
         self.checks.client_gone(client)
 
     def oldest_open_log_offset(self) -> LogOffset | None:
-        """Where the oldest undecided half lies; retention must not pass it. None when nothing is open."""
+        """Log offset of the oldest undecided half message; retention must not pass it. None when none is open."""
         half = self.table.oldest()
         return None if half is None else LogOffset(half.log_offset)
 
     def _make_parked_topic(self) -> None:
-        """With the first parked half, as Apache's brokers do: without it no tool could read what was parked."""
+        """With the first parked half message, as Apache's brokers do: tools read parked messages through this topic."""
         try:
             self._topics.ensure(PARKED, 1)
         except StoreError as error:

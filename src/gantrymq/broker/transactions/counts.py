@@ -1,4 +1,4 @@
-"""What happened to transactions since the broker started, by name."""
+"""Counters of what happened to transactions since the broker started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TransactionCounts:
     repeated: int = 0
     """The same decision again; no effect."""
     conflicts: int = 0
-    """The opposite of a decision already taken; refused."""
+    """Ends that contradict an earlier decision and were refused."""
     refused: int = 0
     """Ends that named no half, the wrong group, or came from a stranger."""
     failed: int = 0

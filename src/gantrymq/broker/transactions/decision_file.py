@@ -1,4 +1,6 @@
-"""The private file of decisions, ``<root>/gantry/decisions``. Derived and disposable: it only shortens the start."""
+"""The private file of decisions, ``<root>/gantry/decisions``. It is derived and disposable, and only shortens a
+start.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ FILE_NAME: Final = "gantry/decisions"
 
 
 class DecisionFile:
-    """Reads and writes the file. A failure to write is logged and forgotten: the next start reads the op queue."""
+    """Reads and writes the file. A failed write is logged, and the next start reads the op queue instead."""
 
     def __init__(self, disk: Disk, store: HalfStore) -> None:
         self._disk = disk
@@ -39,7 +41,7 @@ class DecisionFile:
             return None
 
     def discard(self) -> None:
-        """It does not fit the store; one day it could seem to."""
+        """Remove the file, because it does not fit the store: later it could seem to fit."""
         self._disk.remove(self._path)
 
     def save(self, table: TransactionTable) -> None:

@@ -1,4 +1,4 @@
-"""The operation that ends a transaction: facts about a request lead to an action, which is carried out here.
+"""The operation that ends a transaction: the facts of a request lead to an action, which is carried out here.
 
 Source: EndTransactionProcessor; holes 2, 21, 23, X4.
 """
@@ -117,7 +117,7 @@ class EndOperation:
             late = self._endings.unconfirmed.get(half.queue_offset)
             if late is not None:
                 raise Refused(Refusal.UNAVAILABLE, str(late))
-            end_after(half, lambda _half, _error: self._again(client, request, done))
+            end_after(half, partial(self._again, client, request, done))
         else:
             self._change_nothing(client, request, half, action)
             if done is not None:
@@ -151,8 +151,10 @@ class EndOperation:
                     half.unique_key, half.group, request.operator.note,
                 )  # fmt: skip
 
-    def _again(self, client: Client, request: EndRequest, done: Done | None) -> None:
-        """The write that was under way has ended: look at the request again."""
+    def _again(
+        self, client: Client, request: EndRequest, done: Done | None, _half: OpenHalf, _error: StoreError | None
+    ) -> None:
+        """The current write has ended: look at the request again."""
         try:
             self.end(client, request, done)
         except GantryError as error:
@@ -254,7 +256,7 @@ def _tell(done: Done, _half: OpenHalf, error: StoreError | None) -> None:
 
 
 def _who_answered(request: EndRequest) -> tuple[Cause, str]:
-    """Who sent an end that answers a check: a producer, or an operator with a note."""
+    """The sender of an end that answers a check: a producer, or an operator with a note."""
     if request.operator is None:
         return Cause.CHECK_ANSWER, ""
     return Cause.OPERATOR, request.operator.note

@@ -1,4 +1,4 @@
-"""A request to end a transaction, in no protocol's terms."""
+"""A request to end a transaction, independent of any protocol."""
 
 from __future__ import annotations
 

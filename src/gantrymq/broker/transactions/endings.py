@@ -34,9 +34,9 @@ _ONCE: Final = "only an open half is decided"
 class TransactionEndings:
     """The one place that ends a transaction.
 
-    Whatever ends it, its records go to the log in one append: the op message alone (one per copy of the half), or the
-    final or parked message with the op message behind it. What a crash leaves of that is either nothing (the half is
-    open) or a message without its op, which the next start completes.
+    The records of every end go to the log in one append: the op message alone (one for each copy of the half message),
+    or the final or parked message with the op message behind it. A crash leaves either nothing of them (the half
+    message is open) or a message without its op message, which the next start completes.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class TransactionEndings:
         )  # fmt: skip
 
     def _record_of(self, half: OpenHalf) -> NewRecord:
-        """The half itself, from memory or from the log. Raises CorruptRecord when the log lost it."""
+        """The half message, from memory or from the log. Raises CorruptRecord when the log has lost it."""
         stored = self._store.read(half.log_offset) if half.record is None else decode_record(half.record)
         if stored is None and half.state is _UNCONFIRMED:
             raise StoreUnavailable("the half message is not confirmed yet; try again when it is")
@@ -166,7 +166,7 @@ class TransactionEndings:
 
 
 def end_after(half: OpenHalf, then: Waiting) -> None:
-    """Call ``then`` once the write that is under way for ``half`` has ended."""
+    """Call ``then`` when the current write for ``half`` has ended."""
     if half.waiting is None:
         half.waiting = [then]
     else:

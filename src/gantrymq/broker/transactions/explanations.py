@@ -45,7 +45,7 @@ CLOCK_SLACK_MS: Final = 2_000
 
 
 class TransactionExplanations:
-    """Explains and lists. Long searches are done in pieces, so that nobody else waits for them."""
+    """Explains and lists transactions. Long searches are done in pieces, so that they delay no other work."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""The private file of notes about open halves, ``<root>/gantry/open-halves``. Derived and disposable: it only shortens
-the start, which without it reads every open half from the log.
+"""The private file of notes about open half messages, ``<root>/gantry/open-halves``. It is derived and disposable, and
+only shortens a start, which without it reads every open half message from the log.
 
-It grows at its end, and only by halves that stay open for some seconds: what is committed soon costs nothing here, and
-no half is noted twice. When most of what it says is over it is written anew. It is never synced: what a power cut takes
-from it is read from the log.
+The file grows at its end, and only by half messages that stay open for some seconds: half messages that are committed
+soon cost nothing here, and none is noted twice. When most of its notes are out of date it is written anew. It is never
+synced: notes that a power cut takes are read from the log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FILE_NAME: Final = "gantry/open-halves"
 NOTES_PER_TURN: Final = 1_000
 """Halves noted in one turn of the loop, at about 2 us each."""
 PAUSE_S: Final = 0.01
-"""Between two such turns: others come first."""
+"""The pause between two such turns, so that other work comes first."""
 REWRITE_FROM: Final = 20_000
 """Notes about ended halves, beside as many as there are open ones, that make it worth to write the file anew."""
 
@@ -84,8 +84,8 @@ class HalfNotesFile:
         self._turn: Timer | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """What the file says. A block counts as good when the one behind it is asked for; the file is cut behind the
-        last good one."""
+        """The blocks of the file. A block counts as good when the caller asks for the next one; the file is cut behind
+        the last good one."""
         part = self._part
         try:
             file = self._disk.open(part.path)
@@ -100,7 +100,7 @@ class HalfNotesFile:
                 part.count += len(block.notes)
                 part.end = max(part.end, block.end)
         except (RemoteProtocolError, StoreError) as error:
-            log.warning("%s is of no use from byte %d on: %s", part.path, part.size, error)
+            log.warning("%s cannot be used from byte %d on: %s", part.path, part.size, error)
         finally:
             file.close()
 
@@ -113,7 +113,7 @@ class HalfNotesFile:
             self._take_turn(table)
 
     def finish(self, table: TransactionTable) -> None:
-        """Note all that is open, now, and be of no use any more. The store must still be open."""
+        """Note all halves that are open, now. The store must still be open, and nothing may be called afterwards."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None

@@ -1,10 +1,10 @@
-"""The private journals of what happened to transactions, ``<root>/gantry/history/``. Derived from nothing and
-disposable: deleting them loses no message and no decision, only a part of what ``explain`` can say.
+"""The private journals of what happened to transactions, ``<root>/gantry/history/``. They are not derived from other
+data, but disposable: deleting them loses no message and no decision, only a part of what ``explain`` can show.
 
-Nothing is written for a transaction that is stored, ended by its producer and done; its records tell that. What is
-unusual goes to one of two journals, checks to one and all else to the other, so that a storm of checks takes nothing
-but older checks away. Events wait in memory for up to a second and are written then, without a sync: a killed broker
-loses the events of its last second, and the next one's first event says so.
+Nothing is written for a transaction that is stored and ended by its producer; its records show that. Unusual events go
+to one of two journals: checks to one, all others to the other, so that a storm of checks removes only older checks.
+Events wait in memory for up to a second and are then written without a sync: a killed broker loses the events of its
+last second, and the next one's first event says so.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Journal:
         self._waiting += data
 
     def write(self) -> None:
-        """Hand what waits to the operating system. Raises StoreError, OSError; then it goes on waiting."""
+        """Write the events that wait. Raises StoreError, OSError; then they continue to wait."""
         if not self._waiting:
             return
         if self._file is None:
@@ -157,7 +157,7 @@ class TransactionHistory:
         self._complained = False
 
     def start(self) -> None:
-        """Go on with the journals of the broker before. That they cannot be written keeps no broker from working."""
+        """Continue the journals of the previous broker process. If that fails, the broker works nevertheless."""
         try:
             self._disk.make_dirs(self._directory, durable=False)
             self._checks.open()
@@ -196,12 +196,12 @@ class TransactionHistory:
         self._add(self._checks, pack(_ANSWERED, self._clock.wall_ms(), key, int(counts), 0, peer))
 
     def left(self, half: OpenHalf, peer: str) -> None:
-        """Whoever was asked is gone, and has not answered."""
+        """The producer that was asked disconnected without an answer."""
         key = key_of(half.queue_offset, half.log_offset)
         self._add(self._checks, pack(_LEFT, self._clock.wall_ms(), key, 0, 0, peer))
 
     def nobody_online(self, half: OpenHalf) -> None:
-        """It is due, and there is nobody to ask; once for as long as that lasts."""
+        """It is due, and no producer is online; recorded once as long as that lasts."""
         key = key_of(half.queue_offset, half.log_offset)
         self._add(self._checks, pack(_NOBODY, self._clock.wall_ms(), key))
 
@@ -230,7 +230,7 @@ class TransactionHistory:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            log.warning("the history of transactions cannot be kept, `explain` will know less: %s", error)
+            log.warning("the history of transactions cannot be written; `explain` will show less: %s", error)
 
     # What is known.
 

@@ -1,17 +1,19 @@
-"""Senders of halves with decisive checkers: who went away, and who came back.
+"""Senders of half messages with decisive checkers: which of them disconnected, and which came back.
 
-The immunity of a half protects a local transaction that is still running. When its sender is dead it protects nothing,
-but a broker cannot see deaths, only connections that close: of a process that was killed at once, of one that lives on
-after a network reset as well. So this is how long a half is left alone:
+The immunity of a half message protects a local transaction that is still running. When its sender is dead it protects
+nothing. But a broker cannot see deaths, only connections that close: those of a killed process, and also those of a
+living one after a network reset. So a half message stays immune as follows:
 
-1. Its connection closes. The client has another one (or makes one within ``sender_grace_ms``): nothing happens, and the
-   half belongs to that connection from now on.
-2. It has none when the grace is over: the half is *abandoned*, and a sibling may be asked.
-3. The client comes back all the same, before a sibling was there to be asked: the half is its own again, and immune.
+1. Its connection closes. If the client has another connection, or makes one within ``sender_grace_ms``, nothing
+   happens, and the half message belongs to that connection from now on.
+2. If it has none when the grace period is over, the half message is *abandoned*, and another producer may be asked.
+3. If the client comes back before another producer was online to be asked, the half message is its own again, and
+   immune.
 
-Who a connection belongs to is what its heartbeats say, the client id. A connection without a heartbeat (the fast port
-of a Java client's "VIP channel"), or with several ids, belongs to nobody known: its halves keep their immunity. So do
-all that are open when the broker starts: it cannot tell a sender that died from one that has not found it again.
+Heartbeats say to which client a connection belongs, by the client id. A connection without a heartbeat (the fast port
+of a Java client's "VIP channel"), or with several ids, belongs to no known client, and its half messages keep their
+immunity. So do all that are open when the broker starts: it cannot distinguish a dead sender from one that has not
+reconnected yet.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 
 GRACE_STEPS: Final = 5
-"""The grace is so many timers in a row. A loop that stood still lets one of them run out, not all: who knocked
-meanwhile is heard before the next."""
+"""The grace period consists of this many timers in a row. If the loop was blocked, only one of them runs out, not
+all: a client that reconnected in that time is noticed before the next one."""
 
 CLEAN_AT_LEAST: Final = 64
 """Halves of a connection that are remembered before those that ended are taken out."""
@@ -80,7 +82,7 @@ class LostSenders:
         """By client id."""
 
     def close(self) -> None:
-        """Forget everybody."""
+        """Forget all senders."""
         for lost in self._gone.values():
             if lost.timer is not None:
                 lost.timer.cancel()
@@ -151,7 +153,7 @@ class LostSenders:
         self._forget_later(client_id, lost, self._clock.monotonic())
 
     def _forget_later(self, client_id: str, lost: _LostSender, now: float) -> None:
-        """When all immunities are over it does not matter any more who sent them."""
+        """When all immunities are over, the senders no longer matter."""
         until = now
         for half in self._open(lost.offsets):
             # One that is not safe yet has no end of its immunity yet.

@@ -1,4 +1,4 @@
-"""What the transactions of a broker need of its registries, in the least words."""
+"""The interfaces of the broker's registries that transactions need."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gantrymq.broker.client import Client, Connection
 
 
 class ProducerGroups(Protocol):
-    """Who is connected for which producer group, by heartbeat."""
+    """The connected members of producer groups, by their heartbeats."""
 
     def pick(self, group: str) -> Connection | None:
         """A live member of the group that reads what it is sent, round robin; None when there is none."""
 
     def members(self, group: str) -> Sequence[object]:
-        """Everybody who is online for the group."""
+        """All online members of the group."""
 
     def is_member(self, group: str, client: Client) -> bool: ...
 

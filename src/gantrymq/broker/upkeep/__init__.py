@@ -1,1 +1,1 @@
-"""What a broker does beside answering requests."""
+"""The periodic work of a broker, beside answering requests."""

@@ -1,4 +1,4 @@
-"""What a broker does beside answering: writes offsets, forgets silent clients, deletes old log files."""
+"""Periodic work of a broker: it writes offsets, removes silent clients and deletes old log files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Tells the name servers which topics this broker has, for as long as it runs.
+"""Tells the name servers which topics this broker has, as long as it runs.
 
-At start, whenever a topic changes, and every ``registerNameServerPeriod`` the whole table goes to every name server:
-their list of brokers is only as good as the latest word of each. Source: BrokerOuterAPI; docs/protocol.md#name-server.
+At the start, whenever a topic changes, and every ``registerNameServerPeriod`` the whole table goes to every name
+server, because a name server knows only what brokers told it last. Source: BrokerOuterAPI;
+docs/protocol.md#name-server.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ ANNOUNCE_WAIT_SECONDS: Final = 2.0
 """How long an answer waits until the name servers know about a new topic; clients wait 3 s or more for it."""
 GOODBYE_TIMEOUT_MS: Final = 1_000
 REFUSED_RETRY_SECONDS: Final = 2.0
-"""Between two tries at a name server that refuses us: whoever has our name there may be on its way out."""
+"""Pause between two tries at a name server that refuses this broker: the other one may be about to stop."""
 REFUSED_LOG_SECONDS: Final = 60.0
 """Between two lines about the same refusal."""
 _CRC_MASK: Final = 0x7FFFFFFF
 
 
 class _Once:
-    """A call that happens once, however often it is made."""
+    """A callback that has an effect only once."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call: Callable[[], None] | None = call
@@ -114,7 +115,7 @@ class Registration:
                         name_server, RequestCode.UNREGISTER_BROKER, header, timeout_ms=GOODBYE_TIMEOUT_MS
                     )
             except GantryError as error:
-                log.warning("could not say goodbye to name server %s: %s", name_server, error)
+                log.warning("could not unregister from name server %s: %s", name_server, error)
 
     def when_announced(self, done: Callable[[], None]) -> None:
         """Call ``done`` once the name servers know the topics as they are now, or could not be told within
@@ -190,7 +191,7 @@ class Registration:
         if namesake is not None:
             log.error(
                 "name server %s had %s as broker %s with id %d until now, and has this one at %s since. If a broker is "
-                "alive there, two take each other's place: give one of them another brokerName or brokerId",
+                "alive there, the two replace each other: give one of them another brokerName or brokerId",
                 name_server, namesake, identity.broker_name, identity.broker_id, self._address,
             )  # fmt: skip
 

@@ -1,8 +1,8 @@
-"""What came in and went out, by topic and by group, over a minute, an hour and a day.
+"""Numbers of messages sent and read, by topic and by group, over a minute, an hour and a day.
 
-Counting costs next to nothing: what was put follows from the queues, a pull is one addition for all its messages. Every
-ten seconds all counters are copied; what a window holds is the difference of two copies. Source: BrokerStatsManager,
-StatsItem, StoreStatsService.
+Counting costs almost nothing: the number of stored messages follows from the queues, and a pull is one addition for
+all its messages. Every ten seconds all counters are copied; the content of a window is the difference of two copies.
+Source: BrokerStatsManager, StatsItem, StoreStatsService.
 """
 
 from __future__ import annotations

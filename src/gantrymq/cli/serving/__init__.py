@@ -1,1 +1,1 @@
-"""What the commands that serve do: started plainly, they load nothing that reads command lines."""
+"""The servers that the commands start. Nothing here loads the library that parses command lines."""

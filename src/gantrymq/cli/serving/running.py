@@ -1,4 +1,4 @@
-"""Run a program until a signal comes, and stop it in order."""
+"""Run a program until a signal comes, and then stop it in an orderly way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STOP_SECONDS: Final = 15.0
 """How long an orderly stop may take; what was acknowledged is safe in any case."""
 
 GC_THRESHOLDS: Final = (20_000, 20, 50)
-"""A send makes a few short-lived objects that need no collector; Python's default would look after every 700."""
+"""A send makes a few short-lived objects, which need no garbage collection; Python's default collects after 700."""
 
 SUPERVISED: Final = "GANTRY_SUPERVISED"
 """Set for processes that another one supervises: stop when standard input ends."""
@@ -29,7 +29,7 @@ Started = AbstractAsyncContextManager[str]
 
 
 def run(name: str, program: Callable[[], Started], log_level: str) -> None:
-    """Run until a signal comes; errors a person can act on become one sentence and exit status 1."""
+    """Run until a signal comes. Errors that a person can act on become one sentence and exit status 1."""
     _set_up_logging(log_level)
     try:
         _run_loop(_until_stopped(name, program()))
@@ -50,7 +50,7 @@ async def _until_stopped(name: str, program: Started) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
-        # Not by the loop, which would give the signal its default at its end, and that is death.
+        # Not by the loop: at its end it would restore the default action of the signal, which kills the process.
         signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(stop.set))
     if os.environ.get(SUPERVISED):
         loop.add_reader(sys.stdin.fileno(), _until_input_ends, loop, stop)
@@ -58,7 +58,7 @@ async def _until_stopped(name: str, program: Started) -> None:
     if where is None:
         return
     try:
-        # What lives now lives until the end; the collector need not look at it again.
+        # These objects live as long as the process; the collector need not look at them again.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
@@ -87,7 +87,7 @@ async def _unless_stopped(program: Started, stop: asyncio.Event) -> str | None:
 
 
 def _until_input_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Whoever started this process is gone."""
+    """The process that started this one has ended."""
     if not os.read(sys.stdin.fileno(), 4096):
         loop.remove_reader(sys.stdin.fileno())
         stop.set()
@@ -111,6 +111,6 @@ def _set_up_logging(level: str) -> None:
 
 
 def say(text: str) -> None:
-    """Tell a person, on standard error, as long as there is one: a terminal may be gone."""
+    """Print a line on standard error, if it still exists: a terminal may have been closed."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a broker.conf and the command line say together."""
+"""The settings that a broker.conf and the command line give together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def settings_of(
     default_store: Path,
     base: BrokerConfig,
 ) -> BrokerConfig:
-    """``base``, what the file says over it, what the command line says over both."""
+    """``base``, overridden by the file, overridden by the command line."""
     settings = _read_config(config, base) if config is not None else base
     given: dict[str, Any] = {}
     if store is not None:
@@ -63,7 +63,7 @@ def _read_config(path: Path, base: BrokerConfig) -> BrokerConfig:
 
 
 def name_server_port_of(wanted: int | None, settings: BrokerConfig) -> int:
-    """The port asked for; else that of namesrvAddr, so that a broker.conf alone starts the same server again."""
+    """The given port, else that of namesrvAddr, so that a broker.conf alone starts the same server again."""
     if wanted is not None:
         return wanted
     if not settings.network.name_servers:
@@ -79,7 +79,7 @@ def _split(address: str) -> tuple[str, int]:
 
 
 def check_name_server(address: str) -> None:
-    """A name that cannot be resolved is a mistake; a name server that is down may come back."""
+    """Refuse a name that cannot be resolved: it is a mistake, whereas a name server that is down may come back."""
     host, port = _split(address)
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -88,7 +88,7 @@ def check_name_server(address: str) -> None:
 
 
 def check_single(store: Path) -> None:
-    """Messages of several brokers must not be passed over silently."""
+    """Refuse the store of several brokers: their messages must not be ignored silently."""
     if (store / "broker-0" / "commitlog").exists() and not (store / "commitlog").exists():
         raise ConfigError(
             f"{store} holds the messages of several brokers; start with --brokers, or give another --store"
@@ -96,7 +96,7 @@ def check_single(store: Path) -> None:
 
 
 def own_address() -> str:
-    """The address by which other machines most likely reach this one; nothing is sent to find it."""
+    """The address by which other machines most likely reach this one. Finding it sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
         probe.connect(("192.0.2.1", 9))
         return str(probe.getsockname()[0])

@@ -1,4 +1,4 @@
-"""Several brokers on one machine: each a process with a store directory of its own, kept running by this one.
+"""Runs several brokers on one machine, each in a process with a store directory of its own, and restarts them.
 
 One broker uses one core; several brokers behind one name server are RocketMQ's own way to use more. A broker that dies
 is reported and started again, after 1 s, 2 s, 4 s ... 30 s; the wait is short again once it has run for a minute. Its
@@ -28,7 +28,7 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq.runtime.clock import Clock
 
 PORT_STEP: Final = 10
-"""Between the ports of two brokers: each also has port - 2 (fast port) and port + 1 (replication) to itself."""
+"""Distance between the ports of two brokers: each also reserves port - 2 (fast port) and port + 1 (replication)."""
 BROKERS_MAX: Final = 64
 BACKOFF_FIRST_S: Final = 1.0
 BACKOFF_MAX_S: Final = 30.0
@@ -44,7 +44,7 @@ class BrokerFailed(GantryError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One broker that shall run."""
+    """The settings of one broker process."""
 
     name: str
     store: Path
@@ -79,13 +79,13 @@ def plans(count: int, store: Path, first_port: int, name: str | None, http_port:
 
 
 def left_out(count: int, store: Path) -> list[str]:
-    """Stores of brokers that an earlier start had and this one has not: nobody serves their messages."""
+    """Stores of brokers that an earlier start had and this one does not have: their messages are not served."""
     numbers = [int(path.name[7:]) for path in store.glob("broker-*") if path.name[7:].isdecimal()]
     return [str(store / f"broker-{number}") for number in sorted(numbers) if number >= count]
 
 
 def backoff_s(failures: int) -> float:
-    """How long to wait before the next start, after so many in a row that did not last."""
+    """Seconds to wait before the next start, after this many short-lived starts in a row."""
     return min(BACKOFF_FIRST_S * float(1 << min(failures, 16)), BACKOFF_MAX_S)
 
 
@@ -93,7 +93,7 @@ class Child:
     """One broker process, started again when it dies."""
 
     def __init__(self, plan: Plan, command: Sequence[str], clock: Clock, say: Callable[[str], None]) -> None:
-        """``say``: for what a person should know."""
+        """``say`` prints a message for a person."""
         self.plan = plan
         self.address = ""
         self._command = command
@@ -146,7 +146,7 @@ class Child:
                 break
 
     async def stop(self) -> None:
-        """In order, or by force when that takes too long. Harmless when it does not run."""
+        """Stop the process in an orderly way, or kill it when that takes too long. May be called at any time."""
         process = self._process
         if process is None:
             return
@@ -198,7 +198,7 @@ def _status(process: asyncio.subprocess.Process) -> str:
 
 @asynccontextmanager
 async def running(children: Sequence[Child]) -> AsyncIterator[None]:
-    """All of them serve inside; they are kept running, and stopped at the end."""
+    """A context in which all brokers serve. They are restarted when they die, and stopped at the end."""
     tasks = [asyncio.create_task(child.start()) for child in children]
     try:
         await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""What all blocking clients share: a thread with the event loop, a life, and the process they belong to."""
+"""The base of all blocking clients: the thread with the event loop, start and close, and the check for a fork."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Blocking(Generic[C]):
         self._pid = os.getpid()
 
     def start(self) -> None:
-        """Begin; the same as entering a ``with`` block. May be called again. One that fails closes the client."""
+        """Start the client, like entering a ``with`` block. May be called again. If it fails, the client is closed."""
         self._check_process()
         if self._closed:
             raise Closed(f"this {type(self).__name__} is closed; create a new one")
@@ -59,11 +59,11 @@ class Blocking(Generic[C]):
             raise
 
     def close(self) -> None:
-        """Refuse new calls, wait for those in flight (``close_timeout_ms`` at most; then they raise Closed), leave.
+        """Refuse new calls, wait for running ones (``close_timeout_ms`` at most; then they raise Closed), disconnect.
 
-        May be called again; does nothing in a forked child, whose parent still uses the connections. One that is
-        interrupted goes on without its caller; called again, it waits for that. Raises RuntimeError in a callback on
-        the client's own thread, and leaves the client open.
+        May be called again. Does nothing in a forked child, whose parent still uses the connections. A ``close`` that
+        is interrupted continues in the background, and a second call waits for its end. Raises RuntimeError in a
+        callback on the client's own thread, and leaves the client open.
         """
         if os.getpid() != self._pid:
             return

@@ -1,6 +1,6 @@
-"""What the blocking clients and their loop know of one call: who waits for it, what it answers.
+"""One call of a blocking client, as the calling thread and the event loop see it.
 
-Everything is touched on the loop only, but for the outcome, which nobody changes any more when it is announced.
+Only the loop touches these objects. The one exception is the outcome, which does not change after it is announced.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from queue import SimpleQueue
+from threading import get_ident
 from typing import Any, Final, Generic, TypeVar
 
 from gantrymq.errors import Closed
@@ -27,7 +28,7 @@ class Call(Generic[T]):
     touched on the loop only, but for the outcome, which nobody changes any more when it is announced.
     """
 
-    __slots__ = ("arguments", "error", "given_up", "news", "result", "task", "work")
+    __slots__ = ("arguments", "error", "given_up", "in_thread", "news", "result", "task", "thread", "work")
 
     def __init__(self, work: Work[T], arguments: tuple[Any, ...]) -> None:
         self.work = work
@@ -37,6 +38,10 @@ class Call(Generic[T]):
         self.result: T | None = None
         self.error: BaseException | None = None
         self.given_up = False
+        self.thread = get_ident()
+        """Number of the thread that waits."""
+        self.in_thread = False
+        """Whether that thread runs a function for us meanwhile, instead of waiting."""
 
     async def in_caller(self, function: Callable[..., A], *arguments: Any) -> A:
         """Run a function in the calling thread; what it answered. An exception of it is raised in the calling thread,
@@ -49,8 +54,12 @@ class Call(Generic[T]):
             with contextlib.suppress(RuntimeError):  # the loop is closed, and the call is refused
                 loop.call_soon_threadsafe(_answer, answer, outcome)
 
+        self.in_thread = True
         self.news.put(run)
-        return await answer
+        try:
+            return await answer
+        finally:
+            self.in_thread = False
 
     def done(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():

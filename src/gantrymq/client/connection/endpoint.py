@@ -1,4 +1,4 @@
-"""One client's end of the conversation with a cluster: connections, identity, routes, membership."""
+"""The connection of one client to a cluster: its channels, its identity, the routes, and its membership in groups."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import ipaddress
 import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from gantrymq.client.config import ClientConfig
+from gantrymq.client.connection.doors import Doors as Doors
 from gantrymq.client.connection.routes import NameServers, Routes
 from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
 from gantrymq.message.given import shown
@@ -20,10 +20,8 @@ from gantrymq.protocol.command import Command, Header, encode_request, encode_re
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.runtime.clock import Clock, SystemClock
-from gantrymq.runtime.disk import Disk, OsDisk
-from gantrymq.runtime.network import Network, TcpNetwork, split_address
-from gantrymq.runtime.rng import Rng, SystemRng
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.network import split_address
 from gantrymq.runtime.tasks import SharedWork, TaskGroupOwner
 
 log = logging.getLogger("gantrymq.client")
@@ -41,16 +39,6 @@ os.register_at_fork(after_in_child=_in_child)
 
 RETRY_PAUSE_S: Final = 0.1
 """Between two attempts of a question that could not be sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doors:
-    """The outside world of a client; a simulation replaces them."""
-
-    network: Network = field(default_factory=TcpNetwork)
-    clock: Clock = field(default_factory=SystemClock)
-    rng: Rng = field(default_factory=SystemRng)
-    disk: Disk = field(default_factory=OsDisk)
 
 
 class Endpoint:
@@ -73,6 +61,9 @@ class Endpoint:
             raise ConfigError(f"doors must be Doors (or None for the real network, clock and disk), not {shown(doors)}")
         self.owner = owner
         self.config = config
+        self.listeners: list[Callable[[], int]] = []
+        """Each says how many calls of the user's listener are under way or wait for a thread."""
+        self._doors = doors
         self.clock = doors.clock
         self.rng = doors.rng
         self.remoting = RemotingClient(doors.network, doors.clock, doors.rng, requests=pushes, lost=self._lost)
@@ -98,6 +89,7 @@ class Endpoint:
         if self._stopped:
             raise Closed(f"this {self.owner} is closed; create a new one")
         self._running = True
+        self._doors.started(self)
 
     def check_usable(self) -> None:
         """Raise Closed unless started and open, UsedAfterFork in a forked child."""
@@ -113,9 +105,8 @@ class Endpoint:
     async def close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Refuse new calls, do what ``leave`` does, end the tasks and the connections.
 
-        It is done once, in a task of its own: who calls while it is under way waits for the same end, and one that is
-        cancelled leaves it going on behind him. So it is never left half done, and can be called from inside a task
-        that it ends.
+        It is done once, in a task of its own. A second caller waits for the same end, and a cancelled caller leaves it
+        running. So it is never left half done, and may be called from inside a task that it ends.
         """
         self.stop_accepting()
         if not self._closed:
@@ -131,7 +122,7 @@ class Endpoint:
             self._closed = True
 
     def stop_accepting(self) -> None:
-        """From now on calls raise Closed; what is in flight goes on."""
+        """From now on calls raise Closed; running calls continue."""
         self._running = False
         self._stopped = True
 
@@ -189,7 +180,7 @@ class Endpoint:
             self.when_lost(channel.address)
 
     def heard(self, address: str, answer: Command) -> None:
-        """Note who answers at an address."""
+        """Record which kind of broker answers at an address."""
         self._languages[address] = answer.language
 
     def speaks_java(self, address: str) -> bool:

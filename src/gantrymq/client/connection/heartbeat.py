@@ -1,4 +1,5 @@
-"""Keeps a client a member of its groups: brokers forget who is silent for 120 s, and at once when a connection ends.
+"""Sends heartbeats, which keep a client a member of its groups. A broker forgets a client that is silent for 120 s,
+and forgets it at once when its connection closes.
 
 Source: MQClientInstance.sendHeartbeatToAllBroker; docs/protocol.md#what-clients-send-and-when.
 """
@@ -89,7 +90,7 @@ class Heartbeats:
         try:
             await self._endpoint.channel(address, RECONNECT_INTERVAL_MS)
         except GantryError as error:
-            log.debug("no connection for a heartbeat: %s", error)
+            log.debug("no connection to send a heartbeat: %s", error)
 
     async def unregister(self, producer_group: str | None = None, consumer_group: str | None = None) -> None:
         """Tell the connected brokers that this client leaves its group. Failures do not matter: they will notice."""

@@ -1,4 +1,4 @@
-"""What all clients share: an endpoint, and a life between ``start`` and ``close``."""
+"""The base of all asyncio clients: an endpoint that is opened by ``start`` and closed by ``close``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Lifetime:
         self._endpoint.start()
 
     async def close(self) -> None:
-        """Calls in flight raise Closed. May be called again. One that is cancelled goes on behind its caller."""
+        """Running calls raise Closed. May be called again. A cancelled ``close`` continues in the background."""
         await self._endpoint.close()
 
     async def drop(self) -> None:
-        """Close the connections and say goodbye to nobody: the process ends, and ``close`` was forgotten."""
+        """Close the connections without unregistering: the process ends, and ``close`` was forgotten."""
         await self._endpoint.close()
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Namespaces: names of topics and groups that are prefixed on the wire and not in the program.
+"""Namespaces: a prefix of topic and group names on the wire that the program does not see.
 
 ``ns%topic``, ``ns%group``, ``%RETRY%ns%group``, ``%DLQ%ns%group``; the system's own names stay as they are.
 Source: NamespaceUtil; docs/protocol.md#names.

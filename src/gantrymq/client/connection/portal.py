@@ -1,11 +1,12 @@
-"""The one thread that owns the event loop of all blocking clients of a process.
+"""The one thread that runs the event loop of all blocking clients of a process.
 
-It is started by the first client that starts and ends with the last one that closes. A forked child has none: its
-memory holds the parent's objects, but not the parent's threads.
+The first client that starts begins the thread, and the last one that closes ends it. A forked child has no such
+thread: its memory contains the parent's objects, but not the parent's threads.
 
 An interrupt (Ctrl-C, a signal handler that raises) may come between any two steps of a calling thread, and a signal
-handler may itself make calls there. Therefore no thread but the loop's own ever holds a lock or a half-made state that
-another call depends on: every step of a caller is one operation that is done or not done, and may be done again.
+handler may make calls there, too. Therefore only the loop's own thread ever holds a lock, or a half-made state on
+which another call depends. Every step of a calling thread is one operation that is either done or not done, and that
+may be repeated.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ ALL_CLOSED: Final = "all clients of this process are closed; create a new one"
 class Portal:
     """Runs coroutines on its own loop for threads that wait for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """``loop``: what its thread runs; None: the fastest there is."""
         self._claim = [None]
         """Taken by the thread that runs the loop; another one that was started for it finds nothing and ends."""
-        self._loop = _new_loop()
+        self._loop = _new_loop() if loop is None else loop
         self._calls: set[Call[Any] | Promise[Any]] = set()
         """Calls that were made and have no outcome: the loop itself holds its tasks only weakly."""
         self._users: dict[object, Closing] = {}
@@ -95,15 +97,17 @@ class Portal:
         except BaseException as error:
             # asyncio lets a SystemExit or KeyboardInterrupt of any callback out of the loop; the code of one client's
             # user must not end the loop of all the others.
-            log.error("%r was raised on the thread of the blocking clients, which goes on", error, exc_info=error)
+            log.error(
+                "%r was raised on the thread of the blocking clients; the thread continues", error, exc_info=error
+            )
 
     # Calls.
 
     def call(self, work: Work[T], *arguments: Any) -> T:
         """Run ``work(*arguments)`` on the loop and wait for it.
 
-        An interrupt (Ctrl-C) is raised at once and cancels the work. It is raised also when it comes too late to
-        cancel anything: what was to be done may have been done.
+        An interrupt (Ctrl-C) is raised at once and cancels the work. It is also raised when it comes too late to
+        cancel anything: then the work may have been done.
         """
         check_thread()
         return self._wait(Call(work, arguments))
@@ -139,8 +143,8 @@ class Portal:
         return promise.future
 
     def _abandon(self, call: Call[Any] | Promise[Any]) -> None:
-        """An interrupt took the caller away: the work must learn that nobody waits for it. Another interrupt may come
-        meanwhile; then it is tried again."""
+        """An interrupt ended the caller's wait: the work must learn that nobody waits for it. If another interrupt
+        comes in between, this is tried again."""
         try:
             self.post(self._give_up, call)
         except BaseException:
@@ -245,6 +249,16 @@ class Portal:
         if self._stopping and thread is not None and thread is not threading.current_thread():
             thread.join(JOIN_TIMEOUT_S)
 
+    @property
+    def users(self) -> list[object]:
+        """The clients that are started and not closed."""
+        return list(self._users)
+
+    def calls_of(self, wanted: Callable[[int], bool]) -> int:
+        """How many threads, of those whose number is ``wanted``, wait here for the outcome of a call."""
+        calls = list(self._calls)
+        return sum(isinstance(call, Call) and not call.in_thread and wanted(call.thread) for call in calls)
+
     def stop(self) -> None:
         """End the loop and its thread; calls that still wait raise Closed."""
         self._stopping = True
@@ -266,6 +280,9 @@ _portals: Final[dict[int, Portal]] = {}
 
 _inherited: Final[list[Portal]] = []
 """Those of the processes that this one was forked from: nobody may touch their loops here, not even to free them."""
+
+_set_aside: Final[dict[Portal, Portal | None]] = {}
+"""A portal that somebody brought, and the one whose place it took."""
 
 _threads: Final[set[int]] = set()
 """The threads that run a portal's loop now."""
@@ -305,6 +322,29 @@ def acquire(user: object, drop: Closing) -> Portal:
     return portal
 
 
+def bring(loop: asyncio.AbstractEventLoop, user: object, drop: Closing) -> Portal:
+    """Have clients that start from now on share a portal with this ``loop``. Those that run already keep theirs.
+
+    ``user`` holds it, as after ``acquire``; ``take_away`` ends it.
+    """
+    portal = Portal(loop)
+    _set_aside[portal] = _portals.pop(os.getpid(), None)
+    portal._users[user] = drop
+    _portals[os.getpid()] = portal
+    portal._start()
+    return portal
+
+
+def take_away(portal: Portal) -> None:
+    """End a portal that ``bring`` made, and put back the one whose place it took, if that still runs."""
+    before = _set_aside.pop(portal, None)
+    if _portals.get(os.getpid()) is portal:
+        del _portals[os.getpid()]
+    portal.stop()
+    if before is not None and not before._stopping:
+        _portals.setdefault(os.getpid(), before)
+
+
 def release(user: object) -> None:
     """Let go of a portal whose ``acquire`` was interrupted. Anybody may call it, also for nothing."""
     portal = _portals.get(os.getpid())
@@ -324,7 +364,9 @@ def _at_exit() -> None:
 
 def _in_child() -> None:
     _inherited.extend(_portals.values())
+    _inherited.extend(portal for portal in _set_aside.values() if portal is not None)
     _portals.clear()
+    _set_aside.clear()
     _threads.clear()
 
 

@@ -1,4 +1,4 @@
-"""Where topics and brokers are: routes asked from the name servers, kept and refreshed.
+"""Routes: where topics and brokers are. They are asked from the name servers, cached and refreshed.
 
 Source: MQClientInstance.updateTopicRouteInfoFromNameServer; docs/protocol.md#sending.
 """

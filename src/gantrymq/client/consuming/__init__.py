@@ -1,1 +1,1 @@
-"""The parts that consumers are made of."""
+"""The parts of consumers."""

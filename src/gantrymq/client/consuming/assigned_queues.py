@@ -1,4 +1,5 @@
-"""The queues that a push consumer reads: begun, given up, moved, and what brokers ask about them.
+"""The queues that a push consumer reads: it starts and stops reading them, resets them, and answers brokers' questions
+about them.
 
 Source: RebalancePushImpl, DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when,
 docs/protocol.md#groups.
@@ -71,6 +72,7 @@ class AssignedQueues:
         """Get the listener's threads ready; on the loop that the messages arrive on."""
         config, endpoint = self._config, self._endpoint
         threads, size = config.consume_threads, config.consume_batch_size
+        endpoint.listeners.append(lambda: 0 if self._consumption is None else self._consumption.in_threads)
         if not config.orderly:
             self._consumption = ConcurrentConsumption(endpoint, self._listener, threads, size, self._send_backs)
             return

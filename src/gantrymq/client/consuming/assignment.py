@@ -1,4 +1,6 @@
-"""Who of a consumer group reads which queue. Pure: every member computes the same answer from the same lists."""
+"""Which member of a consumer group reads which queue. Pure: every member computes the same result from the same
+lists.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Answers what brokers ask a consumer, mostly for tools: who and how far it is, to go elsewhere, to consume this.
+"""Answers requests of a broker to a consumer, mostly from tools: its state, a reset of its offsets, consuming one
+message.
 
 Source: ClientRemotingProcessor; docs/protocol.md#resetting-offsets.
 """
@@ -70,7 +71,7 @@ class BrokerQuestions:
                 self._consumer.rebalance_soon()
             case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
                 table = OffsetsByQueue.decode(command.body).by_queue()
-                log.warning("%s sets our progress: %s", channel.address, table)
+                log.warning("the broker %s sets the progress of this group: %s", channel.address, table)
                 offsets = {queue: QueueOffset(offset) for queue, offset in table.items()}
                 self._endpoint.tasks.start("reset of offsets", self._consumer.go_to(offsets))
             case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
@@ -97,7 +98,9 @@ class BrokerQuestions:
         try:
             self._answer(channel, command, result.encode())
         except GantryError as error:
-            log.info("nobody takes the outcome of a message consumed directly: %s", error)
+            log.info(
+                "the result of a message that was consumed at the request of a tool cannot be delivered: %s", error
+            )
 
 
 async def consumed_directly(

@@ -1,4 +1,4 @@
-"""Consuming a queue's messages side by side, in no order. Source: ConsumeMessageConcurrentlyService."""
+"""Consumes the messages of a queue concurrently, in no particular order. Source: ConsumeMessageConcurrentlyService."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ class ConcurrentConsumption:
         """Listeners at work, and batches that are being given back."""
         return self._pool.running + self._giving_back
 
+    @property
+    def in_threads(self) -> int:
+        """Batches that threads of the pool have, or will have."""
+        return self._pool.in_threads
+
     def excuse(self) -> None:
         """See ConsumePool."""
         self._pool.excuse()
@@ -70,7 +75,9 @@ class ConcurrentConsumption:
             reader.finish(batch)
         elif self._endpoint.running:
             if self._send_backs is None:
-                log.warning("%d message(s) of %s failed; a broadcast is not repeated", len(batch), reader.queue)
+                log.warning(
+                    "%d message(s) of %s failed; broadcast messages are not delivered again", len(batch), reader.queue
+                )
                 reader.finish(batch)
                 return
             self._giving_back += 1
@@ -88,7 +95,9 @@ class ConcurrentConsumption:
                     reader.finish([view])
                 except Exception as error:  # noqa: BLE001 - the listener may have made it impossible to send
                     words = described(error)
-                    log.warning("%s could not be given back; it is consumed again here: %s", view.message_id, words)
+                    log.warning(
+                        "%s could not be sent back to the broker; it is consumed again here: %s", view.message_id, words
+                    )
                     kept.append(view)
         finally:
             self._giving_back -= 1

@@ -1,4 +1,4 @@
-"""Runs a push consumer's listener, in threads or as tasks, and brings its answers back to the loop."""
+"""Runs the listener of a push consumer, in threads or as tasks, and brings its results back to the event loop."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ class ConsumePool(Protocol[OwnerIn]):
     @property
     def running(self) -> int:
         """Listeners at work, but for those that were excused."""
+
+    @property
+    def in_threads(self) -> int:
+        """Batches that threads of this pool have, or will have."""
 
     def excuse(self) -> None:
         """The listener that calls this, if one does, is about to wait for the others: nobody must wait for it."""
@@ -81,6 +85,10 @@ class ThreadPool:
 
     @property
     def running(self) -> int:
+        return self._started - self._ended
+
+    @property
+    def in_threads(self) -> int:
         return self._started - self._ended
 
     def excuse(self) -> None:
@@ -140,6 +148,10 @@ class TaskPool:
     def running(self) -> int:
         return len(self._tasks - self._excused)
 
+    @property
+    def in_threads(self) -> int:
+        return 0
+
     def excuse(self) -> None:
         if (task := asyncio.current_task()) in self._tasks and task is not None:
             self._excused.add(task)
@@ -166,7 +178,7 @@ class TaskPool:
         except BaseException as error:
             if goes_on(error, task):
                 words = type(error).__name__
-                log.warning("a listener was broken off (%s); %d message(s) come again later", words, len(batch))
+                log.warning("a listener was interrupted (%s); %d message(s) come again later", words, len(batch))
                 raise
             return _failed(batch, error)
 

@@ -1,4 +1,4 @@
-"""What was pulled from one queue and is not consumed yet. Pure. Source: ProcessQueue."""
+"""The messages that were pulled from one queue and are not consumed yet. Pure. Source: ProcessQueue."""
 
 from __future__ import annotations
 

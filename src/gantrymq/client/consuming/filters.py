@@ -1,4 +1,5 @@
-"""Which messages of a topic a consumer wants: all, those with one of some tags, or those an SQL expression is true of.
+"""Which messages of a topic a consumer subscribes to: all, those with certain tags, or those selected by an SQL
+expression.
 
 Source: FilterAPI, MessageSelector; docs/selectors.md.
 """

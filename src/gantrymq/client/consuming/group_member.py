@@ -1,4 +1,5 @@
-"""One member of a consumer group: says what it reads, and shares the queues of its topics out with the others.
+"""One member of a consumer group: it announces its subscriptions, and shares the queues of its topics with the other
+members.
 
 Source: MQClientInstance, RebalanceImpl; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#groups,
 docs/protocol.md#sharing-queues.
@@ -31,6 +32,7 @@ from gantrymq.protocol.bodies.heartbeat import (
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.remoting.channel import ClientChannel
+from gantrymq.runtime.clock import time_limit
 
 log = logging.getLogger("gantrymq.client")
 
@@ -141,7 +143,7 @@ class GroupMember:
     async def _rebalance_forever(self, balanced: bool) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._interval_s if balanced else UNBALANCED_PAUSE_S):
+                async with time_limit(self._endpoint.clock, self._interval_s if balanced else UNBALANCED_PAUSE_S):
                     await self._rebalance_now.wait()
             except TimeoutError:
                 pass

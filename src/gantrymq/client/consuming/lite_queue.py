@@ -1,7 +1,8 @@
-"""One queue of a lite pull consumer: pulled ahead into a buffer, from which ``poll`` takes.
+"""One queue of a lite pull consumer: messages are pulled ahead into a buffer, from which ``poll`` takes them.
 
-What was taken is out until the next poll begins: until then the program may fail with it. So there are two places:
-``position``, where the next poll goes on, and ``committable``, what the group may be told.
+Messages that ``poll`` returned are not consumed until the next poll begins, because the program may still fail with
+them. So a queue has two positions: ``position``, where the next poll continues, and ``committable``, up to which the
+progress may be stored.
 
 Source: DefaultLitePullConsumerImpl.PullTaskImpl, AssignedMessageQueue; docs/protocol.md#what-clients-send-and-when.
 """
@@ -60,7 +61,7 @@ class LiteQueue:
         self._done_below = start
         """While something is out: everything below is consumed."""
         self.stored: QueueOffset | None = None
-        """The progress that the broker was last told by us."""
+        """The progress that this member last reported to the broker."""
         self._room = asyncio.Event()
         self._room.set()
         self._task: asyncio.Task[None] | None = None
@@ -92,7 +93,7 @@ class LiteQueue:
             self._task = None
 
     def seek(self, offset: QueueOffset) -> None:
-        """Go on at ``offset``; what was pulled is forgotten, and what is out has no place any more."""
+        """Continue at ``offset``: messages that were pulled are dropped, and earlier polls no longer count."""
         self.stop()
         self._move(offset)
         self.start()
@@ -111,7 +112,7 @@ class LiteQueue:
         return taken
 
     def settle(self, below: QueueOffset | None = None) -> None:
-        """What is out is consumed; ``below``: only so far."""
+        """Messages that were polled are consumed; with ``below`` only those below it."""
         if below is None:
             self._out = []
             return
@@ -119,7 +120,7 @@ class LiteQueue:
         self._done_below = max(self._done_below, below)
 
     def give_back(self) -> None:
-        """What is out was not received: the next ``take`` begins with it."""
+        """Messages that were polled were not received: the next ``take`` begins with them."""
         self._buffer.extendleft(reversed(self._out))
         self._out = []
         self._wake()
@@ -178,7 +179,7 @@ class LiteQueue:
         raw = pull_answer(answer, self.queue, address)
         self.pulled_ms = self._endpoint.clock.wall_ms()
         if raw.status is PullStatus.OFFSET_ILLEGAL:
-            log.warning("offset %d of %s is not there; going on at %d", self._offset, self.queue, raw.next_offset)
+            log.warning("offset %d of %s does not exist; continuing at %d", self._offset, self.queue, raw.next_offset)
             self._move(raw.next_offset)
         found = views(raw, self.queue, self._wanted.tags) if raw.data else []
         for view in found:

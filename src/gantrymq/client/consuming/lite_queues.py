@@ -1,4 +1,4 @@
-"""The queues that a lite pull consumer reads: begun, given up, taken from in turns.
+"""The queues that a lite pull consumer reads: it starts and stops reading them, and takes messages from them in turn.
 
 Source: DefaultLitePullConsumerImpl; docs/protocol.md#what-clients-send-and-when.
 """
@@ -23,8 +23,9 @@ from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
 from gantrymq.protocol.bodies.progress import ConsumedDirectly, ConsumerRunning, key_of
+from gantrymq.runtime.clock import time_limit
 
-NO_LISTENER: Final = "this consumer is polled; it has no listener that could consume a message directly"
+NO_LISTENER: Final = "this consumer polls; it has no listener that could consume a message at the request of a tool"
 
 
 class LiteQueues:
@@ -124,7 +125,7 @@ class LiteQueues:
         """Within it one poll is at work: what the one before handed out is consumed. Raises ConfigError for a second
         one at the same time."""
         if self._polling:
-            raise ConfigError("another task or thread polls this consumer just now; one of them polls, no more")
+            raise ConfigError("another task or thread is polling this consumer; only one may poll at a time")
         self._polling = True
         try:
             if self._handed is not None:
@@ -146,7 +147,7 @@ class LiteQueues:
             if taken or remaining_s <= 0:
                 return taken
             try:
-                async with asyncio.timeout(remaining_s):
+                async with time_limit(clock, remaining_s):
                     await self._arrived.wait()
             except TimeoutError:
                 return self._next()
@@ -178,7 +179,7 @@ class LiteQueues:
     def _mine(self, queue: MessageQueue) -> LiteQueue:
         reader = self._reading.get(queue)
         if reader is None:
-            raise ConfigError(f"{queue} is not read by this consumer now; see ``assigned``")
+            raise ConfigError(f"{queue} is not read by this consumer; ``assigned`` lists its queues")
         return reader
 
     # Progress.

@@ -1,9 +1,9 @@
-"""Consuming each queue's messages one batch after the other.
+"""Consumes the messages of each queue one batch after the other.
 
 Source: ConsumeMessageOrderlyService; docs/protocol.md#locks-of-queues.
 
-Across members the order is kept by locks: a queue is read and consumed only while its broker confirms that it is ours,
-and is unlocked only when the listener has done with it.
+Locks keep the order across members: a queue is read and consumed only while its broker confirms the lock, and is
+unlocked only when the listener has finished.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class _Line:
 class OrderlyConsumption:
     """Hands each queue's messages to the listener in order.
 
-    A batch that failed is given to it again after a pause, for ever or ``max_reconsume_times`` times; then it is sent
-    to the retry topic, from where the broker takes it to the dead letters, and the queue goes on. ``held``: whether a
-    queue is ours alone now. ``send_backs``: None in a broadcasting group; then what failed too often is skipped.
+    A batch that failed is given to it again after a pause, for ever or ``max_reconsume_times`` times. Then it is sent
+    to the retry topic, from where the broker moves it to the dead letters, and the queue continues. ``held``: whether
+    this member has the queue's lock. ``send_backs``: None in a broadcasting group; then such messages are skipped.
     """
 
     def __init__(
@@ -78,6 +78,11 @@ class OrderlyConsumption:
     def running(self) -> int:
         """Listeners at work."""
         return self._pool.running
+
+    @property
+    def in_threads(self) -> int:
+        """Batches that threads of the pool have, or will have."""
+        return self._pool.in_threads
 
     def excuse(self) -> None:
         """See ConsumePool."""
@@ -161,7 +166,11 @@ class OrderlyConsumption:
                     log.error("message %s of a broadcast failed %d times and is skipped", view.message_id, self._max)
                 reader.finish([view])
             except Exception as error:  # noqa: BLE001 - the listener may have made it impossible to send
-                log.warning("message %s stays here, it could not be sent away: %s", view.message_id, described(error))
+                log.warning(
+                    "message %s could not be sent to the dead-letter queue and is tried again here: %s",
+                    view.message_id,
+                    described(error),
+                )
                 rest.append(view)
         if rest:
             self._suspend(reader, line, rest)

@@ -1,4 +1,4 @@
-"""Where a consumer keeps how far it is: at the brokers, for the group; or in a file, when everybody reads everything.
+"""Stores the progress of a consumer: at the brokers for a group, or in a file for a broadcasting consumer.
 
 Source: RemoteBrokerOffsetStore, LocalFileOffsetStore; docs/protocol.md#sharing-queues,
 docs/protocol.md#consumer-offsets.
@@ -188,4 +188,4 @@ def decode_offsets(data: bytes) -> dict[MessageQueue, QueueOffset]:
         table = lenient_json.loads(data)["offsetTable"]
         return {msgspec.json.decode(key, type=MessageQueue): QueueOffset(int(value)) for key, value in table.items()}
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.MsgspecError) as error:
-        raise RemoteProtocolError(f"no table of offsets: {error!r}") from error
+        raise RemoteProtocolError(f"it is not a table of offsets: {error!r}") from error

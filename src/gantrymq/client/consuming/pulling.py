@@ -116,5 +116,5 @@ def _view(stored: StoredMessage, queue: MessageQueue) -> MessageView:
     except RemoteProtocolError as error:
         if isinstance(error.__cause__, ImportError):
             raise
-        log.error("message at offset %d of %s: %s; it is handed out as it is", stored.queue_offset, queue, error)
+        log.error("message at offset %d of %s: %s; it is delivered as it is stored", stored.queue_offset, queue, error)
         return to_view(replace(stored, sys_flag=stored.sys_flag & ~flags.COMPRESSED), queue.broker_name)

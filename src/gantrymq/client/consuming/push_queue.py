@@ -1,4 +1,4 @@
-"""Reads one queue for a push consumer: pull, hand out, keep count of what is consumed.
+"""Reads one queue for a push consumer: it pulls messages, hands them to the listener, and tracks which are consumed.
 
 Source: PullMessageService, DefaultMQPushConsumerImpl.pullMessage; docs/protocol.md#pulling,
 docs/protocol.md#consumer-offsets.
@@ -124,7 +124,7 @@ class PushQueue:
         self.pulled_ms = self._endpoint.clock.wall_ms()
         if raw.status is PullStatus.OFFSET_ILLEGAL:
             # Gone, or reset by an operator. What is still out belongs to the old position.
-            log.warning("offset %d of %s is not there; going on at %d", self._offset, self.queue, raw.next_offset)
+            log.warning("offset %d of %s does not exist; continuing at %d", self._offset, self.queue, raw.next_offset)
             self.dropped = True
             self._moved(self, raw.next_offset)
             return

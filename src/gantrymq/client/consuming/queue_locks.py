@@ -1,4 +1,4 @@
-"""Locks of queues at their brokers: who reads a queue in order reads it alone.
+"""Locks of queues at their brokers: only the member with the lock reads a queue in order.
 
 Source: RebalanceImpl.lock, unlock; docs/protocol.md#locks-of-queues.
 """
@@ -73,7 +73,7 @@ class QueueLocks:
                 address, RequestCode.LOCK_BATCH_MQ, None, self._body(queues), timeout_ms=LOCK_TIMEOUT_MS
             )
             if answer.code != ResponseCode.SUCCESS:
-                log.warning("%s gives no locks (code %d): %s", broker_name, answer.code, answer.remark)
+                log.warning("%s refused to lock queues (code %d): %s", broker_name, answer.code, answer.remark)
                 return None
             return set(LockBatchAnswer.decode(answer.body).lock_ok_mq_set)
         except GantryError as error:

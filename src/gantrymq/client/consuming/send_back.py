@@ -1,4 +1,4 @@
-"""Gives messages back that could not be consumed: the broker delivers them again later, or to the dead letters.
+"""Sends messages back that could not be consumed: the broker delivers them again later, or makes dead letters of them.
 
 Source: DefaultMQPushConsumerImpl.sendMessageBack; docs/protocol.md#retries-and-dead-letters.
 """
@@ -49,7 +49,11 @@ class SendBacks:
         try:
             await self._ask(view, delay_level)
         except GantryError as error:
-            log.info("message %s not taken back (%s); sending a copy to the retry topic", view.message_id, error)
+            log.info(
+                "the broker did not take message %s back (%s); sending a copy to the retry topic",
+                view.message_id,
+                error,
+            )
             await self.resend(view)
 
     async def _ask(self, view: MessageView, delay_level: int) -> None:

@@ -1,4 +1,4 @@
-"""Where a consumer begins in a queue.
+"""The offset at which a consumer begins to read a queue.
 
 Source: RebalancePushImpl.computePullFromWhere; docs/protocol.md#consumer-offsets.
 """

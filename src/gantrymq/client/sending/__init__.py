@@ -1,1 +1,1 @@
-"""The parts that producers are made of."""
+"""The parts of producers."""

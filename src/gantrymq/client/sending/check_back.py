@@ -1,7 +1,8 @@
-"""Answers brokers that ask what became of a local transaction (CHECK_TRANSACTION_STATE).
+"""Answers brokers that ask how a local transaction ended (CHECK_TRANSACTION_STATE).
 
-Every question gets an answer: UNKNOWN when the listener fails, gives nothing or is swamped, so that the broker knows
-that somebody is there (hole 33); and while the local transaction is still running here (hole 34).
+Every check is answered. The answer is UNKNOWN when the listener fails, returns nothing or has too much to do, so that
+the broker knows that the producer is alive (hole 33), and while the local transaction is still running in this process
+(hole 34).
 
 Source: ClientRemotingProcessor.checkTransactionState; docs/store.md#checks.
 """
@@ -39,7 +40,7 @@ from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
 
-SWAMPED = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="too many checks are waiting here; ask again")
+SWAMPED = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="too many checks are waiting in this process; ask again")
 NOT_DECISIVE = ListenerAnswer(
     LocalTransactionState.UNKNOWN, remark="this member's checker is not decisive; ask when the immunity is over"
 )
@@ -85,6 +86,8 @@ class CheckBack:
         self._waiting = 0
         self._at_work: Counter[str] = Counter()
         """Checks that the listener has, by transaction."""
+        self._in_threads = 0
+        endpoint.listeners.append(lambda: self._in_threads)
 
     def close(self) -> None:
         """Answer nothing more; a listener that is running ends in its thread."""
@@ -156,7 +159,11 @@ class CheckBack:
         try:
             if is_async(method) or self._config.inline_listener:
                 return await call_contained(method, question.view)
-            return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+            self._in_threads += 1
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+            finally:
+                self._in_threads -= 1
         finally:
             at_work[transaction_id] -= 1
             if not at_work[transaction_id]:
@@ -166,7 +173,7 @@ class CheckBack:
         self._waiting -= 1
 
     def _answer(self, question: Question, outcome: ListenerAnswer) -> None:
-        """Send the end on the connection the question came by; a decision two-way, to learn whether it was taken."""
+        """Send the end on the connection of the check; a decision is sent two-way, to learn whether it was accepted."""
         channel, header = question.channel, question.header
         decided = outcome.state is not LocalTransactionState.UNKNOWN
         opaque = channel.next_opaque()
@@ -199,11 +206,11 @@ class CheckBack:
         error = answer.exception()
         if error is not None:
             # The broker asks again when it did not get the answer.
-            log.info("the answer to a check of transaction %s may be lost: %s", transaction_id, error)
+            log.info("the answer to a check of transaction %s may have been lost: %s", transaction_id, error)
         elif (code := answer.result().code) == ResponseCode.SUCCESS:
             self._memory.confirmed(transaction_id)
         else:
             log.warning(
-                "%s of transaction %s, answered to a check, was refused with code %d: %s",
+                "the answer %s to a check of transaction %s was refused with code %d: %s",
                 outcome.state.name, transaction_id, code, answer.result().remark,
             )  # fmt: skip

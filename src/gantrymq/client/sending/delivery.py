@@ -1,11 +1,10 @@
-"""Gets one request to a broker that stores it: queues of a topic, attempts, brokers to keep away from.
+"""Delivers one request to a broker that stores it: it chooses queues, repeats attempts and avoids bad brokers.
 
 Source: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy; docs/protocol.md#sending.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -23,6 +22,7 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.remoting.channel import ClientChannel
+from gantrymq.runtime.clock import time_limit
 
 log = logging.getLogger("gantrymq.client")
 
@@ -93,9 +93,9 @@ class Delivery:
     ) -> SendResult:
         """Make the attempts; the ``first`` one may have been made already.
 
-        ``stay``: after an attempt with unknown outcome no other broker is asked. Only the same one can join a half
-        message with what it may have stored; on another one it would be a second half, and when its sender dies, any
-        sibling that is asked about either says COMMIT.
+        ``stay``: after an attempt with an unknown result no other broker is tried. Only the same broker can join the
+        half message with the one it may have stored. On another broker it would be a second half message, and if its
+        sender dies, another producer that is asked about either of them answers COMMIT.
         """
         error: GantryError | None = None
         avoid: str | None = None
@@ -165,7 +165,7 @@ class Delivery:
         return None
 
     def settled(self, answer: Command, target: MessageQueue, message_id: str, started: float) -> SendResult | None:
-        """What is to be said to the sender; None when ``deliver`` must decide."""
+        """The result for the sender; None when ``deliver`` must decide."""
         self._answered(target.broker_name, started)
         result = send_result(answer, target, message_id)
         if result is None or result.status is not _SEND_OK:
@@ -184,7 +184,9 @@ class Delivery:
         """Raises Unreachable when the broker that may hold the half has left the cluster."""
         if same is not None:
             if (queue := publish.choose_on(same)) is None:
-                raise Unreachable(same, "the half may be stored there, and the name servers know it no more")
+                raise Unreachable(
+                    same, "the half message may be stored on that broker, and the name servers no longer know it"
+                )
             return queue
         return publish.choose(avoid, self._faults, now)
 
@@ -199,7 +201,7 @@ class Delivery:
         return self._endpoint.ready(address) if address is not None else None
 
     async def _reach(self, queue: MessageQueue, timeout_ms: int, patient: bool) -> ClientChannel | Unreachable:
-        """Connect to the broker of a queue, or say why not; ``patient``: after a pause, for there is nobody else."""
+        """Connect to the broker of a queue, or return the error; ``patient``: after a pause, without another broker."""
         try:
             return await self.channel_to(queue, timeout_ms)
         except Unreachable as failure:
@@ -240,7 +242,7 @@ class Delivery:
         if deadline is None:
             return self._publish_of(topic, await self.route(topic))
         try:
-            async with asyncio.timeout(max(deadline - self._endpoint.clock.monotonic(), 0)):
+            async with time_limit(self._endpoint.clock, deadline - self._endpoint.clock.monotonic()):
                 return self._publish_of(topic, await self.route(topic))
         except TimeoutError as error:
             raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error
@@ -256,7 +258,7 @@ class Delivery:
         queues = publish_queues(topic, route)
         if not queues:
             self._endpoint.routes.forget(topic)
-            raise RouteNotFound(topic, "no broker with a master has a queue of it that may be written")
+            raise RouteNotFound(topic, "no broker with a master has a writable queue of it")
         # Producers that start together must not all begin with the same queue.
         publish = PublishQueues(queues, self._endpoint.rng.below(len(queues)))
         self._publish[topic] = (route, publish)

@@ -1,4 +1,4 @@
-"""END_TRANSACTION as bytes, made for speed: everything that does not change between halves is formatted once.
+"""END_TRANSACTION as bytes, made for speed: all parts that are the same for every half message are formatted once.
 
 The result is, byte for byte, what encode_request makes of an EndTransaction header; a test compares.
 """

@@ -1,4 +1,4 @@
-"""Which brokers to avoid for a while, by how slowly they answered. Pure: the caller says what time it is.
+"""Which brokers to avoid for a while, because they answered slowly. Pure: the caller passes the time.
 
 Source: MQFaultStrategy of 5.1.4 and later; docs/protocol.md#slow-brokers.
 """
@@ -54,5 +54,5 @@ class FaultTable:
         return not self._until or self._until.get(broker_name, 0.0) <= now
 
     def __bool__(self) -> bool:
-        """Whether anybody is or was avoided; the common case is nobody."""
+        """Whether any broker is or was avoided; usually none is."""
         return bool(self._until)

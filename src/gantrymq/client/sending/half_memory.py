@@ -1,7 +1,9 @@
-"""What this process knows about the transactions it sent, so that it can answer checks without asking anybody. Pure.
+"""What this process knows about the transactions that it sent, so that it can answer checks without asking the
+listener. Pure.
 
-A half message is retried after an attempt with unknown outcome, so a transaction can have more than one half. Brokers
-join halves they hold themselves; a half on another broker is an orphan that only its sender can recognise.
+A half message is sent again after an attempt with an unknown result, so one transaction can have more than one half
+message. A broker joins half messages that it stored itself. A half message on another broker is an orphan that only
+its sender can recognise.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from gantrymq.message.transaction import LocalTransactionState
 class _Transaction(msgspec.Struct):
     running: bool = True
     broker_name: str = ""
-    """Where the half lies that this process ends; empty while no broker has confirmed one."""
+    """The place of the half message that this process ends; empty while no broker has confirmed one."""
     log_offset: int = -1
     state: LocalTransactionState = LocalTransactionState.UNKNOWN
     confirmed: bool = False
@@ -64,8 +66,8 @@ class HalfMemory:
         | no      | yes       | yes                  |            | decided  |           | state    |
         | no      | yes       | yes                  |            | UNKNOWN  |           | ask      |
 
-        A transaction nobody remembers is the listener's. The fourth row is for Apache's brokers, which check a copy
-        of the half and would deliver a second time.
+        A transaction that is not remembered here is left to the listener. The fourth row is for Apache's brokers, which
+        check a copy of the half message and would deliver a second time.
         """  # noqa: E501
         transaction = self._transactions.get(transaction_id)
         if transaction is None:

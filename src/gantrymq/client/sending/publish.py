@@ -18,7 +18,7 @@ class PublishQueues:
         self._turn = start
 
     def next(self) -> MessageQueue:
-        """The next queue in turn, whoever has it."""
+        """The next queue in turn, on any broker."""
         turn = self._turn
         self._turn = turn + 1
         return self.queues[turn % len(self.queues)]
@@ -30,7 +30,7 @@ class PublishQueues:
     def choose(self, avoid: str | None, faults: FaultTable, now: float) -> MessageQueue:
         """The next queue in turn that is not on ``avoid`` (the broker that just failed) and not on a slow broker.
 
-        When that leaves nothing: one that is at least not on ``avoid``; when every queue is there, the next in turn.
+        If there is none: a queue that is at least not on ``avoid``; if all queues are on it, the next in turn.
         """
         if avoid is None and not faults:
             return self.next()

@@ -1,8 +1,7 @@
-"""Request and reply over messages: a request waits for the message that somebody sends in answer to it.
+"""Request and reply with messages: a request waits for the message that a consumer sends as its reply.
 
-The answer comes on the connection of the requester's producer group, not through a topic that it reads.
-Source: RequestFutureHolder, ClientRemotingProcessor.receiveReplyMessage, MessageUtil;
-docs/protocol.md#request-and-reply.
+The reply arrives on the connection of the requester's producer group, not through a topic that it reads. Source:
+RequestFutureHolder, ClientRemotingProcessor.receiveReplyMessage, MessageUtil; docs/protocol.md#request-and-reply.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.compression import decompress
 from gantrymq.protocol.headers.send import PushReply
 from gantrymq.remoting.channel import ClientChannel
+from gantrymq.runtime.clock import time_limit
 
 log = logging.getLogger("gantrymq.client")
 
@@ -51,7 +51,7 @@ class Replies:
     async def wait(self, answer: asyncio.Future[MessageView], remaining_s: float, timeout_ms: int) -> MessageView:
         """The answer; raises TimedOut."""
         try:
-            async with asyncio.timeout(max(remaining_s, 0)):
+            async with time_limit(self._endpoint.clock, remaining_s):
                 return await answer
         except TimeoutError as error:
             raise TimedOut("waiting for the reply to a request", timeout_ms) from error
@@ -63,7 +63,9 @@ class Replies:
         answer = self._waiting.get(values.get(properties.CORRELATION_ID, ""))
         if answer is None or answer.done():
             # Java's client says so with code 1, too.
-            remark = f"nobody here waits for the reply {values.get(properties.CORRELATION_ID)!r} any more"
+            remark = (
+                f"no request in this process waits for the reply {values.get(properties.CORRELATION_ID)!r} any more"
+            )
             channel.send(encode_response(command, ResponseCode.SYSTEM_ERROR, remark=remark))
             return
         view = MessageView(
@@ -96,9 +98,9 @@ def reply_to(request: MessageView, body: bytes | str) -> tuple[Message, MessageQ
     correlation, client = values.get(properties.CORRELATION_ID), values.get(properties.REPLY_TO_CLIENT)
     cluster = values.get(properties.CLUSTER)
     if not correlation or not client:
-        raise MessageIllegal("the message is no request: it names nobody who waits for a reply")
+        raise MessageIllegal("the message is not a request: it does not say who waits for a reply")
     if not cluster:
-        raise MessageIllegal("the request does not say which cluster it came through; its broker adds that")
+        raise MessageIllegal("the request does not name its cluster, which its broker should have added")
     message = Message(cluster + _REPLY_TOPIC, body)
     message.properties[properties.MESSAGE_TYPE] = REPLY
     message.properties[properties.CORRELATION_ID] = correlation

@@ -1,4 +1,4 @@
-"""SEND_MESSAGE_V2 as bytes, made for speed: everything that does not change between messages is formatted once.
+"""SEND_MESSAGE_V2 as bytes, made for speed: all parts that are the same for every message are formatted once.
 
 The result is what encode_request makes of a SendMessage header, except for the order of the keys; a test compares.
 """

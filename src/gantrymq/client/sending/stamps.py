@@ -1,6 +1,6 @@
-"""Properties of a message as they travel: those its sender wrote, and those the client adds.
+"""The properties of a message on the wire: those of its sender, and those that the client adds.
 
-They are JSON text, as frames hold it. What the client adds to most messages is formatted and not encoded.
+They are JSON text, as frames contain it. What the client adds to most messages is formatted and not encoded.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _TAIL: Final = _json(f"\x02{WAIT}\x01true\x02")[1:]
 
 
 class Stamps:
-    """Gives messages their ids, and adds ``marks``. Both travel with a message and are not written to it: the object is
-    its sender's, who may send it again, in another thread at the same time.
+    """Gives messages their ids, and adds ``marks``. Both are sent with a message and are not written to the object: it
+    belongs to the caller, who may send it again, in another thread at the same time.
 
     ``next_key``: makes an id; it is given the wall time in ms when that was just asked for.
     """

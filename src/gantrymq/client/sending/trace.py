@@ -1,6 +1,6 @@
-"""Message trace: what became of each message, told to a topic that tools read (``mqadmin queryMsgTraceById``).
+"""Message trace: what happened to each message is sent to a topic that tools read (``mqadmin queryMsgTraceById``).
 
-A trace message holds records, one behind the other; its KEYS are the ids and keys of the messages they are about.
+A trace message contains records, one after the other. Its KEYS are the ids and keys of the messages in the records.
 Source: TraceDataEncoder, AsyncTraceDispatcher; docs/protocol.md#message-trace.
 """
 
@@ -164,7 +164,7 @@ class Tracer:
     # Sending.
 
     async def flush(self) -> None:
-        """Send what is there."""
+        """Send the records that wait."""
         while self._waiting:
             part = [self._waiting.popleft() for _ in range(min(RECORDS_PER_MESSAGE, len(self._waiting)))]
             try:

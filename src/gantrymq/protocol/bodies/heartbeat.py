@@ -1,4 +1,4 @@
-"""Who a client is and what it wants. Source: HeartbeatData, SubscriptionData."""
+"""The heartbeat: a client, its groups and their subscriptions. Source: HeartbeatData, SubscriptionData."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of POP: acknowledgements of several messages, and who consumes which queue in which way.
+"""Bodies of POP: acknowledgements of several messages, and which member consumes which queue in which mode.
 
 Source: BatchAckMessageRequestBody, QueryAssignmentRequestBody, SetMessageRequestModeRequestBody and their neighbours.
 """

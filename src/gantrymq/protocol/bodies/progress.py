@@ -1,8 +1,7 @@
-"""How far queues and groups are, and who is connected: answers to tools.
+"""The progress of queues and groups, and connected clients: answers to tools.
 
 A table by queue has the queue as JSON for its keys (docs/protocol.md#json-bodies); :func:`queue_of` and :func:`key_of`
-turn
-one into the other.
+convert between the two.
 
 Source: TopicStatsTable, ConsumeStats, ConsumerConnection, ProducerConnection, ProducerTableInfo, ConsumerRunningInfo,
 ResetOffsetBody, QueryConsumeQueueResponseBody.

@@ -1,4 +1,4 @@
-"""What brokers, clients and tools ask a name server. Source: RocketMQ's header classes in header.namesrv."""
+"""Requests of brokers, clients and tools to a name server. Source: RocketMQ's header classes in header.namesrv."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which header belongs to which request code, and to its answer."""
+"""Which header class belongs to which request code, and to its answer."""
 
 from __future__ import annotations
 

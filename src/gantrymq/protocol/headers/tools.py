@@ -1,4 +1,4 @@
-"""What tools ask brokers about groups, clients and progress. Source: RocketMQ's header classes."""
+"""Requests of tools to brokers about groups, clients and progress. Source: RocketMQ's header classes."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class OrderPaid:
         try:
             return msgspec.json.decode(body, type=cls)
         except msgspec.DecodeError as error:
-            raise MessageIllegal(f"the body is no order-paid event: {error}") from error
+            raise MessageIllegal(f"the body is not an order-paid event: {error}") from error
 
     def message(self, topic: str) -> Message:
         """This event as a message, with the order id as its key."""

@@ -37,7 +37,7 @@ EVENT_SCHEMA = "order_id string, user_id string, amount_cents bigint, paid_at_ms
 LOOK_EVERY_S = 0.2
 """How often the main thread looks for the stop file and at the query."""
 MESSAGE_COLUMNS = ["topic", "broker_name", "queue_id", "queue_offset", "body"]
-NO_EVENT = "the body is no order-paid event"
+NO_EVENT = "the body is not an order-paid event"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class OrderPaidJob:
     stop_file: str | None = None
     """The job ends when this file exists and everything that was in the topic at that moment is in the tables."""
     until_end: bool = False
-    """Process what is in the topic now, then end."""
+    """Process the messages that are in the topic now, then stop."""
     interval_ms: int = 500
     """Least time between the starts of two batches."""
     progress: str | None = None
@@ -220,7 +220,7 @@ def query_id(checkpoint: str, disk: Disk) -> str:
     try:
         return str(msgspec.json.decode(read_whole(disk, f"{checkpoint}/metadata"))["id"])
     except (FileNotFoundError, msgspec.DecodeError, KeyError) as error:
-        raise InvariantViolated(f"{checkpoint} holds no metadata of a Spark query") from error
+        raise InvariantViolated(f"{checkpoint} does not contain the metadata of a Spark query") from error
 
 
 def _wait_for_end(query: StreamingQuery, job: OrderPaidJob, progress: Progress, disk: Disk) -> None:
@@ -263,12 +263,16 @@ def _arguments(argv: Sequence[str] | None) -> OrderPaidJob:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--out", required=True, help="directory of the tables")
     parser.add_argument("--checkpoint", required=True, help="directory of Spark's checkpoint")
-    parser.add_argument("--stop-file", help="end once this file exists and the topic is processed up to its end then")
-    parser.add_argument("--until-end", action="store_true", help="process what is in the topic now, then end")
-    parser.add_argument("--interval-ms", type=int, default=500, help="least time between two batches")
+    parser.add_argument(
+        "--stop-file", help="stop when this file exists and everything that was in the topic at that time is processed"
+    )
+    parser.add_argument(
+        "--until-end", action="store_true", help="process the messages that are in the topic now, then stop"
+    )
+    parser.add_argument("--interval-ms", type=int, default=500, help="shortest time between two batches")
     parser.add_argument("--progress", help="file to append JSON lines to")
     parser.add_argument("--starting", default="earliest", choices=["earliest", "latest"])
-    parser.add_argument("--read-timeout", default="120s", help="how long to try again while brokers are away")
+    parser.add_argument("--read-timeout", default="120s", help="how long to try again while brokers are unreachable")
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
     given = vars(parser.parse_args(argv))

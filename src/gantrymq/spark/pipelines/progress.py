@@ -14,7 +14,7 @@ Listener = Callable[[Mapping[str, Any]], None]
 
 
 def ignore(event: Mapping[str, Any]) -> None:
-    """A listener for those who do not listen."""
+    """A listener that does nothing."""
 
 
 class Progress:

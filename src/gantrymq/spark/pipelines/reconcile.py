@@ -118,7 +118,7 @@ def read_orders(job: ReconcileJob) -> tuple[dict[str, int], list[Order]]:
     if not os.path.exists(job.orders_db):
         raise ConfigError(f"there is no order database {job.orders_db}; give the SQLite file of the order service")
     if not job.orders_table.isidentifier():
-        raise ConfigError(f"{job.orders_table!r} is no table name")
+        raise ConfigError(f"{job.orders_table!r} is not a table name")
     try:
         with sqlite3.connect(f"file:{job.orders_db}?mode=ro", uri=True) as database:
             statuses = dict(
@@ -255,9 +255,11 @@ def _arguments(argv: Sequence[str] | None) -> ReconcileJob:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--json", help="file for the report")
     parser.add_argument("--orders-table", default="orders")
-    parser.add_argument("--paid-status", default="paid", help="orders with this status were paid, whatever its case")
+    parser.add_argument(
+        "--paid-status", default="paid", help="status of paid orders; upper and lower case are the same"
+    )
     parser.add_argument("--strict", action="store_true", help="also fail when the topic holds an order twice")
-    parser.add_argument("--read-timeout", default="60s", help="how long to try again while brokers are away")
+    parser.add_argument("--read-timeout", default="60s", help="how long to try again while brokers are unreachable")
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
     given = vars(parser.parse_args(argv))

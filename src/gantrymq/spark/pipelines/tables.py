@@ -127,5 +127,5 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
     """A table by the path of its directory, like ``out/shipping``. Raises StoreFormatUnknown for another name."""
     name = Path(path).name
     if name not in SCHEMAS:
-        raise StoreFormatUnknown(f"{path} is no table of the pipelines; there are {', '.join(SCHEMAS)}")
+        raise StoreFormatUnknown(f"{path} is not a table of the pipelines; there are {', '.join(SCHEMAS)}")
     return Table(str(path), SCHEMAS[name], OsDisk()).read(spark)

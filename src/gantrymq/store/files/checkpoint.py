@@ -1,4 +1,4 @@
-"""How far each structure is durable: Apache's checkpoint file, and our own, sharper mark beside it.
+"""Up to where each structure is durable: Apache's checkpoint file, and our own, more exact mark beside it.
 
 ``checkpoint`` (4096 bytes, big-endian longs): store time of the last durable log record, of the last durable queue
 entry, of the last index write; master's flushed offset; confirm offset. Source: StoreCheckpoint.

@@ -1,4 +1,4 @@
-"""Files of one size, end to end under one offset space. Source: MappedFileQueue."""
+"""Files of one size that together form one range of offsets. Source: MappedFileQueue."""
 
 from __future__ import annotations
 

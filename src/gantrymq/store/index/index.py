@@ -1,6 +1,6 @@
-"""Finding messages by key and time. It follows the log at its own pace and can be built again from it.
+"""Finds messages by key and time. The index follows the log at its own pace and can be rebuilt from it.
 
-Indexed are UNIQ_KEY and every word of KEYS, under ``topic#key``; ROLLBACK records are not. Source: IndexService.
+UNIQ_KEY and every word of KEYS are indexed, as ``topic#key``; ROLLBACK records are not. Source: IndexService.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Index:
         self._target = 0
         """Behind the last record that is to be indexed."""
         self._pending: deque[Pending] = deque()
-        """The newest of these records; what lies before them is read from the log."""
+        """The newest of these records; older ones are read from the log."""
         self._work: Iterator[None] | None = None
         """A longer piece of work that is done step by step."""
         self.touched: dict[str, None] = {}
@@ -185,9 +185,9 @@ class Index:
         self.position = min(self.position, log_end)
 
     def _verify(self, trusted_end: int, known_position: int | None, safe_until_ms: int) -> Iterator[None]:
-        """Check what a crash may have damaged. A bad file is cut where it is bad, and those behind it go.
+        """Check the files that a crash may have damaged. A bad file is cut at the damage, and later files are removed.
 
-        What is durable is never cut, so that the mark stays true when this is interrupted and repeated.
+        Durable entries are never cut, so that the mark stays true when this is interrupted and repeated.
         """
         for number, file in enumerate(self.files):
             following = self.files[number + 1].header if file is not self.files[-1] else None
@@ -200,7 +200,7 @@ class Index:
             self._flush_file(file)
             self.touched[file.path] = None  # whoever wrote it may have died before it was synced
             if not whole or (following and (not file.is_full or following.begin_offset < file.header.end_offset)):
-                log.warning("%s is built again from offset %d on", file.path, file.header.end_offset)
+                log.warning("%s is rebuilt from offset %d on", file.path, file.header.end_offset)
                 self._drop_behind(number)
                 if known_position is None:
                     self.position = max(self._log.start, file.header.end_offset)
@@ -252,7 +252,7 @@ class Index:
             return
 
     def _catch_up(self, end: int) -> Iterator[None]:
-        """Index what lies in the log before ``end``; bad places are left out."""
+        """Index the records of the log before ``end``; damaged ones are left out."""
         while self.position < end:
             self.position = max(self.position, self._log.start)  # retention may have come first
             walk = LogWalk(self._log.files, self.position, end)
@@ -290,7 +290,7 @@ class Index:
             self.position = items[-1][0]
 
     def _index(self, batch: list[Keyed]) -> None:
-        """Raises DiskFull; what is done by then is not done again by the next try."""
+        """Raises DiskFull; the next try continues where this one stopped."""
         again = self.files[-1].header.end_offset if self.files else -1
         entries = [
             (hashed, place, stored)

@@ -210,7 +210,7 @@ class Appender:
     def _encode_group(
         self, records: Sequence[NewRecord], texts: list[bytes], queues: list[ConsumeQueue], place: int, now: int
     ) -> list[tuple[NewRecord, ConsumeQueue | None, int, int, bytes]]:
-        """The records as they are from log offset ``place`` on; their queue offsets are taken."""
+        """Append the records unchanged at log offset ``place``; their queue offsets are assigned already."""
         items: list[tuple[NewRecord, ConsumeQueue | None, int, int, bytes]] = []
         for record, text, queue in zip(records, texts, queues, strict=True):
             in_queue = not record.sys_flag & NO_QUEUE_ENTRY
@@ -259,7 +259,7 @@ class Appender:
         if ratio > limit and self.final is None:
             self.refusal = DiskFull(
                 f"the file system of {path} is {ratio:.1%} full, above diskSpaceWarningLevelRatio "
-                f"({limit:.0%}); free space, then writes go on by themselves"
+                f"({limit:.0%}); free space, then writes continue by themselves"
             )
             log.error("%s", self.refusal)
 
@@ -297,7 +297,7 @@ class Appender:
         return None
 
     def _write_failed(self, error: StoreError | OSError) -> StoreUnavailable:
-        """Nothing of the write is stored: positions and queue offsets go back, everyone who waits is told."""
+        """Nothing of the write is stored: positions and queue offsets are reset, and all waiting callers are told."""
         log.error("writing the log failed; nothing of it was acknowledged: %s", error)
         if isinstance(error, DiskFull | TooManyOpenFiles):
             self._safety.taken_back(self._log.written, error)
@@ -334,8 +334,8 @@ class Appender:
     def _sync_failed(self, error: OSError | StoreError) -> None:
         """Final: the kernel may have dropped the pages, so that a later sync would succeed and mean nothing."""
         reason = StoreUnavailable(
-            f"a sync of the log failed ({error}); what was written since the one before may be lost, so the store "
-            "takes no more writes. Check the disk, then start the broker again"
+            f"a sync of the log failed ({error}); what was written since the previous sync may be lost, so the store "
+            "accepts no more writes. Check the disk, then start the broker again"
         )
         log.critical("%s", reason)
         self.stop(reason)

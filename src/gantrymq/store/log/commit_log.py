@@ -1,4 +1,4 @@
-"""The truth: one append-only sequence of records, with three positions that never overtake each other."""
+"""The log: one append-only sequence of records, with three positions that never overtake each other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CommitLog:
         """Ranges that a failed write left bytes in; zeroed before the next record goes there."""
 
     def start_at(self, end: int) -> None:
-        """Go on behind ``end``, which recovery found to be the end of the data, all of it durable."""
+        """Continue at ``end``, which recovery found to be the end of the durable data."""
         invariant(self.files.start <= end <= self.files.end, "the log ends within its files")
         self.appended = self.written = self.flushed = end
         segment = self.files.segment(end)
@@ -132,13 +132,13 @@ class CommitLog:
             segment.write(position, data)
 
     def _take_back(self) -> None:
-        """After a failed write: forget what was appended and clean the place."""
+        """After a failed write: drop the appended records and clean the file behind ``written``."""
         self._torn += [(position, position + sum(map(len, parts))) for position, parts in self._runs]
         self._runs = []
         self.start_again()
 
     def forget_appended(self) -> None:
-        """Drop what is appended and not written."""
+        """Drop records that are appended and not written."""
         if self._runs:
             self._runs = []
             self.start_again()

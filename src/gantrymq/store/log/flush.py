@@ -1,4 +1,4 @@
-"""Group commit: who waits for which position, and one sync after the other that answers all of them."""
+"""Group commit: callers wait for positions, and one sync after the other answers all callers it covers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Waiters:
         return len(self._waiting)
 
     def reached(self, position: int) -> None:
-        """Answer everyone at the front who waits for no more than ``position``."""
+        """Answer all callers that wait for a position up to ``position``."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= position:
             waiting.popleft()[1](None)
 
     def fail(self, behind: int, error: StoreError) -> None:
-        """Tell everyone who waits for more than ``behind`` that it will not happen."""
+        """Tell all callers that wait for a position after ``behind`` that it will not become durable."""
         failed = [item for item in self._waiting if item[0] > behind]
         self._waiting = deque(item for item in self._waiting if item[0] <= behind)
         for _end, done in failed:
@@ -39,7 +39,7 @@ class Waiters:
 
 
 class Flusher:
-    """Syncs what is written; the next sync starts when the one before has ended.
+    """Syncs what is written; each sync starts when the previous one has ended.
 
     ``flushed`` is called after every sync, with None or the error. After an error there is no second try: the kernel
     may have dropped the pages, so a later success would mean nothing.

@@ -1,4 +1,4 @@
-"""Looking at log records where they lie, without making messages of them. Layout: ``protocol.stored_message``."""
+"""Reads the fields of log records in place, without making messages of them. Layout: ``protocol.stored_message``."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ _ZERO_SECTOR: Final = "\0" * 64
 def is_good(data: memoryview, at: int, position: int, size: int) -> bool:
     """Whether the ``size`` bytes at ``data[at:]`` are an intact record of log offset ``position``; a quick check.
 
-    As strict as ``parse``: a client cannot step over a record whose parts do not add up, so one of them would keep it
-    from all that lie behind in the queue.
+    As strict as ``parse``: a client cannot skip a record whose parts do not add up, so such a record would block all
+    messages behind it in the queue.
     """
     last = at + size
     if last > len(data) or size < SMALLEST_RECORD_BYTES:

@@ -1,1 +1,1 @@
-"""The consume queues, which say where the messages of a topic lie in the log."""
+"""The consume queues: they say where the messages of a topic are in the log."""

@@ -1,4 +1,4 @@
-"""One queue of a topic: where its messages lie in the log. Derived from the log, and can be built again.
+"""One queue of a topic: the positions of its messages in the log. Derived from the log, and can be rebuilt.
 
 Entry, 20 bytes, big-endian: log offset 8, size 4, tags code 8. The number of an entry is the queue offset. Source:
 ConsumeQueue; docs/store.md#consume-queues.
@@ -90,7 +90,7 @@ class ConsumeQueue:
         self.added_bytes += size
 
     def leave_out(self, log_offset: int) -> None:
-        """The next queue offset is taken, by a record at ``log_offset`` that is damaged."""
+        """The next queue offset belongs to a damaged record at ``log_offset``."""
         self._fill_to(self.max_offset + 1, log_offset)
         self.next_offset = max(self.next_offset, self.max_offset)
 
@@ -142,7 +142,7 @@ class ConsumeQueue:
         return data + bytes(self._tail[: (count - from_files) * ENTRY_BYTES])
 
     def entry(self, queue_offset: int) -> Entry | None:
-        """None when it is not visible, was removed, or stands for no message."""
+        """None when the entry is not visible, was removed, or belongs to no message."""
         raw = self.raw(queue_offset, 1)
         if len(raw) < ENTRY_BYTES:
             return None
@@ -233,7 +233,7 @@ class ConsumeQueue:
         return None
 
     def drop_before(self, log_start: int) -> int:
-        """Remove the files whose entries all lie before ``log_start``; how many."""
+        """Remove the files whose entries are all before ``log_start``. Returns their number."""
         return self._files.drop_before(self._drop(log_start))
 
     def drop(self) -> None:

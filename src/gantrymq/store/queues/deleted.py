@@ -1,7 +1,7 @@
-"""Topics that were deleted while the log still holds their records.
+"""Topics that were deleted while the log still contains their records.
 
-Queues are built again from the log after a crash. What lies before the place where its topic was deleted must not come
-back: a topic that is made again begins empty.
+After a crash queues are rebuilt from the log. Records from before the deletion of their topic must not come back: a
+topic that is created again is empty.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DeletedTopics:
         self._save(self.positions | {topic: position})
 
     def fit(self, start: int, end: int) -> None:
-        """The log begins and ends there now: forget what names records that are gone, and cover none to come."""
+        """The log begins and ends there now: drop marks of records that no longer exist, and cover no future ones."""
         fitting = {topic: min(position, end) for topic, position in self.positions.items() if position > start}
         if fitting != self.positions:
             self._save(fitting)

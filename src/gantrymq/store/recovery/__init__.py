@@ -1,1 +1,1 @@
-"""What a start does with what it finds on the disk."""
+"""Recovery: what a start does with the files that it finds."""

@@ -1,7 +1,7 @@
-"""Which place of which queue a damaged record had: it stays taken, because consumers may have read past it.
+"""The queue offset of a damaged record. It stays occupied, because consumers may have read beyond it.
 
-Where its queue still has an entry, that says so. Where entries are built again from the log, the record itself is the
-only one who knows.
+If the queue still has an entry for the record, the entry says where the record belongs. If entries are rebuilt from
+the log, only the record itself can say it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def damaged_records(files: SegmentedFile, start: int, end: int) -> Iterator[tupl
 
 
 def lost_place(record: bytes, known: Iterable[bytes]) -> LostPlace | None:
-    """What a damaged record tells of its place; None when it tells nothing that could be believed, or had none.
+    """The queue and the offset of a damaged record; None when it contains none, or none that can be believed.
 
-    Three lengths say where the topic lies: of the body before it, its own, of the properties behind it. One of them may
-    be the damage if the topic is among the ``known``, or if one byte of it explains all.
+    Three lengths show where the topic is: that of the body before it, its own, and that of the properties behind it.
+    One of them may be damaged if the topic is among the ``known``, or if one wrong byte explains everything.
     """
     if len(record) < SMALLEST_RECORD_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""What of the log is damaged: said once, and where the log goes on behind it."""
+"""The damaged parts of the log: each is reported once, with the position at which the log continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRIES_AT_ONCE: Final = 256
 
 
 class Quarantine:
-    """Knows the bad places met so far, by a start, by readers and by those who go through the log."""
+    """The damaged places found so far, by the start, by readers, and by walks through the log."""
 
     def __init__(self, commit_log: CommitLog, queues: QueueTable, ranges: Mapping[int, int]) -> None:
         """``ranges``: what a start found, start to end."""
@@ -29,26 +29,26 @@ class Quarantine:
         self._entries: set[tuple[str, int, int]] = set()
 
     def record(self, log_offset: int) -> None:
-        """A bad record lies there."""
+        """There is a damaged record at this place."""
         if log_offset not in self._records:
             self._records.add(log_offset)
             log.error("record at log offset %d is corrupt; it is not served", log_offset)
 
     def entry(self, queue: ConsumeQueue, queue_offset: int, log_offset: int, size: int) -> None:
-        """A queue entry names what is no record: it says nothing about any place of the log."""
+        """A queue entry does not lead to a record: this says nothing about any place of the log."""
         key = (queue.topic, queue.queue_id, queue_offset)
         if key not in self._entries:
             self._entries.add(key)
             log.error(
-                "entry %d of queue %d of %s is damaged: no record of %d bytes lies at log offset %d; it is passed over",
+                "entry %d of queue %d of %s is damaged: no record of %d bytes lies at log offset %d; it is skipped",
                 queue_offset, queue.queue_id, queue.topic, size, log_offset,
             )  # fmt: skip
 
     def behind(self, position: int, end: int) -> int:
-        """Where the log goes on behind the bad place ``position``, at the latest at ``end``; always behind it.
+        """The place at which the log continues behind the damage at ``position``; at the latest ``end``.
 
-        A place that no start has read goes on at the next record that a queue knows. Whoever goes through the log can
-        rely on getting on, whatever was said about the place before.
+        Behind damage that no start has read, the log continues at the next record that a queue knows. A walk through
+        the log always advances, whatever was known about the place before.
         """
         following = self._ranges.get(position, position)
         if following <= position:

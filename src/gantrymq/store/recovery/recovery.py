@@ -1,6 +1,6 @@
-"""From what a start finds to a store that can go on: facts -> case -> where to read the log from -> replay, cut.
+"""Makes a usable store of what a start finds: facts -> case -> where to read the log from -> replay, cut.
 
-The log is the truth. Queues are taken as they are up to the place that is known to be good, and built again behind it.
+The log is the truth. Queues are used as they are up to the position that is known to be good, and rebuilt behind it.
 """
 
 from __future__ import annotations
@@ -176,11 +176,11 @@ class Recovery:
         return True  # damaged, but it is there: its queue offset stays taken
 
     def _damaged_from(self, queue: ConsumeQueue, start: int) -> int:
-        """Log offset from which a queue must be built again when it ends at a damaged entry; ``start`` when not.
+        """Log offset from which a queue must be rebuilt when it ends at a damaged entry; otherwise ``start``.
 
-        Where the entries that count end, there are zeros, or the entry of a record that is read again anyway. Anything
-        else is an entry whose bits turned over, or one that was torn: the entries behind it would be lost, and their
-        queue offsets given away a second time.
+        Behind the last valid entry there are zeros, or the entry of a record that is read again anyway. Anything else
+        is an entry with flipped bits, or a torn one: the entries behind it would be lost, and their queue offsets would
+        be given to other records.
         """
         entry = queue.found_behind()
         if entry is None or entry.size == BLANK_SIZE:
@@ -191,7 +191,7 @@ class Recovery:
         position = self.files.start if last is None else max(self.files.start, last.log_offset + last.size)
         if position < start:
             log.error(
-                "entry %d of queue %d of %s is damaged; the queue is built again from log offset %d on",
+                "entry %d of queue %d of %s is damaged; the queue is rebuilt from log offset %d on",
                 queue.max_offset, queue.queue_id, queue.topic, position,
             )  # fmt: skip
         return min(start, position)
@@ -269,7 +269,7 @@ class Recovery:
             found.end = following
 
     def _keep_places(self, start: int, end: int) -> None:
-        """The next message of a queue must not get the place of a damaged one: who has read that one would miss it."""
+        """The next message of a queue must not get the offset of a damaged one: a consumer beyond it would miss it."""
         known = {queue.topic_bytes for queue in self.queues.queues.values()}
         for at, record in damaged_records(self.files, start, end):
             lost = lost_place(record, known)
@@ -311,11 +311,11 @@ class Recovery:
                     queue.write_out()
 
     def _good_behind(self, walk: LogWalk) -> int | None:
-        """Where the log goes on behind a bad place with records that were durable; None: this is the end.
+        """The place at which durable records continue behind a bad place; None: the log ends here.
 
-        Bad bytes where all was durable are damage, the last record of it included. Elsewhere they are what a crash
-        leaves of the last writes: those were not acknowledged, and keeping the later half of a write without the first
-        could settle a transaction whose message is lost. So there the log ends.
+        Bad bytes in the durable part are damage, the last record of that part included. Elsewhere they are what a crash
+        left of the last writes. Those were not acknowledged, and keeping the second half of a write without the first
+        could settle a transaction whose message is lost. So the log ends there.
         """
         durable = walk.position < self.flushed
         if walk.bad is None and (self.clean or not durable):

@@ -1,1 +1,3 @@
-"""Every crash of one story: the power is cut before each disk operation, in each way the disk may have torn."""
+"""Every crash of one workload: the power is cut before each disk operation, with each state in which the disk may
+be.
+"""

@@ -1,4 +1,6 @@
-"""Clients of the story: each request is noted in the ledger when it is sent, and again when it is answered."""
+"""The clients of the workload: each request is recorded in the ledger when it is sent, and again when it is
+answered.
+"""
 
 from __future__ import annotations
 

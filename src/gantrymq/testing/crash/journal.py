@@ -1,4 +1,4 @@
-"""A simulated disk that remembers, before each of its operations, what a power cut there could leave."""
+"""A simulated disk that remembers, before each of its operations, what a power cut at that point could leave."""
 
 from __future__ import annotations
 

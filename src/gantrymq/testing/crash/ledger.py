@@ -1,4 +1,4 @@
-"""What clients asked and were told, and when: counted in disk operations, so that each crash knows what counts."""
+"""What clients asked for and were told, and when: counted in disk operations, so that each crash knows what counts."""
 
 from __future__ import annotations
 

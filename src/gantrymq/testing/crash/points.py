@@ -1,4 +1,4 @@
-"""All crashes of the story: for each operation of its disk every outcome that is tried, opened again and judged."""
+"""All crashes of the workload: for each disk operation every outcome that is tried, opened again and judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold behind a crash: what clients were told, against what the broker holds when it is started again."""
+"""What must hold after a crash: what clients were told is compared with what the restarted broker contains."""
 
 from __future__ import annotations
 

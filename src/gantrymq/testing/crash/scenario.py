@@ -1,4 +1,4 @@
-"""The fixed story that every crash interrupts: small, and with everything in it that a broker writes down."""
+"""The fixed workload that every crash interrupts: small, and with everything in it that a broker writes."""
 
 from __future__ import annotations
 

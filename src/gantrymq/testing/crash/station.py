@@ -1,4 +1,4 @@
-"""One real broker on a simulated disk, in virtual time, and clients that speak to it without a network between."""
+"""One real broker on a simulated disk, in virtual time, and clients that call it without a network in between."""
 
 from __future__ import annotations
 

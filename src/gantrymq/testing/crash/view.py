@@ -1,4 +1,4 @@
-"""What a broker that was started again holds: read record by record from its log, and asked of it by requests."""
+"""What a restarted broker contains: read record by record from its log, and asked from it by requests."""
 
 from __future__ import annotations
 

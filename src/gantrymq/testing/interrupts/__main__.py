@@ -1,4 +1,4 @@
-"""Interrupt every blocking call at every place where Python may run a signal handler, and say what was broken by it.
+"""Interrupts every blocking call at every place where Python may run a signal handler, and reports broken promises.
 
 Two kinds: one interrupt at each place in turn (``--every K``: at every K-th place only), and storms of real signals
 whose times come from a seed. With ``--handler call`` the handler does not raise; it sends a message itself, and with

@@ -1,4 +1,6 @@
-"""Single calls of clients that live on: sends, transactions, pulls, polls, the administrator's questions."""
+"""Single calls of clients that continue to be used: sends, transactions, pulls, polls, questions of an
+administrator.
+"""
 
 from __future__ import annotations
 

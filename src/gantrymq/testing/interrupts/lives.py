@@ -1,4 +1,4 @@
-"""Whole lives: a client is made, started, used and closed within each act."""
+"""Whole lives of clients: in each act a client is made, started, used and closed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What is interrupted, and what must hold behind it.
+"""What is interrupted, and what must hold afterwards.
 
-``act`` is what a program does and an interrupt breaks off; ``settle`` is what the same program does next, and looks at
-what is left; ``finish`` judges at the end what all of them together have sent, committed or processed.
+``act`` is what a program does when an interrupt comes. ``settle`` is what the same program does next; it looks at what
+the interrupt left behind. ``finish`` judges at the end everything that all acts together have sent, committed or
+processed.
 """
 
 from __future__ import annotations

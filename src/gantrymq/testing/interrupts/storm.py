@@ -1,4 +1,4 @@
-"""Real signals at times of chance, from another thread: also while a call waits in the middle of a C function."""
+"""Real signals at random times, from another thread: also while a call waits inside a C function."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ loop."""
 
 @dataclass(frozen=True, slots=True)
 class CheckProgress:
-    """What our broker knows of an open half beside its record."""
+    """What our broker knows of an open half message besides its record."""
 
     times: int
     """Checks sent since the broker started."""
@@ -36,10 +36,10 @@ class CheckProgress:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is known about the broker beside the records."""
+    """What is known about the broker besides the records."""
 
     now_ms: int
-    """By the clock of whoever looks; a broker's clock may differ."""
+    """By the clock of this process; the broker's clock may differ."""
     timeout_ms: int = 6_000
     interval_ms: int = 30_000
     check_max: int = 15
@@ -211,7 +211,7 @@ def _state(parked: bool, op: OpRecord | None, has_final: bool, all_finals: bool)
 
 
 class Producers(enum.Enum):
-    """Whether there is somebody to ask."""
+    """Whether a producer is online that can be asked."""
 
     NONE = 0
     SOME = 1
@@ -261,11 +261,14 @@ SENTENCES: Final = {
         "Look for its message in the topic: gantry message show {id} --topic {topic}",
     ),
     Situation.PARKED: (
-        "Nobody decided it in time ({times} checks), so it was set aside: consumers do not see it, nobody is asked.",
-        "Find out what the local transaction did; then: gantry transactions resume {id}, and commit or rollback it.",
+        (
+            "Nobody decided it in time ({times} checks), so it was parked: consumers do not see it, and no producer "
+            "is asked."
+        ),
+        "Find out how the local transaction ended; then: gantry transactions resume {id}, and commit or rollback it.",
     ),
     Situation.RUNNING: (
-        "It is young: its local transaction may still be running, so producers are not asked before {until}.",
+        "Its local transaction may still be running, so producers are not asked before {until}.",
         "Wait.",
     ),
     Situation.LAST_CHECK: (
@@ -273,16 +276,22 @@ SENTENCES: Final = {
         "Decide it now (commit or rollback), or resume it once it is parked.",
     ),
     Situation.NOBODY: (
-        "No producer of group {group} is connected to this broker, so there is nobody to ask how it ended ({checks}).",
-        "Start an instance of {group}; it is asked soon. If there will be none, decide it: commit or rollback.",
+        (
+            "No producer of group {group} is connected to this broker, so no producer can be asked how it ended "
+            "({checks})."
+        ),
+        "Start an instance of {group}; it is asked soon. If no instance can be started, decide it: commit or rollback.",
     ),
     Situation.ASKED: (
-        "{online} producer(s) of group {group} are connected and asked every {interval} s; no decision yet ({checks}).",
-        "Look into the log of the producers: their checker answers UNKNOWN, fails, or takes too long.",
+        (
+            "{online} producer(s) of group {group} are connected and asked every {interval} s; there is no decision "
+            "yet ({checks})."
+        ),
+        "Read the log of the producers: their checker answers UNKNOWN, fails, or takes too long.",
     ),
     Situation.ASKED_PERHAPS: (
         "It is undecided; whether a producer of group {group} is connected could not be found out ({checks}).",
-        "See whether {group} is running and what its checker answers.",
+        "Find out whether {group} is running and what its checker answers.",
     ),
 }
 """Why, and what can be done."""

@@ -51,7 +51,7 @@ class Kind(enum.IntEnum):
     REPEATED = 7
     """The same decision came again. Detail: the resolution."""
     CONFLICT = 8
-    """Another decision came after the first. Detail: the resolution."""
+    """A different decision came after the first one. Detail: the resolution."""
     REFUSED = 9
     """An end was refused. Detail: the resolution; number: the EndRefusal."""
     FAILED = 10
@@ -61,7 +61,7 @@ class Kind(enum.IntEnum):
     RESUMED = 12
     """An operator opened it again. Text: who and why."""
     LEFT = 13
-    """The connection of whoever had been asked closed before the answer came."""
+    """The connection of the producer that had been asked closed before the answer came."""
 
 
 class EndRefusal(enum.IntEnum):
@@ -85,7 +85,7 @@ class Event:
     detail: int = 0
     number: int = 0
     peer: str = ""
-    """``ip:port`` of whoever was on the other side; empty: nobody."""
+    """``ip:port`` of the peer; empty: there was none."""
     text: str = ""
 
 

@@ -83,9 +83,9 @@ class OpRecord:
     cause: Cause | None = None
     """None when an Apache broker wrote it."""
     by: str = ""
-    """``ip:port`` of whoever ended it; this broker's own when it parked it, or completed it at its start."""
+    """``ip:port`` of the client that ended it; the broker's own when it parked it, or completed it at its start."""
     note: str = ""
-    """Who the operator is, and why."""
+    """The operator's name and reason."""
 
     @classmethod
     def of(cls, stored: StoredMessage) -> OpRecord:

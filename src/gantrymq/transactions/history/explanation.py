@@ -1,5 +1,5 @@
-"""All that can be said of one transaction, as plain values for JSON: the same from the broker's HTTP endpoint, from its
-private request, and from ``gantry transactions explain --json`` on an Apache broker.
+"""The explanation of one transaction, as plain values for JSON. It is the same from the broker's HTTP endpoint, from
+its private request, and from ``gantry transactions explain --json`` on an Apache broker.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ def explanation(
 def _notes(
     transaction: Transaction, around: Surroundings, events: Sequence[Event], since_ms: int | None, lost: bool
 ) -> list[str]:
-    """What is missing, so that nobody takes silence for an answer."""
+    """What is not known, so that missing events are not mistaken for events that did not happen."""
     if around.rewrites_halves:
-        return ["An Apache broker keeps this one, and notes no events: what is told comes from the records it left."]
+        return ["An Apache broker keeps this transaction and records no events: what is shown comes from its messages."]
     notes = []
     first = transaction.halves[0].stored_ms if transaction.halves else transaction.half.stored_ms
     if since_ms is None or first < since_ms:
         since = "so far" if since_ms is None else f"before {iso(since_ms)}"
         notes.append(f"Checks, answers and refusals {since} are not known: the journal of events does not reach back.")
     if lost:
-        notes.append("The disk did not take all events since the broker started: some may be missing.")
+        notes.append("Not all events since the start of the broker could be written: some may be missing.")
     if any(event.kind is Kind.STARTED and event.detail == 2 and event.time_ms > first for event in events):
         notes.append("The broker died and was started again meanwhile: events of its last second may be missing.")
     return notes

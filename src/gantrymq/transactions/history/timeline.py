@@ -28,7 +28,7 @@ class TimelineEntry:
     what: str
     cause: str
     who: str = ""
-    """``ip:port`` of whoever did it or was asked; empty: the broker itself, or unknown."""
+    """``ip:port`` of the client that did it or was asked; empty: the broker itself, or unknown."""
 
 
 # What the journal says.
@@ -37,12 +37,16 @@ Words = tuple[str, str, str]
 """Name, what, cause."""
 
 STARTED: Final[dict[int, Words]] = {
-    0: ("broker_started", "the broker was started and began to note events", "it had no earlier journal"),
-    1: ("broker_started", "the broker was started again", "it had been stopped in order; it counts checks anew"),
+    0: ("broker_started", "the broker was started and began to record events", "it had no earlier journal"),
+    1: (
+        "broker_started",
+        "the broker was started again",
+        "it had been stopped in an orderly way; it counts checks from 0 again",
+    ),
     2: (
         "broker_started",
         "the broker was started again; events of the second before its death may be missing",
-        "it had been killed or had crashed; it counts checks anew",
+        "it had been killed or had crashed; it counts checks from 0 again",
     ),
 }
 """By detail of the event."""
@@ -51,17 +55,17 @@ FIRST, EARLY, AFTER_UNKNOWN, AFTER_SILENCE, AFTER_START, AFTER_NOBODY, AFTER_LEF
 CHECKED: Final[dict[int, str]] = {
     FIRST: "undecided at the end of its immunity",
     EARLY: "the connection of its producer closed, and its checker may be asked at once",
-    AFTER_UNKNOWN: "still undecided: the answer to the check before was UNKNOWN",
-    AFTER_SILENCE: "still undecided: the check before was not answered",
+    AFTER_UNKNOWN: "still undecided: the answer to the previous check was UNKNOWN",
+    AFTER_SILENCE: "still undecided: the previous check was not answered",
     AFTER_START: "still undecided, and the broker was started again",
-    AFTER_LEFT: "still undecided, and whoever was asked before is gone",
-    AFTER_NOBODY: "still undecided, and now a producer of {group} was there to be asked",
+    AFTER_LEFT: "still undecided, and the producer that was asked before is gone",
+    AFTER_NOBODY: "still undecided, and now a producer of {group} was online",
 }
 """Why a check was sent."""
 
 REFUSED: Final[dict[int, str]] = {
     EndRefusal.OTHER: "the broker's log says why",
-    EndRefusal.WRONG_GROUP: "it spoke for another producer group; this transaction is of {group}",
+    EndRefusal.WRONG_GROUP: "it named another producer group; this transaction belongs to {group}",
     EndRefusal.STRANGER: "a stranger: it had neither sent this half nor a heartbeat for {group}",
     EndRefusal.TOPIC_GONE: "the topic {topic} did not exist; the transaction stays open",
 }
@@ -74,22 +78,22 @@ SENTENCES: Final[dict[Kind, Words]] = {
     Kind.SAID_UNKNOWN: (
         "ended_unknown",
         "{peer} ended it with UNKNOWN",
-        "its local transaction did not say how it went; producers will be asked",
+        "its listener did not say how the local transaction ended; producers will be asked",
     ),
     Kind.NOBODY_ONLINE: (
         "nobody_online",
-        "it was to be checked, and there was nobody to ask",
+        "a check was due, and no producer was online",
         "no producer of {group} was connected to this broker",
     ),
     Kind.LEFT: (
         "asked_one_left",
-        "{peer} was gone before it answered",
+        "{peer} disconnected before it answered",
         "its connection closed: it was stopped or killed, or the network failed",
     ),
     Kind.REPEATED: (
         "end_repeated",
         "{peer} ended it with {wanted} again; nothing changed",
-        "it was {decided} already; a client that got no answer repeats itself",
+        "it was {decided} already; a client that got no answer sends the end again",
     ),
     Kind.CONFLICT: (
         "conflicting_end",
@@ -100,7 +104,7 @@ SENTENCES: Final[dict[Kind, Words]] = {
     Kind.FAILED: (
         "decision_not_stored",
         "the decision {wanted} could not be stored; it stays open",
-        "the disk did not take it; the broker's log says why",
+        "the write failed; the broker's log says why",
     ),
     Kind.JOINED: (
         "send_retried",
@@ -126,20 +130,20 @@ DECIDED: Final = {
 # What the records say.
 
 ENDED: Final[dict[Cause | None, str]] = {
-    Cause.PRODUCER: "{by}, a producer of {group}, ended it so after its local transaction",
-    Cause.CHECK_ANSWER: "{by}, a producer of {group}, answered a check so",
+    Cause.PRODUCER: "{by}, a producer of {group}, ended it after its local transaction",
+    Cause.CHECK_ANSWER: "{by}, a producer of {group}, gave this answer to a check",
     Cause.OPERATOR: "an operator decided: {note}",
     Cause.UNKNOWN_ANSWERS: "as many checks as transactionCheckMax allows were answered with UNKNOWN",
     Cause.TOO_OLD: "it was older than fileReservedTime, and nobody had decided it",
     Cause.RECOVERY: "decided before the broker died; the next start completed its op message",
-    None: "who ended it is not known: an Apache broker wrote its op message, or it was not found",
+    None: "it is not known who ended it: an Apache broker wrote its op message, or the op message was not found",
 }
 """By the cause that stands in the op message."""
 
 ENDINGS: Final[dict[Decision, tuple[str, str]]] = {
     Decision.COMMITTED: ("committed", "committed: consumers of {topic} get its message{final}"),
     Decision.ROLLED_BACK: ("rolled_back", "rolled back: no consumer ever gets its message"),
-    Decision.PARKED: ("parked", "parked: set aside in TRANS_CHECK_MAX_TIME_TOPIC, and nobody is asked any more"),
+    Decision.PARKED: ("parked", "parked: set aside in TRANS_CHECK_MAX_TIME_TOPIC, and no producer is asked any more"),
     Decision.SETTLED: ("settled", "settled"),
 }
 
@@ -243,7 +247,7 @@ def _endings(transaction: Transaction) -> Iterator[TimelineEntry]:
         at = f" (queue {transaction.final.queue_id}, offset {transaction.final.queue_offset})"
         what = ENDINGS[Decision.COMMITTED][1].format(topic=transaction.topic, final=at)
         yield TimelineEntry(
-            transaction.final.stored_ms, "committed", what, "its message is there; who ended it is not noted"
+            transaction.final.stored_ms, "committed", what, "its message is stored; who ended it is not recorded"
         )
     if Decision.PARKED not in decided:
         name, what = ENDINGS[Decision.PARKED]

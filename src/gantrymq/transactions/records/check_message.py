@@ -1,4 +1,4 @@
-"""The message that a check shows to a producer: a log record made of the record of the half."""
+"""The message that a check shows to a producer. It is a log record made from the record of the half message."""
 
 from __future__ import annotations
 

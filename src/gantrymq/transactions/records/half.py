@@ -244,7 +244,7 @@ def parse_op(body: bytes) -> list[int]:
 
 
 def parked_record(half: NewRecord, half_log_offset: int, checks: int) -> NewRecord:
-    """The copy of a half that nobody decided, for the operator. It keeps the real place, so it can be resumed."""
+    """The copy of an undecided half message for the operator. It keeps topic and queue, so it can be resumed."""
     return NewRecord(
         topic=PARKED,
         queue_id=HALF_QUEUE_ID,
@@ -281,7 +281,7 @@ def with_check_times(text: str, checks: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HalfFields:
-    """What a stored half says of its transaction."""
+    """The transaction that a stored half message belongs to."""
 
     group: str
     unique_key: str

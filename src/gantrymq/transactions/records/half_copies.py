@@ -1,6 +1,6 @@
-"""Reading the half queue: its records as values, many with one read, and copies put together to transactions.
+"""Reads the half queue: many records with one read, as values, and copies of one transaction put together.
 
-Apache's brokers put a half that they check back to the end of the queue, as a copy; ours never do.
+Apache's brokers write a half message that they check again at the end of the queue, as a copy; ours never do.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def parked_copies(store: HalfStore, from_log_offset: int) -> Iterator[HalfCopy]:
             if record is not None:
                 yield copy_of(replace(record, topic=HALF))
         except CorruptRecord as error:
-            log.error("parked message %d is of no use: %s", queue_offset, error)
+            log.error("parked message %d cannot be used: %s", queue_offset, error)
 
 
 @dataclass(slots=True)

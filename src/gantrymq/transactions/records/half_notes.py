@@ -31,7 +31,7 @@ from gantrymq.transactions.table.open_halves import NOT_NOTED, OpenHalf
 
 HEAD_BYTES: Final = 24
 MAX_BLOCK_BYTES: Final = 1 << 26
-"""More is no block. 1,000 notes with the longest names have half of that."""
+"""A larger size cannot be that of a block: 1,000 notes with the longest names take half of it."""
 
 
 class Note(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,4 +1,4 @@
-"""Check-back: what to do with a half message whose time has come. Facts in, action out."""
+"""Check-back: what to do with a half message that is due. Facts in, action out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CheckAction(enum.IntEnum):
     WAIT_TURN = 5
     """The producers of its group have enough to answer; look again when they have answered some of it."""
     NOBODY_ONLINE = 6
-    """Nobody to ask: no attempt is consumed. Look again later, or when a producer of the group comes."""
+    """No producer is online, and no attempt is counted. Look again later, or when a producer of the group connects."""
     PARK_UNKNOWN = 7
     """Asked often enough: park it."""
     PARK_OLD = 8
@@ -114,4 +114,4 @@ def has_decisive_checkers(text: str, group: str) -> bool:
 
 
 _MAX_DIGITS: Final = 9
-"""About 31 years. A longer number is no time somebody meant, and would never end."""
+"""About 31 years. A longer time cannot be meant, and would never end."""

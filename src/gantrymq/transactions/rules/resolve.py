@@ -20,11 +20,11 @@ class EndAction(enum.IntEnum):
     ALREADY = 2
     """The same was decided before: the request succeeds and has no effect."""
     CONFLICT = 3
-    """Something else was decided before: the request is refused and noted."""
+    """The opposite was decided before: the request is refused and recorded."""
     AFTER_ENDING = 4
-    """Look at the request again when the disk has answered for the decision that is under way."""
+    """Look at the request again when the disk has answered for the current decision."""
     NOTE_UNKNOWN = 5
-    """The sender does not know yet: the request succeeds, and the check-back goes on."""
+    """The sender does not know the outcome yet: the request succeeds, and check-back continues."""
     TOPIC_GONE = 6
     """The topic of the message was deleted: the request is refused, and the half stays open."""
     NO_SUCH_HALF = 7

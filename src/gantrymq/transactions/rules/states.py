@@ -18,7 +18,7 @@ from gantrymq.errors import InvariantViolated
 
 
 class State(enum.IntEnum):
-    """Where a half message is in its life. Where there may be no half message at all, None stands for that."""
+    """The state of a half message. Where there may be no half message at all, None stands for that."""
 
     STORING = 0
     """Appended, not yet safe: nobody but its sender knows of it."""

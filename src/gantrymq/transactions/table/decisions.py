@@ -44,7 +44,7 @@ class Decision(enum.IntEnum):
 
     @classmethod
     def of_op(cls, flag: int) -> Decision:
-        """The decision an op record tells by its flag."""
+        """The decision that the flag of an op record contains."""
         return _OF_OP.get(flag, cls.SETTLED)
 
     @property
@@ -71,7 +71,7 @@ class Cause(enum.IntEnum):
 
     @classmethod
     def of_op(cls, flag: int) -> Cause | None:
-        """The cause an op record tells by its flag; None when it is no record of ours."""
+        """The cause that the flag of an op record contains; None when our broker did not write the record."""
         return _BY_CAUSE.get(flag & ~15) if flag in _OF_OP else None
 
 

@@ -1,4 +1,4 @@
-"""What is due when: a queue ordered by time that forgives outdated entries."""
+"""A queue ordered by due time that tolerates outdated entries."""
 
 from __future__ import annotations
 

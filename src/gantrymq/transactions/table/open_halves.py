@@ -72,9 +72,9 @@ class OpenHalf(Struct, gc=False, eq=False):
     sender_gone: bool = False
     """Whether it has decisive checkers and its sender's connection closed and did not come back in time."""
     lonely: int = 0
-    """Times in a row that nobody of the group was online."""
+    """How many times in a row no member of the group was online."""
     first_record_offset: int = -1
-    """Log offset of the first record of the decision under way."""
+    """Log offset of the first record of the current decision."""
     first_op_queue_offset: int = -1
     """Queue offset of its op message."""
     tags_code: int | None = None
@@ -90,7 +90,7 @@ class OpenHalf(Struct, gc=False, eq=False):
         return [self.queue_offset, *(queue_offset for queue_offset, _ in self.copies)]
 
     def newest(self) -> tuple[int, int]:
-        """(queue offset, log offset) of the newest copy: the one an Apache broker would go on with."""
+        """(queue offset, log offset) of the newest copy: the one that an Apache broker would use."""
         return self.copies[-1] if self.copies else (self.queue_offset, self.log_offset)
 
     def lies_at(self, queue_offset: int, log_offset: int) -> bool:
@@ -99,7 +99,7 @@ class OpenHalf(Struct, gc=False, eq=False):
         )
 
     def take(self, event: Event) -> None:
-        """Go on in the life cycle; InvariantViolated when the event is illegal now."""
+        """Enter the next state; InvariantViolated when the event is illegal in this state."""
         try:
             self.state = TRANSITIONS[self.state, event]
         except KeyError:
@@ -175,7 +175,7 @@ class TransactionTable:
         return half if half is not None and half.state <= _OPEN else None
 
     def at(self, queue_offset: int, log_offset: int) -> OpenHalf | None:
-        """The open half of which a copy lies exactly there."""
+        """The open half message that has a copy at exactly this place."""
         half = self._halves.get(queue_offset)
         if half is not None and half.log_offset == log_offset:
             return half

@@ -1,0 +1,1 @@
+"""A broker, a name server and their clients in one process without sockets, for users' own tests."""

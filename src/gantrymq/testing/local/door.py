@@ -1,0 +1,225 @@
+"""The door of a broker for code in the same process: values in, values out, no frames.
+
+It calls the same operations as the remoting door. So a half message that came through one of them can be checked and
+ended through the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from gantrymq.broker.broker import Broker
+from gantrymq.broker.check import Check
+from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
+from gantrymq.broker.pushes import (
+    AnswerDone,
+    DirectConsumption,
+    OffsetReset,
+    PositionsDone,
+    Reply,
+    ReplyDone,
+    RunningInfoQuestion,
+)
+from gantrymq.broker.refusal import Refused
+from gantrymq.broker.submission import Stored
+from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.message import flags, properties, system_topics
+from gantrymq.message.message import Message, MessageView
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.protocol.hosts import pack_host
+from gantrymq.protocol.stored_message import decode_record, scan, to_view
+from gantrymq.testing.local.calls import Calls
+from gantrymq.testing.local.servers import Servers
+
+log = logging.getLogger("gantrymq.testing")
+
+ADDRESS: Final = "127.0.0.1:1"
+QUEUES: Final = 4
+READ_AT_ONCE: Final = 1024
+_numbers = itertools.count(1)
+
+Checker = Callable[[MessageView], LocalTransactionState]
+"""Says what became of a local transaction. It runs on the loop of the cluster: it must be short and call nothing of the
+cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A half message, as its sender names it when it ends it."""
+
+    transaction_id: str
+    queue_offset: int
+    log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    """A message on its way in."""
+
+    producer_group: str
+    topic: str
+    properties: str
+    born_timestamp: int
+    sys_flag: int
+    flag: int
+    default_topic: str = system_topics.AUTO_CREATE
+    default_topic_queue_nums: int = QUEUES
+    queue_id: int = -1
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+
+
+class _Member:
+    """What the broker knows of who came through the door; see ``broker.client.Connection``."""
+
+    def __init__(self, asked: Callable[[Check], None]) -> None:
+        self.id = -next(_numbers)  # those of the remoting door are positive
+        self.address = ADDRESS
+        self.host = pack_host(ADDRESS)
+        self.alive = True
+        self.writable = True
+        self._asked = asked
+
+    def ask(self, check: Check) -> None:
+        asyncio.get_running_loop().call_soon(self._asked, check)
+
+    # It consumes nothing as a member of a group, and asks for no reply.
+
+    def members_changed(self, group: str) -> None: ...
+
+    def reset_offsets(self, reset: OffsetReset) -> None: ...
+
+    def running_info(self, question: RunningInfoQuestion, seconds: float, done: AnswerDone) -> None:
+        done(None)
+
+    def consume_directly(self, question: DirectConsumption, seconds: float, done: AnswerDone) -> None:
+        done(None)
+
+    def positions(self, group: str, topic: str, seconds: float, done: PositionsDone) -> None:
+        done(None)
+
+    def hand_reply(self, reply: Reply, seconds: float, done: ReplyDone) -> None:
+        done("nobody here has asked")
+
+
+class LocalDoor:
+    """One producer that speaks to the broker by values; made by ``LocalCluster.door``. Use it in a ``with`` block.
+
+    What the broker refuses is raised as ``Refused``, with the reason as an enum and a sentence.
+    """
+
+    def __init__(self, calls: Calls, servers: Servers, group: str, check: Checker | None) -> None:
+        self._calls = calls
+        self._servers = servers
+        self._group = group
+        self._checker = check
+        self._member = _Member(self._asked)
+        self.checks = 0
+        """How often the broker has asked."""
+
+    def __enter__(self) -> Self:
+        if self._checker is not None:
+            self._calls.run(self._join())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._calls.open:
+            self._calls.run(self._leave())
+
+    def send(self, message: Message) -> Stored:
+        """Store a message; where it is."""
+        return self._calls.run(self._send(message, {}, 0))
+
+    def send_half(self, message: Message) -> Half:
+        """Store a half message of the door's group."""
+        marks = {properties.TRANSACTION_PREPARED: "true", properties.PRODUCER_GROUP: self._group}
+        stored = self._calls.run(self._send(message, marks, flags.PREPARED))
+        return Half(stored.unique_key, stored.queue_offset, stored.log_offset)
+
+    def end(self, half: Half, state: LocalTransactionState) -> None:
+        """Commit a half message or roll it back; UNKNOWN leaves it open."""
+        self._calls.run(self._end(half, state))
+
+    def read(self, topic: str) -> list[MessageView]:
+        """Pull all messages of a topic, queue by queue, as a consumer of the door's group."""
+        return self._calls.run(self._read(topic))
+
+    # On the cluster's loop.
+
+    @property
+    def _broker(self) -> Broker:
+        return self._servers.running
+
+    async def _join(self) -> None:
+        joined = asyncio.get_running_loop().create_future()
+        data = HeartbeatData(
+            client_id=f"local-door@{-self._member.id}", producer_data_set=[ProducerData(group_name=self._group)]
+        )
+        self._broker.operations.members.heartbeat(
+            self._member, data, "PYTHON", 0, lambda: None if joined.done() else joined.set_result(None)
+        )
+        await joined
+
+    async def _leave(self) -> None:
+        self._member.alive = False
+        if self._servers.broker is not None:
+            self._broker.client_gone(self._member)
+
+    async def _send(self, message: Message, marks: dict[str, str], sys_flag: int) -> Stored:
+        text = properties.encode({**message.properties, **marks})
+        submission = _Submission(self._group, message.topic, text, self._servers.wall_ms(), sys_flag, message.flag)
+        answer: asyncio.Future[Stored | Refused] = asyncio.get_running_loop().create_future()
+        self._broker.operations.sending.one.send(self._member, submission, message.body, answer.set_result)
+        stored = await answer
+        if isinstance(stored, Refused):
+            raise stored
+        return stored
+
+    async def _end(self, half: Half, state: LocalTransactionState) -> None:
+        ended: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+        request = EndRequest(
+            self._group, half.queue_offset, half.log_offset, half.transaction_id, half.transaction_id, state.resolution
+        )
+        self._broker.operations.transactions.ends.end(self._member, request, ended.set_result)
+        refused = await ended
+        if refused is not None:
+            raise refused
+
+    def _asked(self, check: Check) -> None:
+        self.checks += 1
+        try:
+            view = to_view(decode_record(check.message), check.broker_name)
+            state = LocalTransactionState.UNKNOWN if self._checker is None else self._checker(view)
+            request = EndRequest(
+                check.group, check.queue_offset, check.log_offset, check.unique_key, check.unique_key,
+                state.resolution, answers_check=True,
+            )  # fmt: skip
+            self._broker.operations.transactions.ends.end(self._member, request, None)
+        except Exception:
+            log.exception("the check of transaction %s failed; the broker asks again", check.unique_key)
+
+    async def _read(self, topic: str) -> list[MessageView]:
+        config = self._broker.topics.get(topic)
+        found: list[MessageView] = []
+        for queue_id in range(0 if config is None else config.read_queue_nums):
+            offset = 0
+            while (got := self._pull(topic, queue_id, offset)).records:
+                found += [to_view(record, self._servers.broker_name) for record in scan(got.records)]
+                offset = got.next_offset
+        return sorted(found, key=lambda view: view.log_offset)
+
+    def _pull(self, topic: str, queue_id: int, offset: int) -> PullResult:
+        everything = InlineSubscription("*", "TAG")
+        request = PullRequest(self._group, topic, queue_id, offset, READ_AT_ONCE, 0, subscription=everything)
+        got = self._broker.operations.consuming.pulls.pull(self._member, request, lambda result: None)
+        assert got is not None, "a pull that may not be held is answered at once"
+        return got
