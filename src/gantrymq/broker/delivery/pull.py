@@ -26,7 +26,11 @@ MAX_BYTES_CAP: Final = 4 * 1024 * 1024
 MAX_SUSPEND_MS: Final = 60_000
 """How long a pull is held at most, whatever the client asks for."""
 
-_FOUND: Final = GetStatus.FOUND
+# A member of an enum is looked up four times a pull, and costs 0.1 us each time when it is not a name of this module.
+_READ: Final = GetStatus.FOUND
+_FOUND: Final = PullStatus.FOUND
+_NO_NEW_MESSAGE: Final = PullStatus.NO_NEW_MESSAGE
+
 _STATUSES: Final[dict[GetStatus, PullStatus]] = {
     GetStatus.FOUND: PullStatus.FOUND,
     GetStatus.NO_MATCHED_MESSAGE: PullStatus.NO_MATCHED_MESSAGE,
@@ -79,7 +83,7 @@ class Pulls:
             offsets.commit(request.group, request.topic, request.queue_id, request.commit_offset)
         found = self._read(request, selection)
         status = _status_of(found, request.offset)
-        if status is PullStatus.NO_NEW_MESSAGE and request.wait_ms is not None:
+        if status is _NO_NEW_MESSAGE and request.wait_ms is not None:
             pull = HeldPull(client, request, selection, done)
             if self.held.hold(pull, self._suspend_seconds(request.wait_ms)):
                 return None
@@ -113,7 +117,7 @@ class Pulls:
             self._statistics.got(request.topic, request.group, found.count, len(records))
         else:
             self._statistics.missed += 1
-        reason = "FOUND" if status is PullStatus.FOUND else found.status.value
+        reason = "FOUND" if status is _FOUND else found.status.value
         return PullResult(status, reason, found.next_offset, found.min_offset, found.max_offset, records)
 
     # Long polling.
@@ -133,7 +137,7 @@ class Pulls:
         try:
             found = self._read(request, pull.selection)
             status = _status_of(found, request.offset)
-            if status is PullStatus.NO_NEW_MESSAGE and not expired:
+            if status is _NO_NEW_MESSAGE and not expired:
                 return False
             result = self._counted(request, status, found)
         except Refused as refusal:
@@ -143,8 +147,8 @@ class Pulls:
 
 
 def _status_of(found: GetResult, asked: int) -> PullStatus:
-    if found.status is _FOUND:
-        return PullStatus.FOUND
+    if found.status is _READ:
+        return _FOUND
     if asked == 0 and found.status in _EMPTY:
-        return PullStatus.NO_NEW_MESSAGE
+        return _NO_NEW_MESSAGE
     return _STATUSES[found.status]

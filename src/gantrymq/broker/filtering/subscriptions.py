@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from gantrymq.broker.filtering.predicate import SelectorInvalid
-from gantrymq.broker.filtering.selection import SQL92, Selection, by_expression, compiled, is_tag_type
+from gantrymq.broker.filtering.selection import SQL92, Selection, by_expression, by_tags, compiled, is_tag_type
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.protocol.bodies.heartbeat import SubscriptionData
@@ -15,12 +15,13 @@ log = logging.getLogger("gantrymq.broker")
 
 def selection_of(config: LiveConfig, expression: str | None, expression_type: str | None) -> Selection:
     """Of a subscription that a request brings with it. Raises Refused."""
+    if is_tag_type(expression_type):
+        return by_tags(expression or "")
     try:
         selection = by_expression(expression, expression_type)
     except SelectorInvalid as error:
         raise Refused(Refusal.SELECTOR_INVALID, f"parse the consumer's subscription failed: {error}") from error
-    if not is_tag_type(expression_type):
-        require_property_filter(config, expression_type)
+    require_property_filter(config, expression_type)
     return selection
 
 

@@ -29,6 +29,8 @@ RESPONSE_CODES: Final[dict[PullStatus, ResponseCode]] = {
     PullStatus.OFFSET_ILLEGAL: ResponseCode.PULL_OFFSET_MOVED,
 }
 
+_FOUND: Final = PullStatus.FOUND
+_FOUND_CODE: Final = ResponseCode.SUCCESS
 _PREFIX: Final = Struct(">II")
 _TEMPLATE: Final = (
     b'{"code":%d,"extFields":{"suggestWhichBrokerId":"0","groupSysFlag":"0","nextBeginOffset":"%d","maxOffset":"%d",'
@@ -68,7 +70,7 @@ def _answer_later(session: ClientSession, command: Command, result: PullResult |
 
 def _encode(command: Command, result: PullResult) -> bytes:
     body = result.records
-    code = RESPONSE_CODES[result.status]
+    code = _FOUND_CODE if result.status is _FOUND else RESPONSE_CODES[result.status]
     if command.serialize is SerializeType.JSON:
         header = _TEMPLATE % (
             code, result.next_offset, result.max_offset, result.min_offset, command.opaque, result.reason.encode(),
