@@ -52,7 +52,7 @@ def _bytes_of(message_id: str) -> bytes:
     try:
         raw = bytes.fromhex(message_id)
     except ValueError as error:
-        raise RemoteProtocolError(f"{message_id!r} is no offset message id: {error}") from error
+        raise RemoteProtocolError(f"{message_id!r} is not an offset message id: {error}") from error
     if len(raw) * 2 != len(message_id):  # fromhex skips blanks
         raise RemoteProtocolError(f"{message_id!r} is not an offset message id: it contains blanks")
     return raw
