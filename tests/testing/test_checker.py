@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gantrymq.testing.checker import EXCUSED, RULES, check
 from gantrymq.testing.history import Event, decode, encode
 
-Story = list[Event]
+TransactionFacts = list[Event]
 IMMUNITY_MS = 4000
 
 
@@ -91,12 +91,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("history", GOOD.values(), ids=GOOD.keys())
-def test_good_histories_pass(history: Story) -> None:
+def test_good_histories_pass(history: TransactionFacts) -> None:
     assert check(history) == []
 
 
 @pytest.mark.parametrize(("rule", "history"), BAD.items(), ids=BAD.keys())
-def test_each_violation_is_caught(rule: str, history: Story) -> None:
+def test_each_violation_is_caught(rule: str, history: TransactionFacts) -> None:
     assert rule in {violation.rule for violation in check(history)}
 
 
@@ -128,7 +128,9 @@ def test_delivered_before_it_was_committed_is_caught() -> None:
 
 @pytest.mark.parametrize(("rule", "history"), BAD.items(), ids=BAD.keys())
 @pytest.mark.parametrize("record", EXCUSED)
-def test_a_flipped_record_excuses_what_needed_it_and_nothing_else(rule: str, history: Story, record: str) -> None:
+def test_a_flipped_record_excuses_what_needed_it_and_nothing_else(
+    rule: str, history: TransactionFacts, record: str
+) -> None:
     found = {violation.rule for violation in check([*history[:1], flip(record), *history[1:]])}
     assert (rule in found) == (rule not in EXCUSED[record])
 
@@ -136,7 +138,7 @@ def test_a_flipped_record_excuses_what_needed_it_and_nothing_else(rule: str, his
 # ---- histories of many transactions, by Hypothesis
 
 
-def committed(draw: Callable[[int], int]) -> Story:
+def committed(draw: Callable[[int], int]) -> TransactionFacts:
     """A transaction that is committed, by its end or by a check, and delivered once or several times."""
     story = [begin(), half(), row("committed")]
     by_check = draw(2)
@@ -147,22 +149,22 @@ def committed(draw: Callable[[int], int]) -> Story:
     return story + [got(place) for _ in range(1 + draw(3))]
 
 
-def rolled_back(draw: Callable[[int], int]) -> Story:
+def rolled_back(draw: Callable[[int], int]) -> TransactionFacts:
     """A transaction that is rolled back; the answer of the broker may be lost."""
     return [begin(), half(), row("rolled back"), end("ROLLBACK", confirmed=draw(2) > 0)]
 
 
-def ordinary(draw: Callable[[int], int]) -> Story:
+def ordinary(draw: Callable[[int], int]) -> TransactionFacts:
     """An ordinary message, perhaps sent twice."""
     return [plain(), *(got(number) for number in range(1 + draw(2)))]
 
 
-def lost_end(draw: Callable[[int], int]) -> Story:
+def lost_end(draw: Callable[[int], int]) -> TransactionFacts:
     """Nobody learns what became of the half; no row was written."""
     return [begin(), half()][: 1 + draw(2)]
 
 
-BREAK: dict[str, Callable[[Story], Story]] = {
+BREAK: dict[str, Callable[[TransactionFacts], TransactionFacts]] = {
     "one decision": lambda story: [*story, end("COMMIT"), end("ROLLBACK")],
     "one final message": lambda story: [*story, end("COMMIT"), got(2001), got(2002)],
     "no phantom": lambda story: [story[0], got(), *story[1:]],
@@ -176,13 +178,13 @@ BREAK: dict[str, Callable[[Story], Story]] = {
 KINDS = (committed, rolled_back, ordinary, lost_end)
 
 
-def play(seed: int, count: int) -> list[Story]:
+def play(seed: int, count: int) -> list[TransactionFacts]:
     """Good stories, each of a transaction of its own."""
     rng = random.Random(seed)
     return [rng.choice(KINDS)(rng.randrange) for _ in range(count)]
 
 
-def mixed(stories: list[Story], seed: int) -> list[Event]:
+def mixed(stories: list[TransactionFacts], seed: int) -> list[Event]:
     """One history of them: any order between two transactions, the own order within one."""
     rng = random.Random(seed)
     left = [(f"t{number}", list(story)) for number, story in enumerate(stories) if story]

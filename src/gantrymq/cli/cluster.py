@@ -19,7 +19,7 @@ from gantrymq.cli.cluster_options import (
     agreed,
     fail,
     pairs,
-    talk,
+    with_cluster,
 )
 from gantrymq.errors import GantryError
 
@@ -47,7 +47,7 @@ def list_brokers(as_json: Json = False, name_servers: NameServers = LOCAL) -> No
             rows.append(row)
         return rows
 
-    rows = talk(name_servers, work, "cluster list")
+    rows = with_cluster(name_servers, work, "cluster list")
     columns = {
         "cluster": "CLUSTER", "broker": "BROKER", "id": "ID", "address": "ADDRESS", "version": "VERSION",
         "in_tps": "IN/S", "out_tps": "OUT/S", "stored_today": "STORED TODAY", "disk": "DISK USED",
@@ -92,7 +92,7 @@ def status(
     async def work(admin: Admin) -> dict[str, dict[str, str]]:
         return {name: await admin.brokers.runtime(at) for name, at in (await admin.brokers.addresses(broker)).items()}
 
-    found = talk(name_servers, work, "cluster status")
+    found = with_cluster(name_servers, work, "cluster status")
 
     def draw() -> None:
         for name, table in found.items():
@@ -114,7 +114,7 @@ def show_config(
     async def work(admin: Admin) -> dict[str, dict[str, str]]:
         return {name: await admin.brokers.config(at) for name, at in (await admin.brokers.addresses(broker)).items()}
 
-    found = talk(name_servers, work, "cluster config show")
+    found = with_cluster(name_servers, work, "cluster config show")
     if keys:
         found = {name: {key: table[key] for key in keys if key in table} for name, table in found.items()}
         missing = [key for key in keys if not any(key in table for table in found.values())]
@@ -152,7 +152,7 @@ def set_config(
             ]
         return rows
 
-    rows = talk(name_servers, look, command)
+    rows = with_cluster(name_servers, look, command)
     unknown = sorted({row["key"] for row in rows if row["before"] is None})
     if unknown:
         fail(f"{', '.join(unknown)}: no such setting; `gantry cluster config show` lists them", command, USAGE)
@@ -166,6 +166,6 @@ def set_config(
             for address in dict.fromkeys(row["address"] for row in rows):
                 await admin.brokers.set_config(address, changes)
 
-        talk(name_servers, work, command)
+        with_cluster(name_servers, work, command)
     done = "nothing was done (--dry-run)" if dry_run else "changed"
     show.answer(as_json, {"changed": not dry_run, "settings": rows}, lambda: typer.echo(done))

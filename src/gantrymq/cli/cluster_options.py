@@ -46,7 +46,7 @@ _ADVICE: Final = {
 """Advice for refusals that do not contain any."""
 
 
-def talk(name_servers: str, work: Callable[[Admin], Awaitable[T]], command: str) -> T:
+def with_cluster(name_servers: str, work: Callable[[Admin], Awaitable[T]], command: str) -> T:
     """Run ``work`` with a connection to the cluster. An error becomes one sentence and an exit status."""
 
     async def run() -> T:

@@ -9,7 +9,7 @@ import typer
 from gantrymq.admin import Admin
 from gantrymq.admin.consumers import Target
 from gantrymq.cli import show
-from gantrymq.cli.cluster_options import LOCAL, USAGE, DryRun, Json, NameServers, Yes, agreed, fail, note, talk
+from gantrymq.cli.cluster_options import LOCAL, USAGE, DryRun, Json, NameServers, Yes, agreed, fail, note, with_cluster
 from gantrymq.cli.group import of_system
 from gantrymq.errors import GantryError
 from gantrymq.protocol.bodies.progress import queue_of
@@ -44,7 +44,7 @@ def _progress(group: str, topic: str | None, owners: bool, as_json: bool, name_s
             await admin.groups.get(group)  # says so when there is no such group
         return state, held, online
 
-    state, held, online = talk(name_servers, work, "consumer progress")
+    state, held, online = with_cluster(name_servers, work, "consumer progress")
     rows = [
         {
             "topic": at.queue.topic, "broker": at.queue.broker_name, "queue": at.queue.queue_id,
@@ -84,7 +84,7 @@ def _all_progress(as_json: bool, name_servers: str) -> None:
             rows.append(row)
         return rows
 
-    rows = talk(name_servers, work, "consumer progress")
+    rows = with_cluster(name_servers, work, "consumer progress")
     columns = {"group": "GROUP", "members": "MEMBERS", "lag": "LAG", "tps": "PER SECOND", "model": "MODEL"}
     show.answer(
         as_json,
@@ -96,7 +96,7 @@ def _all_progress(as_json: bool, name_servers: str) -> None:
 @app.command()
 def connections(group: Group, as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
     """Show the online members of a group, and its subscriptions."""
-    online = talk(name_servers, lambda admin: admin.consumers.connections(group), "consumer connections")
+    online = with_cluster(name_servers, lambda admin: admin.consumers.connections(group), "consumer connections")
     if online is None:
         fail(f"no member of group {group!r} is online; start one, or see `gantry group list`", "consumer connections")
     members = [
@@ -136,7 +136,7 @@ def running(
         names = [client] if client else [at.client_id for at in online.connection_set] if online else []
         return {name: await admin.consumers.running(group, name) for name in names}
 
-    found = talk(name_servers, work, "consumer running")
+    found = with_cluster(name_servers, work, "consumer running")
     if not found:
         fail(f"no member of group {group!r} is online; start one, or see `gantry group list`", "consumer running")
     result = {
@@ -206,7 +206,7 @@ def reset(
         steps = await admin.consumers.plan_reset(group, topic, target, chosen)
         return steps, len(online.connection_set) if online else 0
 
-    steps, members = talk(name_servers, plan, command)
+    steps, members = with_cluster(name_servers, plan, command)
     rows = [
         {
             "broker": step.queue.broker_name, "queue": step.queue.queue_id, "before": step.before, "after": step.after,
@@ -220,7 +220,7 @@ def reset(
     how = "planned"
     if not dry_run:
         agreed(f"Set group {group} in {topic} like this ({members} member(s) online)?", yes, command)
-        how = talk(name_servers, lambda admin: admin.consumers.reset(group, steps, target), command)
+        how = with_cluster(name_servers, lambda admin: admin.consumers.reset(group, steps, target), command)
     words = {
         "planned": "nothing was done (--dry-run)",
         "members": f"{members} member(s) were told and continue there",
@@ -249,7 +249,7 @@ def producers(
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Show the producers that are online. The broker can ask them how a transaction ended."""
-    found = talk(name_servers, lambda admin: admin.consumers.producers(), "consumer producers").data
+    found = with_cluster(name_servers, lambda admin: admin.consumers.producers(), "consumer producers").data
     rows = [
         {
             "group": name, "client": at.client_id, "address": at.remote_ip, "language": at.language,

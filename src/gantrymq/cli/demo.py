@@ -17,7 +17,7 @@ from rich.table import Table
 from gantrymq.demo.layout import TRANSACTION_CHECK_INTERVAL_MS, TRANSACTION_TIME_OUT_MS, choose_directory
 from gantrymq.demo.plan import make_plan
 from gantrymq.demo.result import Result, next_commands, write_result
-from gantrymq.demo.script import Settings, Snapshot, Story
+from gantrymq.demo.script import DemoRun, Settings, Snapshot
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import SystemClock
 
@@ -125,7 +125,7 @@ def result_table(result: Result) -> Table:
     return table
 
 
-def show_result(console: Console, result: Result, story: Story) -> None:
+def show_result(console: Console, result: Result, story: DemoRun) -> None:
     console.print(result_table(result))
     used = f"compared by: {result.compared_by}; Java: {result.java or 'none used'}"
     console.print(used, highlight=False, soft_wrap=True)
@@ -178,7 +178,7 @@ def demo(
             console.print("--no-spark: no tables; this run proves less than the demo does.", style="yellow")
         checks = make_plan(orders, seed).certain_checks
         with TerminalShow(console, orders, checks, spark=settings.spark) as show:
-            story = Story(settings, show)
+            story = DemoRun(settings, show)
             result = story.run()
         show_result(console, result, story)
         if json_file is not None:

@@ -9,7 +9,17 @@ import typer
 
 from gantrymq.admin import Admin
 from gantrymq.cli import show
-from gantrymq.cli.cluster_options import LOCAL, ClusterOption, DryRun, Json, NameServers, Yes, agreed, note, talk
+from gantrymq.cli.cluster_options import (
+    LOCAL,
+    ClusterOption,
+    DryRun,
+    Json,
+    NameServers,
+    Yes,
+    agreed,
+    note,
+    with_cluster,
+)
 from gantrymq.errors import GantryError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import Group
@@ -55,7 +65,7 @@ def list_groups(
             )  # fmt: skip
         return rows
 
-    rows = talk(name_servers, work, "group list")
+    rows = with_cluster(name_servers, work, "group list")
     columns = {
         "group": "GROUP", "members": "MEMBERS ONLINE", "consume": "MAY CONSUME", "retries": "RETRIES",
         "brokers": "BROKERS",
@@ -141,7 +151,7 @@ def _put(
             await admin.groups.get(group, cluster)
         return await admin.groups.on_brokers(group, cluster)
 
-    known = talk(name_servers, look, command)
+    known = with_cluster(name_servers, look, command)
     made_on = [broker for broker, settings in known.items() if settings is None]
     rows = [
         {"broker": broker, "key": key, "before": getattr(settings, key), "after": value}
@@ -158,7 +168,7 @@ def _put(
         async def work(admin: Admin) -> list[str]:
             return await admin.groups.put(group, lambda now: msgspec.structs.replace(now, **changes), cluster)
 
-        talk(name_servers, work, command)
+        with_cluster(name_servers, work, command)
 
     def draw() -> None:
         if dry_run and made_on:
@@ -189,7 +199,7 @@ def show_group(group: Name, as_json: Json = False, name_servers: NameServers = L
         state = {"members": members, "subscriptions": subscriptions, "topics": topics, "lag": lag}
         return settings, {**state, "model": online.message_model if online else None}
 
-    settings, state = talk(name_servers, work, "group show")
+    settings, state = with_cluster(name_servers, work, "group show")
     rows = [
         {
             "broker": broker, "consume": at.consume_enable, "broadcast": at.consume_broadcast_enable,
@@ -236,7 +246,7 @@ def delete(
         online = await admin.consumers.connections(group)
         return brokers, len(online.connection_set) if online else 0
 
-    brokers, members = talk(name_servers, look, "group delete")
+    brokers, members = with_cluster(name_servers, look, "group delete")
     if members:
         note(f"{members} member(s) are online; their next heartbeat will make the group again")
     result = {"group": group, "brokers": brokers, "topics": derived, "members": members, "deleted": not dry_run}
@@ -250,6 +260,6 @@ def delete(
                 if topic in there:
                     await admin.delete_topic(topic, cluster)
 
-        talk(name_servers, work, "group delete")
+        with_cluster(name_servers, work, "group delete")
     verb = "would be" if dry_run else "is"
     show.answer(as_json, result, lambda: typer.echo(f"group {group} {verb} removed from {', '.join(brokers)}"))

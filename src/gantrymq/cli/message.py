@@ -14,7 +14,7 @@ import typer
 from gantrymq.admin import Admin
 from gantrymq.admin.messages import FOREVER_MS
 from gantrymq.cli import show
-from gantrymq.cli.cluster_options import LOCAL, USAGE, Json, NameServers, fail, guarded, note, pairs, talk
+from gantrymq.cli.cluster_options import LOCAL, USAGE, Json, NameServers, fail, guarded, note, pairs, with_cluster
 from gantrymq.errors import RequestRejected
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
@@ -135,7 +135,7 @@ def show_message(
             shown.append((message, readers))
         return shown
 
-    found = talk(name_servers, work, command)
+    found = with_cluster(name_servers, work, command)
     if not found:
         hint = "" if topic is not None else "; for a unique key, say --topic as well"
         fail(f"there is no such message{hint}", command)

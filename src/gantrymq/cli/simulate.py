@@ -35,7 +35,7 @@ CALLED_AS = "GANTRY_CALLED_AS"
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class RunKind:
     """The two kinds of runs."""
 
     run: Callable[[int, Plan], Result]
@@ -54,8 +54,8 @@ class Story:
         )
 
 
-TRANSACTIONS = Story(simulation.run, simulation.DEFAULT, tuple(FAULTS))
-GROUPS = Story(groups.run, groups.DEFAULT, groups.GROUP_FAULTS, ("--groups",))
+TRANSACTIONS = RunKind(simulation.run, simulation.DEFAULT, tuple(FAULTS))
+GROUPS = RunKind(groups.run, groups.DEFAULT, groups.GROUP_FAULTS, ("--groups",))
 _AMOUNTS = [
     f"default {getattr(TRANSACTIONS.default, name)}, of --groups {getattr(GROUPS.default, name)}"
     for name in ("orders", "fault_count")
@@ -134,14 +134,14 @@ def _range(seed: int | None, seeds: str | None) -> range:
     return range(int(first), int(end))
 
 
-def _kinds(text: str, story: Story) -> tuple[str, ...]:
+def _kinds(text: str, story: RunKind) -> tuple[str, ...]:
     kinds = tuple(part.strip() for part in text.split(",") if part.strip())
     if unknown := [kind for kind in kinds if kind not in story.kinds]:
         raise typer.BadParameter(f"no such fault: {', '.join(unknown)}; there are {', '.join(story.kinds)}")
     return kinds or story.default.faults
 
 
-def _play(seeds: range, story: Story, plan: Plan, jobs: int) -> Iterator[Result]:
+def _play(seeds: range, story: RunKind, plan: Plan, jobs: int) -> Iterator[Result]:
     play = partial(_one, story.run, plan)
     if jobs == 1:
         yield from map(play, seeds)
@@ -174,7 +174,7 @@ def _note(number: int, _frame: object) -> None:
         signal.signal(heard, signal.SIG_DFL)
 
 
-def _tell(console: Console, result: Result, story: Story) -> None:
+def _tell(console: Console, result: Result, story: RunKind) -> None:
     shortest = result if _noted else shrink(result, story.run)
     console.print(f"seed {result.seed}:", style="bold red")
     for line in [*map(str, shortest.violations[:SHOWN]), *shortest.errors[:SHOWN]]:

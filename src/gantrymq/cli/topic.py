@@ -11,7 +11,17 @@ from gantrymq.admin import MESSAGE_TYPES, Admin
 from gantrymq.admin.topic_changes import TopicChange, Wanted, why_refused
 from gantrymq.admin.topic_state import MESSAGE_TYPE
 from gantrymq.cli import show
-from gantrymq.cli.cluster_options import LOCAL, ClusterOption, DryRun, Json, NameServers, Yes, agreed, fail, talk
+from gantrymq.cli.cluster_options import (
+    LOCAL,
+    ClusterOption,
+    DryRun,
+    Json,
+    NameServers,
+    Yes,
+    agreed,
+    fail,
+    with_cluster,
+)
 from gantrymq.errors import GantryError, RouteNotFound
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
@@ -59,7 +69,7 @@ def create(
         changes = await admin.topic_changes.plan(topic, wanted, NEW, cluster)
         return changes, await admin.topic_changes.hidden(topic, changes)
 
-    changes, hidden = talk(name_servers, look, command)
+    changes, hidden = with_cluster(name_servers, look, command)
     rows = _rows(changes)
     refused = None if hide_messages else why_refused(topic, changes, hidden)
     if rows and not as_json:
@@ -69,7 +79,7 @@ def create(
     if not dry_run:
         if rows:
             agreed(f"Change topic {topic} like this?", yes, command)
-        talk(name_servers, lambda admin: admin.change_topic(topic, changes), command)
+        with_cluster(name_servers, lambda admin: admin.change_topic(topic, changes), command)
     brokers = [change.broker for change in changes]
     result = {
         "topic": topic, "queues": changes[0].after.write_queue_nums, "brokers": brokers, "done": not dry_run,
@@ -118,7 +128,7 @@ def list_topics(
         names = [name for name in sorted(await admin.topics()) if all_topics or not name.startswith(_DERIVED)]
         return [{"topic": name, **(await _summary(admin, name) if details else {})} for name in names]
 
-    rows = talk(name_servers, work, "topic list")
+    rows = with_cluster(name_servers, work, "topic list")
     if as_json:
         show.emit_json(rows)
     elif details:
@@ -167,7 +177,7 @@ def show_topic(topic: Topic, as_json: Json = False, name_servers: NameServers = 
         ]  # fmt: skip
         return rows, await admin.groups.reading(topic)
 
-    rows, groups = talk(name_servers, work, "topic show")
+    rows, groups = with_cluster(name_servers, work, "topic show")
 
     def draw() -> None:
         columns = {
@@ -183,7 +193,7 @@ def show_topic(topic: Topic, as_json: Json = False, name_servers: NameServers = 
 @app.command()
 def status(topic: Topic, as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
     """Show how many messages every queue of a topic holds."""
-    state = talk(name_servers, lambda admin: admin.topic_state.status(topic), "topic status")
+    state = with_cluster(name_servers, lambda admin: admin.topic_state.status(topic), "topic status")
     rows = [
         {
             "broker": queue.broker_name, "queue": queue.queue_id, "min_offset": at.min_offset,
@@ -208,7 +218,7 @@ def status(topic: Topic, as_json: Json = False, name_servers: NameServers = LOCA
 @app.command()
 def route(topic: Topic, as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
     """Show where clients find a topic: brokers, addresses, queues."""
-    found = talk(name_servers, lambda admin: admin.route(topic), "topic route")
+    found = with_cluster(name_servers, lambda admin: admin.route(topic), "topic route")
     places = {broker.broker_name: broker for broker in found.broker_datas}
     rows = [
         {
@@ -264,7 +274,7 @@ def delete(
             raise RouteNotFound(topic, "no broker has it")
         return rows, await admin.groups.reading(topic) if rows else []
 
-    rows, groups = talk(name_servers, look, command)
+    rows, groups = with_cluster(name_servers, look, command)
     places = ", ".join(row["broker"] for row in rows) or "the name servers, which alone know it"
     count = sum(row["messages"] for row in rows)
     if not as_json:
@@ -272,7 +282,7 @@ def delete(
         typer.echo("read by: " + (", ".join(groups) or "no group"))
     if not dry_run:
         agreed(f"Remove topic {topic} with its {count} message(s) from {places}?", yes, command)
-        talk(name_servers, lambda admin: admin.delete_topic(topic, cluster), command)
+        with_cluster(name_servers, lambda admin: admin.delete_topic(topic, cluster), command)
     verb = "would be" if dry_run else "is"
     result = {"topic": topic, "deleted": not dry_run, "brokers": rows, "messages": count, "groups": groups}
     show.answer(as_json, result, lambda: typer.echo(f"topic {topic} {verb} removed from {places}"))

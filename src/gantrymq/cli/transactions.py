@@ -25,7 +25,7 @@ from gantrymq.cli.cluster_options import (
     fail,
     guarded,
     sentence,
-    talk,
+    with_cluster,
 )
 from gantrymq.errors import GantryError, TimedOut, Unreachable
 from gantrymq.message.transaction import Resolution
@@ -103,7 +103,7 @@ def list_transactions(
             count += records
             bar.update(task, description=f"reading halves and op messages ... {count}")
 
-        places = talk(name_servers, lambda admin: admin.transactions.undecided(broker, read), command)
+        places = with_cluster(name_servers, lambda admin: admin.transactions.undecided(broker, read), command)
     chosen = [
         place
         for place in places
@@ -157,7 +157,7 @@ def explain(
 ) -> None:
     """Show what happened to a transaction, event by event, why it is undecided, and what can be done."""
     command = "transactions explain"
-    explained = talk(name_servers, lambda admin: admin.explanations.of(transaction, broker), command)
+    explained = with_cluster(name_servers, lambda admin: admin.explanations.of(transaction, broker), command)
     if not explained:
         _not_found(transaction, command)
 
@@ -300,7 +300,7 @@ def _decide(
             decision.note(Phase.REFUSED, sentence(error))
             raise
 
-    talk(name_servers, work, command)
+    with_cluster(name_servers, work, command)
     outcome = _DONE[action]
     try:
         decision.note(Phase.DONE, outcome)
@@ -314,7 +314,7 @@ def _decide(
 
 
 def _find(transaction: str, broker: str | None, name_servers: str, command: str) -> list[Place]:
-    places = talk(name_servers, lambda admin: admin.transactions.find(transaction, broker), command)
+    places = with_cluster(name_servers, lambda admin: admin.transactions.find(transaction, broker), command)
     if not places:
         _not_found(transaction, command)
     return places

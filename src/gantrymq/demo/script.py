@@ -1,7 +1,7 @@
 """The demo from beginning to end: one thread that starts processes, looks at them ten times a second, and kills some.
 
 Stages: server, orders (paid while Spark reads along, producers and the broker being killed), check_back (what was left
-open is decided), tables (Spark catches up), reconcile. Nothing is left running when ``Story.run`` returns or raises.
+open is decided), tables (Spark catches up), reconcile. Nothing is left running when ``DemoRun.run`` returns or raises.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Show(Protocol):
     def progress(self, snapshot: Snapshot) -> None: ...
 
 
-class Story:
+class DemoRun:
     """One run."""
 
     def __init__(self, settings: Settings, show: Show) -> None:

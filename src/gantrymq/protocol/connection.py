@@ -24,11 +24,11 @@ Waiter = TypeVar("Waiter")
 class Connection(Generic[Waiter]):
     """State of one connection. ``Waiter`` is whatever the owner wants back when the answer comes."""
 
-    __slots__ = ("_next_opaque", "_pending", "_quick", "_splitter")
+    __slots__ = ("_binary", "_next_opaque", "_pending", "_splitter")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._splitter = FrameSplitter(max_frame_bytes)
-        self._quick = {SEND_V2: BinarySends().decode, END_TRANSACTION: BinaryEnds().decode}
+        self._binary = {SEND_V2: BinarySends().decode, END_TRANSACTION: BinaryEnds().decode}
         """Of binary headers, by how they begin."""
         self._next_opaque = 0
         self._pending: dict[int, tuple[float, Waiter]] = {}
@@ -40,9 +40,9 @@ class Connection(Generic[Waiter]):
 
     def receive(self, data: bytes) -> Iterator[Command]:
         """The commands that ``data`` completes. Raises RemoteProtocolError; then the connection must be closed."""
-        quick = self._quick
+        binary = self._binary
         for serialization, header, body in self._splitter.feed(data):
-            decode = quick.get(header[:2]) if serialization == 1 else None
+            decode = binary.get(header[:2]) if serialization == 1 else None
             if decode is not None:
                 yield decode(header, body)
             else:

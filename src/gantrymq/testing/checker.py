@@ -25,7 +25,7 @@ COMMITTED, ROLLED_BACK = "committed", "rolled back"
 
 
 @dataclass(slots=True)
-class Story:
+class TransactionFacts:
     """All that is known of one transaction, or of one ordinary message."""
 
     name: str
@@ -102,15 +102,15 @@ class Story:
         self.places.add((event["broker"], event["topic"], event["queue"], event["offset"]))
 
 
-LESSONS: dict[str, Callable[[Story, Event], None]] = {
-    "begin": Story._begin,
-    "flip": Story._flip,
-    "half": Story._half,
-    "plain": Story._plain,
-    "row": Story._row,
-    "end": Story._end,
-    "check": Story._check,
-    "delivered": Story._delivered,
+LESSONS: dict[str, Callable[[TransactionFacts, Event], None]] = {
+    "begin": TransactionFacts._begin,
+    "flip": TransactionFacts._flip,
+    "half": TransactionFacts._half,
+    "plain": TransactionFacts._plain,
+    "row": TransactionFacts._row,
+    "end": TransactionFacts._end,
+    "check": TransactionFacts._check,
+    "delivered": TransactionFacts._delivered,
 }
 
 
@@ -120,7 +120,7 @@ class Rule:
 
     name: str
     text: str
-    broken: Callable[[Story], bool]
+    broken: Callable[[TransactionFacts], bool]
     at_the_end: bool = False
     """Judged only when the history has become quiet."""
     by_the_clock: bool = False
@@ -160,9 +160,9 @@ NETWORK_FAULTS = frozenset({"parted", "rough network"})
 """Nobody can tell a sender that was cut off by them from one that died."""
 
 
-def stories(events: Iterable[Event]) -> dict[str, Story]:
+def stories(events: Iterable[Event]) -> dict[str, TransactionFacts]:
     """The history sorted by transaction."""
-    told: dict[str, Story] = {}
+    told: dict[str, TransactionFacts] = {}
     cut_off = False
     for event in events:
         cut_off |= event["event"] == "fault" and event.get("what") in NETWORK_FAULTS
@@ -172,7 +172,7 @@ def stories(events: Iterable[Event]) -> dict[str, Story]:
         if "tx" in event and event["event"] in LESSONS:
             name = str(event["tx"])
             if name not in told:
-                told[name] = Story(name, left=cut_off)
+                told[name] = TransactionFacts(name, left=cut_off)
             told[name].learn(event)
     return told
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gantrymq.testing.crash.ledger import COMMIT, Expected, Fact, Transaction, expected_at
 from gantrymq.testing.crash.rules import judge
-from gantrymq.testing.crash.scenario import Seen
-from gantrymq.testing.crash.view import HalfSeen, View
+from gantrymq.testing.crash.scenario import LogPositions
+from gantrymq.testing.crash.view import HalfView, View
 
 
 def rules(view: View, expected: Expected, *, sync: bool = True) -> list[str]:
-    return [breach.rule for breach in judge(view, expected, Seen(start=view.start), sync=sync)]
+    return [breach.rule for breach in judge(view, expected, LogPositions(start=view.start), sync=sync)]
 
 
 def test_a_resumed_half_is_missed_as_long_as_the_log_holds_its_first_one() -> None:
@@ -25,8 +25,8 @@ def test_with_async_flush_what_was_acknowledged_may_be_missing_but_not_turned_ro
     expected = expected_at(facts, 9)
     nothing = View()
     assert rules(nothing, expected) == ["acknowledged is there"] and rules(nothing, expected, sync=False) == []
-    still_open = HalfSeen("x", (0, 100), in_table=True, known_as="open")
-    rolled_back = HalfSeen("x", (0, 100), ops=["rolled back"], known_as="rolled back")
+    still_open = HalfView("x", (0, 100), in_table=True, known_as="open")
+    rolled_back = HalfView("x", (0, 100), ops=["rolled back"], known_as="rolled back")
     assert rules(View(halves={(0, 100): still_open}), expected) == ["decided once"]
     assert rules(View(halves={(0, 100): still_open}), expected, sync=False) == []
     assert rules(View(halves={(0, 100): rolled_back}), expected, sync=False) == ["no decision of its own"]

@@ -12,7 +12,7 @@ from gantrymq.testing.crash.journal import Cut, Image, JournalDisk
 from gantrymq.testing.crash.ledger import Expected, Fact, expected_at
 from gantrymq.testing.crash.outcomes import IN_ORDER, TORN, Choice, Effort, Space, Versions
 from gantrymq.testing.crash.rules import Breach, judge
-from gantrymq.testing.crash.scenario import LOG, WHOLE, Played, Seen, play
+from gantrymq.testing.crash.scenario import LOG, WHOLE, LogPositions, Played, play
 from gantrymq.testing.crash.station import Station
 from gantrymq.testing.crash.view import View, reopen
 
@@ -176,7 +176,7 @@ class Enumeration:
     ) -> None:  # fmt: skip
         """Cut the power before every operation of the next start, and of what clients do behind it."""
         cuts: list[Cut] = []
-        seen: list[Seen] = []
+        seen: list[LogPositions] = []
         facts: list[Fact] = []
         stations: list[Station] = []
         before = self.played.seen[point.operation]
@@ -206,7 +206,9 @@ class Enumeration:
                     again = Point(point.operation, point.outcome, (cut.number, outcome))
                     figures.failures.append(Failure(again, f"{cut.done}, behind a first crash; {kind}", breaches))
 
-    def _judge(self, image: Image, expected: Expected, seen: Seen, written: int = 1 << 62) -> tuple[Breach, ...]:
+    def _judge(
+        self, image: Image, expected: Expected, seen: LogPositions, written: int = 1 << 62
+    ) -> tuple[Breach, ...]:
         sync = self.plan.flush == SYNC_FLUSH
         return tuple(judge(self._view(image), expected, seen, sync=sync, written=written))
 

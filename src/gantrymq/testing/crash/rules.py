@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gantrymq.message.system_topics import HALF, PARKED, SCHEDULE
 from gantrymq.testing.crash.ledger import Expected
-from gantrymq.testing.crash.scenario import Seen
-from gantrymq.testing.crash.view import OPEN, HalfSeen, View
+from gantrymq.testing.crash.scenario import LogPositions
+from gantrymq.testing.crash.view import OPEN, HalfView, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,9 @@ class Breach:
         return f"{self.text} [{self.rule}]"
 
 
-def judge(view: View, expected: Expected, seen: Seen, *, sync: bool, written: int = 1 << 62) -> Iterator[Breach]:
+def judge(
+    view: View, expected: Expected, seen: LogPositions, *, sync: bool, written: int = 1 << 62
+) -> Iterator[Breach]:
     """All that is wrong. ``sync``: acknowledged means durable; else the log is a beginning of what was written.
     ``written``: from there on the log is not the story's, but of a start that was cut off, too.
     """
@@ -41,7 +43,7 @@ def judge(view: View, expected: Expected, seen: Seen, *, sync: bool, written: in
     yield from _offsets(view, expected, sync)
 
 
-def _log(view: View, seen: Seen, sync: bool, written: int) -> Iterator[Breach]:
+def _log(view: View, seen: LogPositions, sync: bool, written: int) -> Iterator[Breach]:
     if view.quarantined:
         yield Breach("a cut damages nothing", f"{view.quarantined} ranges of the log were quarantined")
     if view.differs_at < min(view.end, written):
@@ -73,7 +75,7 @@ def _ordinary(view: View, expected: Expected) -> Iterator[Breach]:
             yield Breach("stored once", f"{name} is in {topic}, it was sent to {wanted}")
 
 
-def _half(view: View, half: HalfSeen, expected: Expected) -> Iterator[Breach]:
+def _half(view: View, half: HalfView, expected: Expected) -> Iterator[Breach]:
     for text in half.contradictions():
         yield Breach("one outcome", f"{half.name}, half {half.place}: {text}")
     known = expected.halves.get(half.place)
@@ -92,7 +94,7 @@ def _transactions(view: View, expected: Expected) -> Iterator[Breach]:
     for place, known in expected.halves.items():
         if known.stored and place[1] >= view.start and place not in view.halves:
             yield Breach("acknowledged is there", f"{known.name}: its half {place} is gone")
-    names: dict[str, list[HalfSeen]] = {}
+    names: dict[str, list[HalfView]] = {}
     for half in view.halves.values():
         names.setdefault(half.name, []).append(half)
     for name, halves in names.items():

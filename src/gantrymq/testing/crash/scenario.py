@@ -25,7 +25,7 @@ _CONFLICT: Final = ResponseCode.ILLEGAL_OPERATION
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LogPositions:
     """Where the broker's log was before an operation, in bytes from its start."""
 
     start: int = 0
@@ -33,10 +33,10 @@ class Seen:
     """Consumers may have got everything before it."""
     flushed: int = 0
 
-    def later(self, station: Station) -> Seen:
+    def later(self, station: Station) -> LogPositions:
         """The same of a broker now; this one when it has not opened its store."""
         store = getattr(station.broker, "store", None)
-        return self if store is None else Seen(store.min_log_offset, store.max_log_offset, store.flushed)
+        return self if store is None else LogPositions(store.min_log_offset, store.max_log_offset, store.flushed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Played:
 
     flush: str
     cuts: list[Cut]
-    seen: list[Seen]
+    seen: list[LogPositions]
     """For each cut."""
     facts: list[Fact]
     log: dict[int, bytes]
@@ -54,14 +54,14 @@ class Played:
     errors: list[str]
 
 
-class Storyteller:
+class ScenarioRun:
     """Plays the story once, and keeps what every crash of it needs."""
 
     def __init__(self, flush: str) -> None:
         self.flush = flush
         self.facts: list[Fact] = []
         self.cuts: list[Cut] = []
-        self.seen: list[Seen] = []
+        self.seen: list[LogPositions] = []
         self.log: dict[int, bytes] = {}
         self.disk = JournalDisk(self._cut)
         self.station: Station
@@ -98,7 +98,7 @@ class Storyteller:
 
     def _cut(self, cut: Cut) -> None:
         self.cuts.append(cut)
-        self.seen.append((self.seen[-1] if self.seen else Seen()).later(self.station))
+        self.seen.append((self.seen[-1] if self.seen else LogPositions()).later(self.station))
 
     def copy_log(self) -> None:
         """To be called before files of the log are removed, too."""
@@ -274,8 +274,8 @@ async def _all(*waited: Awaitable[object]) -> None:
     await asyncio.gather(*waited)
 
 
-CHAPTERS: Final[dict[str, Callable[[Storyteller], Awaitable[None]]]] = {
-    name: getattr(Storyteller, name)
+CHAPTERS: Final[dict[str, Callable[[ScenarioRun], Awaitable[None]]]] = {
+    name: getattr(ScenarioRun, name)
     for name in (
         "topics", "plain", "batch", "delayed", "ends", "joined", "early", "many", "late", "keeper", "left_open",
         "checked", "parked", "offsets", "roll", "more", "retention", "next_life",
@@ -290,4 +290,4 @@ SHORT: Final = ("topics plain ends many left_open more", "next_life")
 
 def play(flush: str, chapters: tuple[str, ...] = WHOLE) -> Played:
     """The same every time."""
-    return Storyteller(flush).play(chapters)
+    return ScenarioRun(flush).play(chapters)

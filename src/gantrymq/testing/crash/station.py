@@ -113,10 +113,10 @@ class Client:
         self.close()
 
     def pause_reading(self) -> None:
-        """Answers never wait here."""
+        """LogPositions never wait here."""
 
     def resume_reading(self) -> None:
-        """Answers never wait here."""
+        """LogPositions never wait here."""
 
 
 class Station:

@@ -36,7 +36,7 @@ _MESSAGES = {OPEN: (0, 0), COMMIT: (1, 0), ROLLBACK: (0, 0), PARK: (0, 1)}
 
 
 @dataclass(slots=True)
-class HalfSeen:
+class HalfView:
     """One half message, and all that refers to it."""
 
     name: str
@@ -86,7 +86,7 @@ class View:
     """Of every record with a queue: name and log offset."""
     copies: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(topic, name) to how many records."""
-    halves: dict[HalfPlace, HalfSeen] = field(default_factory=dict)
+    halves: dict[HalfPlace, HalfView] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     """What is wrong whatever was acknowledged."""
     topics: frozenset[str] = frozenset()
@@ -157,15 +157,15 @@ def _alike(one: bytes, other: bytes) -> int:
 
 def _read_log(store: MessageStore, view: View) -> None:
     """Every record, in the order of the log: each message lies behind the half it belongs to."""
-    by_log_offset: dict[int, HalfSeen] = {}
-    by_queue_offset: dict[int, HalfSeen] = {}
+    by_log_offset: dict[int, HalfView] = {}
+    by_queue_offset: dict[int, HalfView] = {}
     for record in store.scan(view.start):
         name = name_in(record.body)
         view.places[record.topic, record.queue_id, record.queue_offset] = (name, record.log_offset)
         view.copies[record.topic, name] += 1
         if record.topic == HALF:
             place = (record.queue_offset, record.log_offset)
-            half = view.halves[place] = HalfSeen(name, place)
+            half = view.halves[place] = HalfView(name, place)
             by_log_offset[place[1]] = by_queue_offset[place[0]] = half
         elif record.topic == OP:
             _take_op(record, by_queue_offset)
@@ -173,13 +173,13 @@ def _read_log(store: MessageStore, view: View) -> None:
             _take_outcome(record, name, by_log_offset, view)
 
 
-def _take_op(record: StoredMessage, halves: dict[int, HalfSeen]) -> None:
+def _take_op(record: StoredMessage, halves: dict[int, HalfView]) -> None:
     for offset in parse_op(record.body):
         if offset in halves:
             halves[offset].ops.append(_NAMES.get(Decision.of_op(record.flag), "settled, who knows how"))
 
 
-def _take_outcome(record: StoredMessage, name: str, halves: dict[int, HalfSeen], view: View) -> None:
+def _take_outcome(record: StoredMessage, name: str, halves: dict[int, HalfView], view: View) -> None:
     half = halves.get(record.prepared_transaction_offset)
     if half is None:
         if record.prepared_transaction_offset >= view.start:
@@ -229,7 +229,7 @@ class _Prober:
         await self._plain()
         await self._transactions()
 
-    async def _end(self, half: HalfSeen, decision: str) -> int:
+    async def _end(self, half: HalfView, decision: str) -> int:
         await self._caller.end(half.name, decision, place=half.place)
         return self._answers[-1].code
 
@@ -249,7 +249,7 @@ class _Prober:
         if self._answers[-1].code != OK:
             self._complain(f"a half message is refused: {self._answers[-1].remark}")
             return
-        fresh = HalfSeen(name, self._caller.places[name])
+        fresh = HalfView(name, self._caller.places[name])
         for half in [fresh, *[half for half in self._view.halves.values() if half.in_table][-ASKED:]]:
             before = self._store.queue_range(TOPIC, 0)[1] + self._store.queue_range(TOPIC, 1)[1]
             codes = [await self._end(half, decision) for decision in (COMMIT, ROLLBACK, COMMIT)]
