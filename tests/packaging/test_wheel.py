@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CORE = {"h11", "msgspec", "uvloop", "typer", "rich"}
+CORE = {"h11", "msgspec", "prometheus-client", "uvloop", "typer", "rich"}
 CAME_WITH_THE_ENVIRONMENT = {"pip", "setuptools", "wheel"}
 
 pytestmark = pytest.mark.packaging
@@ -66,7 +66,7 @@ def installed(empty: Path) -> dict[str, list[str]]:
     return {canonicalize_name(name): requires for name, requires in found.items()}
 
 
-def test_the_core_brings_five_packages_and_what_these_need(empty: Path) -> None:
+def test_the_core_brings_six_packages_and_what_these_need(empty: Path) -> None:
     packages = installed(empty)
     wanted = {"gantrymq"}
     todo = ["gantrymq"]

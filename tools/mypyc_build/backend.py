@@ -42,7 +42,7 @@ def wants_compiled() -> bool:
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
     # msgspec: mypy reads the types of what the sources import. The other packages are read as Any.
-    compiling = [MYPY, "msgspec>=0.19", "h11>=0.14"] if wants_compiled() else []
+    compiling = [MYPY, "msgspec>=0.19", "h11>=0.14", "prometheus-client>=0.22"] if wants_compiled() else []
     return [*build_meta.get_requires_for_build_wheel(config_settings), *compiling]
 
 

@@ -12,6 +12,8 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
+from gantrymq.broker.metrics.declared import metrics_of
 from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Outside, Parts, Place, open_waiting, operations_of
@@ -126,7 +128,7 @@ class Broker:
 
         network, clock = self._outside.network, self._outside.clock
         self.http = await open_endpoint(
-            self._config, network, clock, self.address, self.store, self.coordinator, self.explanations
+            self._config, network, clock, self.address, self.store, self.metrics, self.explanations
         )
 
     def _open(self) -> None:
@@ -146,7 +148,9 @@ class Broker:
         waiting = open_waiting(config, self._outside, place, store, registries)
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
-        self.statistics = Statistics(config.identity.broker_cluster_name, clock, store.put_counts)
+        counters = MessageCounters()
+        self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters)
+        self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(
             Parts(
@@ -156,6 +160,8 @@ class Broker:
                 store,
                 registries,
                 waiting,
+                self.metrics,
+                counters,
                 self.statistics,
                 Durability(config, store),
                 self._retention,

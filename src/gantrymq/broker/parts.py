@@ -13,6 +13,7 @@ from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.operations.admission import Admission
 from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
@@ -41,6 +42,7 @@ from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.upkeep.housekeeping import Retention
 from gantrymq.broker.upkeep.statistics import Statistics
+from gantrymq.observability.metrics import Metrics
 from gantrymq.protocol.codes import VERSION
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.runtime.clock import Clock
@@ -100,6 +102,8 @@ class Parts:
     store: MessageStore
     registries: Registries
     waiting: WaitingMessages
+    metrics: Metrics
+    counters: MessageCounters
     statistics: Statistics
     durability: Durability
     retention: Retention
@@ -158,7 +162,7 @@ def _sending(parts: Parts) -> Sending:
     return Sending(
         Sends(config, admission, durability, halves, steering, unique_ids),
         BatchSends(admission, durability, unique_ids),
-        SendBacks(store, topics, groups, rng, clock, delays_ms, parts.statistics),
+        SendBacks(store, topics, groups, rng, clock, delays_ms, parts.counters),
         Replies(config, admission, durability, registries.producers, clock, parts.place.address),
         Timers(config, rules, timer, durability, topics, clock),
     )
@@ -169,10 +173,10 @@ def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
     topics, groups, offsets = registries.topics, registries.groups, registries.offsets
     checks = PullChecks(config, topics, groups, registries.consumers, registries.filters)
     return Consuming(
-        Pulls(config, store, checks, offsets, outside.clock, parts.statistics),
+        Pulls(config, store, checks, offsets, outside.clock, parts.counters),
         Popping(
             config, store, topics, groups, offsets, registries.consumers, routes, outside.clock, outside.rng,
-            outside.disk, parts.place.host, parts.statistics,
+            outside.disk, parts.place.host, parts.counters,
         ),
         Positions(store, topics, groups, offsets),
         Queries(store),
@@ -184,7 +188,7 @@ def _administration(parts: Parts, settings: Settings, release: Callable[[str, st
     topics, groups, offsets = registries.topics, registries.groups, registries.offsets
     producers, consumers, clock = registries.producers, registries.consumers, parts.outside.clock
     return Administration(
-        TopicAdministration(topics, offsets, store, statistics, parts.announce),
+        TopicAdministration(topics, offsets, store, parts.counters, parts.announce),
         GroupAdministration(groups, offsets),
         Progress(config.identity.broker_name, parts.place.address, store, registries, statistics, clock),
         Connections(producers, consumers, clock),
@@ -192,5 +196,5 @@ def _administration(parts: Parts, settings: Settings, release: Callable[[str, st
         Resets(config, store, registries, release),
         settings,
         Cleaning(store, topics, parts.retention),
-        Figures(store, parts.waiting.delay, statistics, clock, VERSION),
+        Figures(store, parts.waiting.delay, parts.metrics, statistics, clock, VERSION),
     )

@@ -67,7 +67,7 @@ class Histogram:
         return found
 
 
-Value: TypeAlias = float | Histogram
+Value: TypeAlias = int | float | Histogram
 Reading: TypeAlias = tuple[tuple[str, ...], Value]
 """The values of the labels, in the order of the declaration, and what was measured."""
 Read: TypeAlias = Callable[[], Iterable[Reading]]
@@ -79,6 +79,11 @@ class Family:
 
     metric: Metric
     readings: tuple[Reading, ...]
+
+
+def single(read: Callable[[], int | float]) -> Read:
+    """How to read a metric without labels."""
+    return lambda: (((), read()),)
 
 
 class Metrics:
@@ -100,9 +105,13 @@ class Metrics:
         """By label values. Raises KeyError for a name that is not declared."""
         return dict(self._declared[name][1]())
 
-    def total(self, name: str) -> float:
+    def numbers(self, name: str) -> dict[tuple[str, ...], int | float]:
+        """A counter or gauge by label values; nothing of a histogram. Raises KeyError like ``read``."""
+        return {labels: value for labels, value in self._declared[name][1]() if not isinstance(value, Histogram)}
+
+    def total(self, name: str) -> int | float:
         """The sum over all labels of a counter or gauge."""
-        return sum(value for value in self.read(name).values() if not isinstance(value, Histogram))
+        return sum(self.numbers(name).values())
 
     def families(self) -> Iterator[Family]:
         """Everything, now."""

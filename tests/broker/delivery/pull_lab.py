@@ -9,13 +9,13 @@ from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.filters import ConsumerFilters
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.protocol.stored_message import scan
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
@@ -46,9 +46,9 @@ class PullLab:
         self.offsets = ConsumerOffsets(disk, self.store.path("config/offsets.json"), self.clock.wall_ms())
         self.consumers = ConsumerGroups()
         self.filters = ConsumerFilters(disk, self.clock, self.store.path("config/filters.json"))
-        self.statistics = Statistics("cluster", self.clock, self.store.put_counts)
+        self.counters = MessageCounters()
         checks = PullChecks(self.config, self.topics, self.groups, self.consumers, self.filters)
-        self.pulls = Pulls(self.config, self.store, checks, self.offsets, self.clock, self.statistics)
+        self.pulls = Pulls(self.config, self.store, checks, self.offsets, self.clock, self.counters)
         self.client = PlainClient()
         self.done: list[PullResult | Refused] = []
         """The outcomes of pulls that were held."""

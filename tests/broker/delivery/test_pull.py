@@ -128,11 +128,11 @@ def test_whoever_is_gone_gets_nothing(lab: PullLab) -> None:
 
 def test_pulls_are_counted_when_they_get_their_results(lab: PullLab) -> None:
     lab.pull(wait_ms=20_000)
-    assert lab.statistics.missed == 0
+    assert lab.counters.missed == 0
     lab.pull()
-    assert lab.statistics.missed == 1
+    assert lab.counters.missed == 1
     lab.send("news")
-    assert lab.statistics.missed == 1
+    assert lab.counters.missed == 1
 
 
 # Subscriptions that heartbeats brought.

@@ -10,10 +10,10 @@ import pytest
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.operations.topics import TopicAdministration, TopicOrder
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.registries import open_registries
-from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import StoreError
 from gantrymq.message.system_topics import HALF
 from gantrymq.runtime.disk import OsDisk
@@ -43,7 +43,7 @@ class World:
             self.topics,
             self.offsets,
             self.store,
-            Statistics("C", clock, dict),
+            MessageCounters(),
             self.announced.append,
         )
 

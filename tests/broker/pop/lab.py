@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.checks import PopChecks
@@ -18,7 +19,6 @@ from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.receipt_handle import ReceiptHandle
@@ -96,8 +96,8 @@ class PopLab:
         waiting = Waiting(self.clock, self.config.pop.pop_polling_size, self.config.pop.max_pop_polling_size)
         self.store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
-        self.statistics = Statistics("cluster", self.clock, self.store.put_counts)
-        self.requests = PopRequests(self.config, checks, self.consumption, waiting, self.clock, self.statistics)
+        self.counters = MessageCounters()
+        self.requests = PopRequests(self.config, checks, self.consumption, waiting, self.clock, self.counters)
         self.acks = PopAcks(
             checks, self.consumption.deliveries, self.store, self.clock, self.config.identity.broker_name
         )

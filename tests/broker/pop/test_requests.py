@@ -231,8 +231,8 @@ def test_a_message_that_was_notified_is_for_the_pop_behind_it(consumer: Consumer
 def test_pops_are_counted_when_they_are_given(consumer: Consumer) -> None:
     consumer.lab.send("a")
     consumer.lab.disk.hold()
-    before = dict(consumer.lab.statistics._got)
+    before = dict(consumer.lab.counters.deliveries)
     consumer.pop()
-    assert dict(consumer.lab.statistics._got) == before
+    assert dict(consumer.lab.counters.deliveries) == before
     consumer.lab.disk.release()
-    assert dict(consumer.lab.statistics._got) != before
+    assert dict(consumer.lab.counters.deliveries) != before

@@ -13,9 +13,9 @@ from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.pull_values import PullDone, PullRequest, PullResult, PullStatus
 from gantrymq.broker.filtering.selection import Selection
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import StoreError
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
@@ -56,13 +56,13 @@ class Pulls:
         checks: PullChecks,
         offsets: ConsumerOffsets,
         clock: Clock,
-        statistics: Statistics,
+        counters: MessageCounters,
     ) -> None:
         self._config = config
         self._store = store
         self._checks = checks
         self._offsets = offsets
-        self._statistics = statistics
+        self._counters = counters
         self.held: Final = HeldPulls(clock, self._resume)
         store.arrivals.append(self.held.arrived)
 
@@ -111,12 +111,12 @@ class Pulls:
             raise Refused(Refusal.FAILED, f"reading failed: {error}") from error
 
     def _counted(self, request: PullRequest, status: PullStatus, found: GetResult) -> PullResult:
-        """What was read as a result, counted in the statistics."""
+        """What was read as a result, counted."""
         records = found.data
         if found.count:
-            self._statistics.got(request.topic, request.group, found.count, len(records))
+            self._counters.got(request.topic, request.group, found.count, len(records))
         else:
-            self._statistics.missed += 1
+            self._counters.missed += 1
         reason = "FOUND" if status is _FOUND else found.status.value
         return PullResult(status, reason, found.next_offset, found.min_offset, found.max_offset, records)
 

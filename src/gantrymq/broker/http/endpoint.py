@@ -7,9 +7,9 @@ import logging
 from gantrymq.broker.http.routes import Routes
 from gantrymq.broker.http.server import HttpServer
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.errors import Unreachable
+from gantrymq.observability.metrics import Metrics
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.network import Network
 from gantrymq.store.message_store import MessageStore
@@ -23,11 +23,11 @@ async def open_endpoint(
     clock: Clock,
     address: str,
     store: MessageStore,
-    coordinator: TransactionCoordinator,
+    metrics: Metrics,
     explanations: TransactionExplanations,
 ) -> HttpServer | None:
     """The running endpoint. None when its port is in use, which is logged: messages are served all the same."""
-    server = HttpServer(network, clock, Routes(config, address, store, coordinator, explanations).handle)
+    server = HttpServer(network, clock, Routes(config, address, store, metrics, explanations).handle)
     try:
         where = await server.start(config.network.http_bind_address, config.network.http_port)
     except Unreachable as error:

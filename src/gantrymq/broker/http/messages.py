@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
+
+JSON: Final = "application/json; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Answer:
     status: int
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    content_type: str = JSON
 
 
 class Refused(Exception):

@@ -7,10 +7,13 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gantrymq import __version__
+from gantrymq.broker.http.exposition import CONTENT_TYPE, Exposition
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.metrics.declared import common_labels
+from gantrymq.broker.metrics.transactions import HALVES
 from gantrymq.broker.transactions.explanations import TransactionExplanations
+from gantrymq.observability.metrics import Metrics
 from gantrymq.store.message_store import MessageStore
 
 LIMIT_DEFAULT: Final = 100
@@ -18,6 +21,7 @@ LIMIT_MAX: Final = 1_000
 STATES: Final = ("open", "parked")
 ROUTES: Final = {
     "/health": "whether the broker takes messages",
+    "/metrics": "what the broker measures, as Prometheus reads it",
     "/transactions": "undecided transactions; state=open or parked, group=, limit=",
     "/transactions/{id}": "what happened to a transaction, event by event",
 }
@@ -32,17 +36,19 @@ class Routes:
         config: LiveConfig,
         address: str,
         store: MessageStore,
-        coordinator: TransactionCoordinator,
+        metrics: Metrics,
         explanations: TransactionExplanations,
     ) -> None:
         self._config = config
         self._address = address
         self._store = store
-        self._coordinator = coordinator
+        self._metrics = metrics
+        self._exposition = Exposition(metrics, common_labels(config))
         self._explanations = explanations
         self._plain: Mapping[tuple[str, ...], Callable[[Request], Awaitable[Answer]]] = {
             (): self._contents,
             ("health",): self._health,
+            ("metrics",): self._measured,
             ("transactions",): self._transactions,
         }
 
@@ -69,9 +75,13 @@ class Routes:
             "broker": self._config.identity.broker_name,
             "address": self._address,
             "version": __version__,
-            "open_transactions": len(self._coordinator.table),
+            "open_transactions": int(self._metrics.total(HALVES.name)),
         }
         return answer(value, HTTPStatus.OK if refusal is None else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _measured(self, request: Request) -> Answer:
+        _only(request)
+        return Answer(HTTPStatus.OK, self._exposition.text(), content_type=CONTENT_TYPE)
 
     async def _transactions(self, request: Request) -> Answer:
         _only(request, "state", "group", "limit")

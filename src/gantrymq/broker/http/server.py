@@ -36,7 +36,6 @@ ANSWER_SECONDS: Final = 60.0
 Handler = Callable[[Request], Awaitable[Answer]]
 
 _HEADERS: Final = (
-    ("Content-Type", "application/json; charset=utf-8"),
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
 )
@@ -203,7 +202,12 @@ class _Connection:
         """Send an answer; the next request may follow, if there is to be one."""
         if self._ended or self._link is None:
             return
-        headers = [*_HEADERS, ("Content-Length", str(len(answer.body))), *answer.headers]
+        headers = [
+            ("Content-Type", answer.content_type),
+            *_HEADERS,
+            ("Content-Length", str(len(answer.body))),
+            *answer.headers,
+        ]
         reason = HTTPStatus(answer.status).phrase.encode()
         response = h11.Response(status_code=answer.status, headers=headers, reason=reason)
         parts = (response, h11.Data(data=answer.body), h11.EndOfMessage())

@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from gantrymq import __version__
 from gantrymq.broker.delivery.delay import DelayedDelivery
+from gantrymq.broker.metrics import messages, storage
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.upkeep.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, FOUND, MISSED, Statistics
 from gantrymq.message import system_topics
+from gantrymq.observability.metrics import Metric, Metrics
 from gantrymq.protocol.bodies.stats import BrokerStatsData
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
@@ -29,6 +31,7 @@ class Figures:
         self,
         store: MessageStore,
         delay: DelayedDelivery,
+        metrics: Metrics,
         statistics: Statistics,
         clock: Clock,
         protocol_version: int,
@@ -37,6 +40,7 @@ class Figures:
         self._protocol_version = protocol_version
         self._store = store
         self._delay = delay
+        self._metrics = metrics
         self._statistics = statistics
         self._clock = clock
         self._boot_ms = clock.wall_ms()
@@ -89,18 +93,17 @@ class Figures:
 
     def _store_figures(self) -> dict[str, str]:
         store = self._store
-        counts = store.put_counts().values()
-        messages, size = sum(count for count, _ in counts), sum(size for _, size in counts)
+        stored, size = self._total(messages.MESSAGES_IN), self._total(messages.THROUGHPUT_IN)
         table = {
             "earliestMessageTimeStamp": str(store.earliest_store_time()),
-            "putMessageTimesTotal": str(messages),
+            "putMessageTimesTotal": str(stored),
             "putMessageSizeTotal": str(size),
-            "putMessageAverageSize": str(size / messages if messages else 0.0),
+            "putMessageAverageSize": str(size / stored if stored else 0.0),
             "commitLogMinOffset": str(store.min_log_offset),
             "commitLogMaxOffset": str(store.max_log_offset),
-            "dispatchBehindBytes": str(store.appended - store.max_log_offset),
+            "dispatchBehindBytes": str(self._total(storage.DISPATCH_BEHIND)),
             "dispatchMaxBuffer": "0",
-            "remainHowManyDataToFlush": _readable(max(0, store.written - store.flushed)),
+            "remainHowManyDataToFlush": _readable(self._total(storage.FLUSH_BEHIND)),
             "pageCacheLockTimeMills": "0",
             "timerReadBehind": "0",
             "timerOffsetBehind": "0",
@@ -109,6 +112,9 @@ class Figures:
             "timerDequeueTps": "0.0",
         }
         return table | self._disk_figures()
+
+    def _total(self, metric: Metric) -> int:
+        return int(self._metrics.total(metric.name))
 
     def _disk_figures(self) -> dict[str, str]:
         path = self._store.log_path

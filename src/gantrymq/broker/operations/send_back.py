@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from gantrymq.broker.delivery.delay_levels import park
 from gantrymq.broker.delivery.retry import plan_retry
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
-from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE
@@ -49,7 +49,7 @@ class SendBacks:
         rng: Rng,
         clock: Clock,
         delays_ms: Sequence[int],
-        statistics: Statistics,
+        counters: MessageCounters,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -57,7 +57,7 @@ class SendBacks:
         self._rng = rng
         self._clock = clock
         self._delays_ms = delays_ms
-        self._statistics = statistics
+        self._counters = counters
 
     def send_back(self, returned: Returned, copied: Copied) -> None:
         """``copied`` is called when the copy is safe, or with the reason why not. Raises Refused; then nothing was
@@ -73,7 +73,7 @@ class SendBacks:
             placement = self._store.append((record,))[0]
         except GantryError as error:
             raise Refused(Refusal.FAILED, str(error)) from error
-        self._statistics.sent_back(properties.find(record.properties, properties.RETRY_TOPIC) or "", returned.group)
+        self._counters.sent_back(properties.find(record.properties, properties.RETRY_TOPIC) or "", returned.group)
 
         def stored(error: StoreError | None) -> None:
             copied(None if error is None else Refused(Refusal.FAILED, str(error)))

@@ -8,11 +8,11 @@ from typing import Final, Protocol
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import refusal
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import MAX_QUEUES, Topics, apply_attributes
-from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
@@ -49,12 +49,12 @@ class TopicAdministration:
     """Makes, shows and removes topics."""
 
     def __init__(
-        self, topics: Topics, offsets: ConsumerOffsets, queues: Queues, statistics: Statistics, announce: Announce
+        self, topics: Topics, offsets: ConsumerOffsets, queues: Queues, counters: MessageCounters, announce: Announce
     ) -> None:
         self._topics = topics
         self._offsets = offsets
         self._queues = queues
-        self._statistics = statistics
+        self._counters = counters
         self._announce = announce
 
     def update(self, orders: Sequence[TopicOrder], done: Callable[[], None]) -> None:
@@ -113,7 +113,7 @@ class TopicAdministration:
         for name in gone:
             self._topics.delete(name)
             self._offsets.forget_topic(name)
-            self._statistics.forget_topic(name)
+            self._counters.forget_topic(name)
         # At once: after a crash, old offsets would pass over what is sent to a new topic of this name.
         self._offsets.save()
         errors: list[StoreError] = []

@@ -6,6 +6,7 @@ from typing import Final
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.assignments import Assignments, RouteSource
 from gantrymq.broker.pop.checks import PopChecks
@@ -17,7 +18,6 @@ from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.request_modes import RequestModes
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.protocol.bodies.pop import RequestMode
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
@@ -33,7 +33,7 @@ class Popping:
     def __init__(
         self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
         consumers: ConsumerGroups, routes: RouteSource, clock: Clock, rng: Rng, disk: Disk, host: bytes,
-        statistics: Statistics,
+        counters: MessageCounters,
     ) -> None:  # fmt: skip
         checks = PopChecks(config, topics, groups)
         modes = RequestModes(
@@ -44,7 +44,7 @@ class Popping:
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
-        self.requests = PopRequests(config, checks, self.consumption, waiting, clock, statistics)
+        self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters)
         self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)
         self.assignments = Assignments(config, topics, groups, consumers, modes, routes, clock)
         self._offsets = offsets

@@ -12,6 +12,7 @@ from gantrymq.broker.client import Client
 from gantrymq.broker.filtering.selection import EVERYTHING
 from gantrymq.broker.filtering.subscriptions import selection_of
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.pop.values import (
@@ -29,7 +30,6 @@ from gantrymq.broker.pop.values import (
 )
 from gantrymq.broker.pop.waiting import Waiter, Waiting
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.errors import StoreError
 from gantrymq.runtime.clock import Clock
 
@@ -47,13 +47,13 @@ class PopRequests:
 
     def __init__(
         self, config: LiveConfig, checks: PopChecks, consumption: PopConsumption, waiting: Waiting, clock: Clock,
-        statistics: Statistics,
+        counters: MessageCounters,
     ) -> None:  # fmt: skip
         self._config = config
         self._checks = checks
         self._consumption = consumption
         self._clock = clock
-        self._statistics = statistics
+        self._counters = counters
         self.waiting: Final = waiting
 
     # POP.
@@ -113,7 +113,7 @@ class PopRequests:
             done(Refused(Refusal.FAILED, str(error)))
             return
         for batch in popped.batches:
-            self._statistics.got(batch.topic, group, len(batch.offsets), len(batch.data))
+            self._counters.got(batch.topic, group, len(batch.offsets), len(batch.data))
         done(PopResult(PopStatus.FOUND, popped))
 
     def _hold(self, client: Client, wanted: Wanted, done: PopDone, popped: Popped, wait_ms: int) -> None:

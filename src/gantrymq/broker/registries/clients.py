@@ -126,6 +126,13 @@ class ProducerGroups:
         self._turns[group] = turn + 1
         return usable[turn % len(usable)]
 
+    def has_producer(self, group: str) -> bool:
+        """Whether a member is online that may be asked; operators' tools are none."""
+        return any(
+            member.connection.alive and not member.client_id.endswith(OPERATOR_CLIENT)
+            for member in self._groups.get(group, {}).values()
+        )
+
     def members(self, group: str) -> list[Member]:
         return list(self._groups.get(group, {}).values())
 

@@ -85,6 +85,10 @@ class ConsumerOffsets:
         """Topics that a group has read."""
         return [topic for topic, known in self._table if known == group]
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """(group, topic) of everything that is read."""
+        return [(group, topic) for topic, group in self._table]
+
     def forget_topic(self, topic: str) -> None:
         self._forget([key for key in self._table if key[0] == topic])
 

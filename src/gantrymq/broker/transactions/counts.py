@@ -1,8 +1,14 @@
-"""Counters of what happened to transactions since the broker started."""
+"""Counters of what happened to transactions since the broker started; ``broker/metrics/transactions.py`` names them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
+
+from gantrymq.observability.metrics import Histogram
+
+LATENCY_BOUNDS_MS: Final = (5_000, 60_000, 600_000, 3_600_000, 43_200_000, 86_400_000)
+"""5 s, 1 min, 10 min, 1 h, 12 h and 24 h, as Apache's broker has them."""
 
 
 @dataclass(slots=True)
@@ -12,8 +18,10 @@ class TransactionCounts:
     halves: int = 0
     joined: int = 0
     """Retried halves that were answered with the first one's place."""
-    commits: int = 0
-    rollbacks: int = 0
+    commit_latency: dict[str, Histogram] = field(default_factory=dict)
+    """By topic: ms from the storing of the half to its commit; the number of values is the number of commits."""
+    rolled_back: dict[str, int] = field(default_factory=dict)
+    """By topic."""
     decided_by_check: int = 0
     """Of both, those that answered a check-back."""
     unknowns: int = 0
@@ -34,3 +42,18 @@ class TransactionCounts:
     completed_at_start: int = 0
     """Transactions found without their op message when the broker started."""
     quarantined: int = 0
+
+    def committed(self, topic: str, after_ms: int) -> None:
+        """A half was committed so long after it was stored."""
+        latency = self.commit_latency.get(topic)
+        if latency is None:
+            latency = self.commit_latency[topic] = Histogram(LATENCY_BOUNDS_MS)
+        latency.observe(after_ms if after_ms > 0 else 0)  # the clock may have been set back
+
+    @property
+    def commits(self) -> int:
+        return sum(sum(latency.counts) for latency in self.commit_latency.values())
+
+    @property
+    def rollbacks(self) -> int:
+        return sum(self.rolled_back.values())

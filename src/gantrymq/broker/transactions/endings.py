@@ -120,15 +120,17 @@ class TransactionEndings:
         if self.unconfirmed:
             for half, _decision in endings:
                 self.unconfirmed.pop(half.queue_offset, None)
+        now_ms = self._clock.wall_ms()
         for half, decision in endings:
             waiting, half.waiting = half.waiting, None
             if error is None:
                 half.take(_DURABLE)
                 self._table.end(half, decision)
                 if decision is _COMMITTED:
-                    self._counts.commits += 1
+                    self._counts.committed(half.real_topic, now_ms - half.stored_at)
                 elif decision is Decision.ROLLED_BACK:
-                    self._counts.rollbacks += 1
+                    rolled_back = self._counts.rolled_back
+                    rolled_back[half.real_topic] = rolled_back.get(half.real_topic, 0) + 1
                 else:
                     self._counts.parked += 1
             else:

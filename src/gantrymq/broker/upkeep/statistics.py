@@ -1,18 +1,21 @@
 """Numbers of messages sent and read, by topic and by group, over a minute, an hour and a day.
 
-Counting costs almost nothing: the number of stored messages follows from the queues, and a pull is one addition for
-all its messages. Every ten seconds all counters are copied; the content of a window is the difference of two copies.
+They are read from the metrics of the broker. Every ten seconds these are copied; the content of a window is the
+difference of two copies.
 Source: BrokerStatsManager, StatsItem, StoreStatsService.
 """
 
 from __future__ import annotations
 
+import enum
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from gantrymq.broker.metrics import messages
+from gantrymq.observability.metrics import Metric, Metrics
 from gantrymq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from gantrymq.runtime.clock import Clock
 
@@ -29,18 +32,40 @@ MISSED: Final = "pulls that found nothing"
 
 Key = tuple[str, str]
 """Name of a statistic, and what it is about: a topic, ``topic@group``, or the cluster."""
-Put = Mapping[str, tuple[int, int]]
-"""Topic to messages and bytes that were put since the broker started."""
+Amount = tuple[int, int]
+"""A sum, and how many times something was added."""
 
 
-@dataclass(slots=True)
-class Got:
-    """What a group got of a topic."""
+class About(enum.Enum):
+    """What the values of a statistic are summed up for."""
 
-    messages: int = 0
-    size: int = 0
-    """bytes"""
-    pulls: int = 0
+    TOPIC = enum.auto()
+    TOPIC_AND_GROUP = enum.auto()
+    CLUSTER = enum.auto()
+    BROKER = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The metrics that a statistic is read from."""
+
+    sum: Metric
+    times: Metric
+    """How many times something was added to it."""
+    about: About
+
+
+SOURCES: Final = {
+    TOPIC_PUT_NUMS: Source(messages.MESSAGES_IN, messages.MESSAGES_IN, About.TOPIC),
+    TOPIC_PUT_SIZE: Source(messages.THROUGHPUT_IN, messages.MESSAGES_IN, About.TOPIC),
+    GROUP_GET_NUMS: Source(messages.MESSAGES_OUT, messages.PULLS, About.TOPIC_AND_GROUP),
+    GROUP_GET_SIZE: Source(messages.THROUGHPUT_OUT, messages.PULLS, About.TOPIC_AND_GROUP),
+    SNDBCK_PUT_NUMS: Source(messages.SENT_BACK, messages.SENT_BACK, About.TOPIC_AND_GROUP),
+    BROKER_PUT_NUMS: Source(messages.MESSAGES_IN, messages.MESSAGES_IN, About.CLUSTER),
+    BROKER_GET_NUMS: Source(messages.MESSAGES_OUT, messages.PULLS, About.CLUSTER),
+    FOUND: Source(messages.PULLS, messages.PULLS, About.BROKER),
+    MISSED: Source(messages.EMPTY_PULLS, messages.EMPTY_PULLS, About.BROKER),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +74,7 @@ class Sample:
 
     at: float
     """Seconds by the monotonic clock."""
-    values: Mapping[Key, tuple[int, int]]
-    """(sum, how many times something was added)"""
+    values: Mapping[Key, Amount]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +91,12 @@ DAY: Final = Window(360, 25)
 
 
 class Statistics:
-    """Counters of one broker. ``sample`` must be called every SAMPLE_SECONDS."""
+    """Windows over the metrics of one broker. ``sample`` must be called every SAMPLE_SECONDS."""
 
-    def __init__(self, cluster: str, clock: Clock, put: Callable[[], Put]) -> None:
+    def __init__(self, cluster: str, clock: Clock, metrics: Metrics) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._put = put
-        self._got: dict[tuple[str, str], Got] = {}
-        self._sent_back: dict[tuple[str, str], int] = {}
-        self.missed = 0
-        """Pulls that found nothing."""
+        self._metrics = metrics
         self._rounds = 0
         start = Sample(clock.monotonic(), {})
         self._samples = {window: deque([start], maxlen=window.samples) for window in (MINUTE, HOUR, DAY)}
@@ -86,30 +106,11 @@ class Statistics:
         """Messages put and got when the day began."""
         self.morning_before = (0, 0)
 
-    # Counting.
-
-    def got(self, topic: str, group: str, messages: int, size: int) -> None:
-        """A pull was answered with messages."""
-        counter = self._got.get((topic, group))
-        if counter is None:
-            counter = self._got[topic, group] = Got()
-        counter.messages += messages
-        counter.size += size
-        counter.pulls += 1
-
-    def sent_back(self, topic: str, group: str) -> None:
-        """A consumer could not consume a message."""
-        self._sent_back[topic, group] = self._sent_back.get((topic, group), 0) + 1
-
-    def forget_topic(self, topic: str) -> None:
-        self._got = {key: counter for key, counter in self._got.items() if key[0] != topic}
-        self._sent_back = {key: times for key, times in self._sent_back.items() if key[0] != topic}
-
     # Sampling.
 
     def sample(self) -> None:
         """Note where the counters are."""
-        now = self._now()
+        now = self._now(*SOURCES)
         self._rounds += 1
         self._long.append(now)
         for window, samples in self._samples.items():
@@ -125,37 +126,41 @@ class Statistics:
 
     def totals(self) -> tuple[int, int]:
         """Messages put and got since the broker started."""
-        put = sum(messages for messages, _ in self._put().values())
-        return put, sum(counter.messages for counter in self._got.values())
+        put, got = messages.MESSAGES_IN.name, messages.MESSAGES_OUT.name
+        return int(self._metrics.total(put)), int(self._metrics.total(got))
 
-    def _now(self) -> Sample:
-        values: dict[Key, tuple[int, int]] = {}
-        total = 0
-        for topic, (messages, size) in self._put().items():
-            if messages:
-                values[TOPIC_PUT_NUMS, topic] = (messages, messages)
-                values[TOPIC_PUT_SIZE, topic] = (size, messages)
-                total += messages
-        got = pulls = 0
-        for (topic, group), counter in self._got.items():
-            key = f"{topic}@{group}"
-            values[GROUP_GET_NUMS, key] = (counter.messages, counter.pulls)
-            values[GROUP_GET_SIZE, key] = (counter.size, counter.pulls)
-            got += counter.messages
-            pulls += counter.pulls
-        for (topic, group), times in self._sent_back.items():
-            values[SNDBCK_PUT_NUMS, f"{topic}@{group}"] = (times, times)
-        values[BROKER_PUT_NUMS, self._cluster] = (total, total)
-        values[BROKER_GET_NUMS, self._cluster] = (got, pulls)
-        values[FOUND, ""] = (pulls, pulls)
-        values[MISSED, ""] = (self.missed, self.missed)
+    def _now(self, *names: str) -> Sample:
+        """These statistics now."""
+        values: dict[Key, Amount] = {}
+        for name in names:
+            source = SOURCES.get(name)
+            if source is not None:
+                self._add(name, source, values)
         return Sample(self._clock.monotonic(), values)
+
+    def _add(self, name: str, source: Source, values: dict[Key, Amount]) -> None:
+        sums = self._metrics.numbers(source.sum.name)
+        times = sums if source.times is source.sum else self._metrics.numbers(source.times.name)
+        if source.about is About.CLUSTER or source.about is About.BROKER:
+            values[name, self._subject(source.about, ())] = (0, 0)  # even when nothing was counted yet
+        for labels, value in sums.items():
+            key = name, self._subject(source.about, labels)
+            before, times_before = values.get(key, (0, 0))
+            if times[labels]:
+                values[key] = before + int(value), times_before + int(times[labels])
+
+    def _subject(self, about: About, labels: tuple[str, ...]) -> str:
+        if about is About.TOPIC:
+            return labels[0]
+        if about is About.TOPIC_AND_GROUP:
+            return f"{labels[0]}@{labels[1]}"
+        return self._cluster if about is About.CLUSTER else ""
 
     # Questions.
 
     def view(self, name: str, key: str) -> BrokerStatsData | None:
         """A statistic over a minute, an hour and a day; None when nothing was ever counted under that name."""
-        now = self._now()
+        now = self._now(name)
         if (name, key) not in now.values:
             return None
         minute, hour, day = (_difference(self._samples[window], now, (name, key)) for window in (MINUTE, HOUR, DAY))
@@ -163,16 +168,16 @@ class Statistics:
 
     def per_second(self, name: str, key: str) -> float:
         """Over the last minute; 0.0 when nothing was counted."""
-        return _difference(self._samples[MINUTE], self._now(), (name, key)).tps
+        return _difference(self._samples[MINUTE], self._now(name), (name, key)).tps
 
     def got_per_second(self, topic: str, group: str) -> float:
         """Messages of a topic that a group gets."""
-        return self.per_second(GROUP_GET_NUMS, f"{topic}@{group}") if (topic, group) in self._got else 0.0
+        return self.per_second(GROUP_GET_NUMS, f"{topic}@{group}")
 
     def broker_rates(self, name: str) -> str:
         """Per second over ten seconds, one minute and ten minutes, separated by blanks."""
-        key = (name, self._cluster if name.startswith("BROKER") else "")
-        now = self._now()
+        key = name, self._subject(SOURCES[name].about, ())
+        now = self._now(name)
         rates: list[str] = []
         for seconds in (10, 60, 600):
             samples = [sample for sample in self._long if now.at - sample.at <= seconds + SAMPLE_SECONDS]

@@ -117,6 +117,10 @@ class TransactionTable:
         """By the later copies' queue offsets; nearly always empty."""
         self._by_key: dict[str, dict[str, OpenHalf]] = {}
         """By group and UNIQ_KEY; a group is there while it has open halves."""
+        self._without_key: dict[str, int] = {}
+        """By group: how many have no UNIQ_KEY; nearly always empty."""
+        self._by_topic: dict[str, int] = {}
+        """How many have this real topic; 0 for a topic that had some."""
         self._texts: dict[str, str] = {}
         """Groups and topics that were met: one text for all halves."""
         self._kept_before: list[OpenHalf] = []
@@ -150,11 +154,14 @@ class TransactionTable:
             texts.clear()
         half.group = texts.setdefault(group, group)
         half.real_topic = texts.setdefault(topic, topic)
+        self._by_topic[half.real_topic] = self._by_topic.get(topic, 0) + 1
         if half.unique_key:
             of_group = self._by_key.get(group)
             if of_group is None:
                 of_group = self._by_key[half.group] = {}
             of_group[half.unique_key] = half
+        else:
+            self._without_key[half.group] = self._without_key.get(group, 0) + 1
         if record is not None:
             half.record = record
             self._kept.append(half)
@@ -194,13 +201,29 @@ class TransactionTable:
         del self._halves[half.queue_offset]
         for queue_offset, _ in half.copies:
             self._by_copy.pop(queue_offset, None)
+        self._by_topic[half.real_topic] -= 1
         of_group = self._by_key.get(half.group)
-        if of_group is not None and of_group.get(half.unique_key) is half:
+        if not half.unique_key:
+            self._without_key[half.group] -= 1
+            if not self._without_key[half.group]:
+                del self._without_key[half.group]
+        elif of_group is not None and of_group.get(half.unique_key) is half:
             del of_group[half.unique_key]
             if not of_group:
                 del self._by_key[half.group]
         half.record = None
         half.due = -1.0
+
+    def by_topic(self) -> dict[str, int]:
+        """How many halves each real topic has; 0 for a topic that had some."""
+        return dict(self._by_topic)
+
+    def by_group(self) -> dict[str, int]:
+        """How many halves each producer group has that has any; of two with one UNIQ_KEY only the later is counted."""
+        found = {group: len(halves) for group, halves in self._by_key.items()}
+        for group, number in self._without_key.items():
+            found[group] = found.get(group, 0) + number
+        return found
 
     def oldest(self) -> OpenHalf | None:
         """The half that was stored first."""

@@ -1,0 +1,59 @@
+"""Metrics in Prometheus' text format, by prometheus-client, which is loaded with the first scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from gantrymq.observability.metrics import Family, Histogram, Kind, Metrics
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric as PrometheusMetric
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Exposition:
+    """A collector over the metrics of a broker."""
+
+    def __init__(self, metrics: Metrics, common: Mapping[str, str]) -> None:
+        """``common``: the labels that every metric has."""
+        self._metrics = metrics
+        self._common = dict(common)
+
+    def text(self) -> bytes:
+        """Everything, now, in version 0.0.4 of the format."""
+        # Not at the top: it takes memory and a start's time, and most brokers are never scraped.
+        from prometheus_client.exposition import generate_latest
+
+        return generate_latest(self)
+
+    def collect(self) -> Iterator[PrometheusMetric]:
+        """What prometheus-client asks of a collector."""
+        for family in self._metrics.families():
+            yield self._converted(family)
+
+    def _converted(self, family: Family) -> PrometheusMetric:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        metric = family.metric
+        labels = (*self._common, *metric.labels)
+        text = f"{metric.help} Unit: {metric.unit}." if metric.unit else metric.help
+        found: PrometheusMetric
+        if metric.kind is Kind.HISTOGRAM:
+            found = HistogramMetricFamily(metric.name, text, labels=labels)
+        elif metric.kind is Kind.COUNTER:
+            found = CounterMetricFamily(metric.name, text, labels=labels)
+        else:
+            found = GaugeMetricFamily(metric.name, text, labels=labels)
+        for values, value in family.readings:
+            named = dict(zip(labels, (*self._common.values(), *values), strict=True))
+            if isinstance(value, Histogram):
+                for bound, count in value.cumulative():
+                    end = "+Inf" if bound == float("inf") else repr(float(bound))
+                    found.add_sample(f"{metric.name}_bucket", {**named, "le": end}, count)
+                found.add_sample(f"{metric.name}_count", named, sum(value.counts))
+                found.add_sample(f"{metric.name}_sum", named, value.sum)
+            else:
+                found.add_sample(metric.name, named, value)
+        return found

@@ -1,0 +1,58 @@
+"""Metrics of the broker's clients, topics and groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.labels import flag, is_system_group
+from gantrymq.broker.registries.registries import Registries
+from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
+
+PRODUCERS: Final = Metric(
+    "rocketmq_producer_connections", Kind.GAUGE, "connections", ("language", "version"),
+    "Members of producer groups that are online; version is the number that the client reports.",
+)  # fmt: skip
+CONSUMERS: Final = Metric(
+    "rocketmq_consumer_connections", Kind.GAUGE, "connections",
+    ("consumer_group", "language", "version", "consume_mode", "is_system"),
+    "Members of a consumer group that are online; consume_mode is push, pull or pop.",
+)  # fmt: skip
+PERMISSION: Final = Metric(
+    "rocketmq_broker_permission", Kind.GAUGE, "", (), "What clients may do: 4 read, 2 write, 6 both."
+)
+TOPICS: Final = Metric("rocketmq_topic_number", Kind.GAUGE, "topics", (), "Topics, with those of the system.")
+GROUPS: Final = Metric(
+    "rocketmq_consumer_group_number", Kind.GAUGE, "groups", (), "Consumer groups that the broker has settings of."
+)
+
+
+def declare_clients(metrics: Metrics, config: LiveConfig, registries: Registries) -> None:
+    """Declare the metrics of this module."""
+    metrics.declare(PRODUCERS, lambda: _producers(registries))
+    metrics.declare(CONSUMERS, lambda: _consumers(registries))
+    metrics.declare(PERMISSION, single(lambda: config.identity.broker_permission))
+    metrics.declare(TOPICS, single(lambda: len(registries.topics.names())))
+    metrics.declare(GROUPS, single(lambda: len(registries.groups.names())))
+
+
+def _producers(registries: Registries) -> Iterable[Reading]:
+    found: Counter[tuple[str, ...]] = Counter()
+    for name in registries.producers.groups():
+        for member in registries.producers.members(name):
+            found[member.language.lower(), str(member.version)] += 1
+    return list(found.items())
+
+
+def _consumers(registries: Registries) -> Iterable[Reading]:
+    found: Counter[tuple[str, ...]] = Counter()
+    for name in registries.consumers.groups():
+        group = registries.consumers.get(name)
+        if group is None:
+            continue
+        mode, system = group.consume_type.name.lower(), flag(is_system_group(name))
+        for member in group.members.values():
+            found[name, member.language.lower(), str(member.version), mode, system] += 1
+    return list(found.items())

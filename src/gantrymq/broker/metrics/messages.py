@@ -1,0 +1,110 @@
+"""Metrics of messages that come in and go out, and of how far consumer groups are behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from gantrymq.broker.metrics.counters import Got, MessageCounters
+from gantrymq.broker.metrics.labels import flag, is_system_group, topic_and_group
+from gantrymq.broker.registries.registries import Registries
+from gantrymq.message.system_topics import DEAD_LETTER_PREFIX, TRANSACTION_TOPICS
+from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
+from gantrymq.store.message_store import MessageStore
+
+_BY_TOPIC: Final = ("topic", "is_system")
+_BY_TOPIC_AND_GROUP: Final = ("topic", "consumer_group", "is_retry", "is_system")
+
+MESSAGES_IN: Final = Metric(
+    "rocketmq_messages_in_total", Kind.COUNTER, "messages", _BY_TOPIC,
+    "Messages that became visible in a topic since the broker started.",
+)  # fmt: skip
+THROUGHPUT_IN: Final = Metric(
+    "rocketmq_throughput_in_total", Kind.COUNTER, "bytes", _BY_TOPIC,
+    "Size in the log of the messages that became visible in a topic.",
+)  # fmt: skip
+MESSAGES_OUT: Final = Metric(
+    "rocketmq_messages_out_total", Kind.COUNTER, "messages", _BY_TOPIC_AND_GROUP,
+    "Messages that a group got by pulling or popping.",
+)  # fmt: skip
+THROUGHPUT_OUT: Final = Metric(
+    "rocketmq_throughput_out_total", Kind.COUNTER, "bytes", _BY_TOPIC_AND_GROUP,
+    "Size of the messages that a group got.",
+)  # fmt: skip
+PULLS: Final = Metric(
+    "gantry_pulls_found_total", Kind.COUNTER, "requests", _BY_TOPIC_AND_GROUP,
+    "Pulls and pops that were answered with messages.",
+)  # fmt: skip
+EMPTY_PULLS: Final = Metric(
+    "gantry_pulls_missed_total", Kind.COUNTER, "requests", (),
+    "Pulls that were answered without a message.",
+)  # fmt: skip
+SENT_BACK: Final = Metric(
+    "gantry_messages_sent_back_total", Kind.COUNTER, "messages", _BY_TOPIC_AND_GROUP,
+    "Messages that a consumer of the group could not consume and sent back, to get them again later.",
+)  # fmt: skip
+DEAD_LETTERS: Final = Metric(
+    "rocketmq_send_to_dlq_messages_total", Kind.COUNTER, "messages", ("consumer_group", "is_system"),
+    "Messages that the group failed to consume too often; they are in its dead-letter queue.",
+)  # fmt: skip
+LAG: Final = Metric(
+    "rocketmq_consumer_lag_messages", Kind.GAUGE, "messages", _BY_TOPIC_AND_GROUP,
+    "Messages of a topic that the group has not consumed yet.",
+)  # fmt: skip
+
+
+def declare_messages(
+    metrics: Metrics, store: MessageStore, registries: Registries, counters: MessageCounters
+) -> None:  # fmt: skip
+    """Declare the metrics of this module."""
+    read = _MessageReadings(store, registries, counters)
+    metrics.declare(MESSAGES_IN, lambda: read.put(0))
+    metrics.declare(THROUGHPUT_IN, lambda: read.put(1))
+    metrics.declare(MESSAGES_OUT, lambda: read.delivered(lambda got: got.messages))
+    metrics.declare(THROUGHPUT_OUT, lambda: read.delivered(lambda got: got.size))
+    metrics.declare(PULLS, lambda: read.delivered(lambda got: got.pulls))
+    metrics.declare(EMPTY_PULLS, single(lambda: counters.missed))
+    metrics.declare(SENT_BACK, read.sent_back)
+    metrics.declare(DEAD_LETTERS, read.dead_letters)
+    metrics.declare(LAG, read.lag)
+
+
+class _MessageReadings:
+    def __init__(self, store: MessageStore, registries: Registries, counters: MessageCounters) -> None:
+        self._store = store
+        self._topics = registries.topics
+        self._consumers = registries.consumers
+        self._offsets = registries.offsets
+        self._counters = counters
+
+    def put(self, which: int) -> Iterator[Reading]:
+        """``which``: 0 for messages, 1 for bytes."""
+        for topic, counts in self._store.put_counts().items():
+            yield (topic, flag(self._topics.is_system(topic))), counts[which]
+
+    def delivered(self, figure: Callable[[Got], int]) -> Iterator[Reading]:
+        for (topic, group), got in self._counters.deliveries.items():
+            yield topic_and_group(self._topics, topic, group), figure(got)
+
+    def sent_back(self) -> Iterator[Reading]:
+        for (topic, group), times in self._counters.returns.items():
+            yield topic_and_group(self._topics, topic, group), times
+
+    def dead_letters(self) -> Iterator[Reading]:
+        for topic, (messages, _) in self._store.put_counts().items():
+            if topic.startswith(DEAD_LETTER_PREFIX):
+                group = topic.removeprefix(DEAD_LETTER_PREFIX)
+                yield (group, flag(is_system_group(group))), messages
+
+    def lag(self) -> Iterator[Reading]:
+        """As ``Progress`` counts it. Offsets on the topics of transactions are notes for Apache's brokers, no lag."""
+        for group, name in self._offsets.pairs():
+            topic, online = self._topics.get(name), self._consumers.get(group)
+            given_up = online is not None and online.subscriptions and name not in online.subscriptions
+            if topic is None or name in TRANSACTION_TOPICS or given_up:
+                continue
+            behind = 0
+            for queue_id in range(topic.read_queue_nums):
+                end = self._store.queue_range(name, queue_id)[1]
+                behind += end - (self._offsets.get(group, name, queue_id) or 0)
+            yield topic_and_group(self._topics, name, group), max(0, behind)

@@ -1,0 +1,114 @@
+"""All metrics of a broker: what is declared, what it reads, and that the documentation says the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+from gantrymq.broker.metrics import messages, storage, transactions
+from gantrymq.broker.transactions.counts import TransactionCounts
+from gantrymq.broker.upkeep.statistics import BROKER_PUT_NUMS, TOPIC_PUT_NUMS
+from gantrymq.observability.metrics import Histogram, Kind, Metric
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.headers.tools import StatsKey
+from gantrymq.protocol.headers.transaction import EndTransaction
+from tests.support.brokers import Cluster, story
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
+COMMIT, ROLL_BACK = 8, 12
+
+
+def row(metric: Metric) -> str:
+    """The line of the table in docs/metrics.md."""
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | {metric.help} |"
+
+
+async def half(running: Cluster, key: str, topic: str = "Orders") -> tuple[int, int]:
+    sent = await running.sent(topic, properties=HALF.format(key))
+    return sent.queue_offset, int(sent.msg_id[16:], 16)
+
+
+async def end(running: Cluster, key: str, place: tuple[int, int], kind: int) -> None:
+    queue_offset, log_offset = place
+    header = EndTransaction(
+        producer_group="PG", tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
+        commit_or_rollback=kind, msg_id=key, transaction_id=key,
+    )  # fmt: skip
+    await running.ask(RequestCode.END_TRANSACTION, header)
+
+
+def test_the_documentation_lists_what_is_declared(tmp_path: Path) -> None:
+    declared: list[Metric] = []
+
+    async def work(running: Cluster) -> None:
+        declared.extend(running.broker.metrics.declared())
+
+    story(work, tmp_path)
+    listed = re.findall(r"(?m)^\| `(?:rocketmq|gantry)_.*$", DOCS.read_text("utf-8"))
+    assert listed == [row(metric) for metric in declared], "\n".join(row(metric) for metric in declared)
+
+
+def test_names_follow_the_rules_of_prometheus(tmp_path: Path) -> None:
+    async def work(running: Cluster) -> None:
+        for metric in running.broker.metrics.declared():
+            assert re.fullmatch(r"(rocketmq|gantry)_[a-z_]+", metric.name)
+            assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+            assert metric.help.endswith(".") and metric.help[0].isupper(), metric.name
+
+    story(work, tmp_path)
+
+
+def test_every_counter_of_transactions_is_a_metric() -> None:
+    plain = {field.name for field in dataclasses.fields(TransactionCounts) if field.default == 0}
+    by_topic = {field.name for field in dataclasses.fields(TransactionCounts)} - plain
+    assert plain == transactions.COUNTED.keys() and by_topic == {"commit_latency", "rolled_back"}
+
+
+def test_transactions_are_measured(tmp_path: Path) -> None:
+    async def work(running: Cluster) -> None:
+        metrics = running.broker.metrics
+        committed, rolled_back, _ = [await half(running, key) for key in ("A", "B", "C")]
+        assert metrics.read(transactions.HALVES.name) == {("Orders",): 3}
+        assert metrics.read(transactions.HALVES_BY_GROUP.name) == {("PG",): 3}
+        assert metrics.total(transactions.WITHOUT_PRODUCER.name) == 1, "nobody sent a heartbeat"
+        assert metrics.total("gantry_transaction_halves_total") == 3
+        await end(running, "A", committed, COMMIT)
+        await end(running, "B", rolled_back, ROLL_BACK)
+        assert metrics.read(transactions.COMMITS.name) == {("Orders",): 1}
+        assert metrics.read(transactions.ROLLBACKS.name) == {("Orders",): 1}
+        assert metrics.read(transactions.HALVES.name) == {("Orders",): 1}
+        latency = metrics.read(transactions.LATENCY.name)[("Orders",)]
+        assert isinstance(latency, Histogram)
+        assert latency.counts == [1, 0, 0, 0, 0, 0, 0] and 0 <= latency.sum <= 5_000
+        assert metrics.total(transactions.OLDEST.name) >= 0
+
+    story(work, tmp_path)
+
+
+def test_messages_are_measured_and_the_statistics_of_remoting_say_the_same(tmp_path: Path) -> None:
+    async def work(running: Cluster) -> None:
+        metrics = running.broker.metrics
+        await running.create_topic("Orders", 1)
+        for _ in range(3):
+            await running.sent("Orders")
+        await running.pull("Orders", commit_offset=1, sys_flag=5)
+        assert metrics.read(messages.MESSAGES_IN.name) == {("Orders", "false"): 3}
+        assert metrics.read(messages.MESSAGES_OUT.name) == {("Orders", "CG", "false", "false"): 3}
+        assert metrics.total(messages.THROUGHPUT_OUT.name) == metrics.total(messages.THROUGHPUT_IN.name)
+        assert metrics.total(messages.THROUGHPUT_IN.name) == metrics.total(storage.SIZE.name)
+        assert metrics.read(messages.LAG.name) == {("Orders", "CG", "false", "false"): 2}
+        assert metrics.total(storage.DISPATCH_BEHIND.name) == metrics.total(storage.FLUSH_BEHIND.name) == 0
+
+        table = running.broker.operations.administration.figures.runtime_info()
+        assert table["putMessageTimesTotal"] == table["msgPutTotalTodayNow"] == "3"
+        assert table["putMessageSizeTotal"] == str(int(metrics.total(messages.THROUGHPUT_IN.name)))
+        assert (table["dispatchBehindBytes"], table["remainHowManyDataToFlush"]) == ("0", "0 B")
+        for name, key in ((TOPIC_PUT_NUMS, "Orders"), (BROKER_PUT_NUMS, "DefaultCluster")):
+            header = StatsKey(stats_name=name, stats_key=key)
+            answer = await running.ask(RequestCode.VIEW_BROKER_STATS_DATA, header)
+            assert b'"sum":3' in answer.body, name
+
+    story(work, tmp_path)
