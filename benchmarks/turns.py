@@ -20,8 +20,8 @@ from benchmarks.rows import Row
 from benchmarks.samples import Figures, figures, sampler
 from gantrymq.aio import Admin
 
-SHORT_WARM_UP_S = 1.0
-SHORT_S = 1.5
+SHORT_WARM_UP_S = 0.8
+SHORT_S = 1.2
 SHORT_WARM_UP_TURN_S = 5.0
 """Of a short run: what is left out of a turn at its start, how long it is measured, and how long the turn is that is
 not counted."""
@@ -54,7 +54,8 @@ def turn(row: Row, running: Running, bench: Bench, topic: str = "") -> Figures:
 def _reported_turn(row: Row, running: Running, bench: Bench, topic: str) -> Figures:
     """By the reports of Apache's program: its last one counts, about ten seconds."""
     # A consumer begins at the end of the topic: its first report is about nothing.
-    lines = bench.seconds // SECONDS_PER_LINE + (row.kind == "consume")
+    seconds = bench.seconds if bench.counted_s is None else SECONDS_PER_LINE
+    lines = seconds // SECONDS_PER_LINE + (row.kind == "consume")
     # A producer feeds the consumer that is measured.
     kinds = ("consume", "plain") if row.kind == "consume" else (row.kind,)
     with contextlib.ExitStack() as stack:

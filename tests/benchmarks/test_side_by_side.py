@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from benchmarks.apache import NotPossible
 from benchmarks.comparison import Plan
@@ -29,9 +31,9 @@ def test_brokers_serve_the_rows_of_a_setup_a_flush_mode_and_a_size() -> None:
 
 def test_a_short_run_takes_less_than_ten_minutes() -> None:
     short = plan("--short")
-    assert short.rows == plan("--only", "core").rows and short.turns == 1
-    assert short.minutes() < 10 < plan("--only", "core").minutes()
-    assert plan("--short", "--only", "consume async 128").minutes() < 5
+    assert set(short.rows) < set(plan("--only", "core").rows) and short.turns == 1
+    assert {(row.client, row.kind) for row in short.rows} == {(row.client, row.kind) for row in plan().rows}
+    assert replace(short, compiled={}).minutes() < 10 < plan("--only", "core").minutes()
 
 
 def test_reports_come_every_ten_seconds() -> None:
