@@ -8,13 +8,14 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop import jars as interop
 
 from benchmarks.processes import Running, await_route
+from benchmarks.samples import Sample
 from gantrymq.demo.ports import free_port
 
 VERSION = "5.5.0"
@@ -44,14 +45,19 @@ class Jars:
     """Directories with Apache's programs and all they need."""
 
     server: Path
-    example: Path
+    example: Path | None = None
+    """The benchmark programs; None when no row needs them."""
 
 
-def jars() -> Jars:
-    """Fetched by Maven on the first call, into the directory of the interop tests. Raises NotPossible."""
+def jars(*, programs: bool = True) -> Jars:
+    """Fetched by Maven on the first call, into the directory of the interop tests. Raises NotPossible.
+
+    ``programs``: whether the benchmark programs are needed as well.
+    """
     try:
         interop.check_jdk()
-        return Jars(interop.library(f"server-{VERSION}"), interop.library(f"example-{VERSION}"))
+        server = interop.library(f"server-{VERSION}")
+        return Jars(server, interop.library(f"example-{VERSION}") if programs else None)
     except interop.NotHere as error:
         raise NotPossible(f"{error} (the same holds for this comparison)") from error
 
@@ -61,14 +67,17 @@ def _java(lib: Path, options: Sequence[str], *program: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def child(command: Sequence[str], log: Path, home: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, its output in ``log``; it is gone when the block ends, however it ends."""
-    environment = dict(os.environ)
-    environment.pop("NAMESRV_ADDR", None)
-    if home is not None:
-        environment["ROCKETMQ_HOME"] = str(home)
+def child(
+    command: Sequence[str], log: Path, home: Path | None = None, environment: Mapping[str, str | None] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, its output in ``log``; it is gone when the block ends, however it ends.
+
+    ``environment``: variables to set or (None) to remove.
+    """
+    changes = {"NAMESRV_ADDR": None, **({"ROCKETMQ_HOME": str(home)} if home else {}), **(environment or {})}
+    wanted = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
     with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=wanted, start_new_session=True)
     try:
         yield process
     finally:
@@ -102,7 +111,7 @@ def broker_conf(directory: Path, flush: str, name_server: str, port: int) -> Pat
 
 @contextlib.contextmanager
 def broker(lib: Jars, directory: Path, flush: str) -> Iterator[Running]:
-    """Apache's name server and broker, each a JVM; ``Running`` tells of the broker alone."""
+    """Apache's name server and broker, each a JVM; ``Running`` describes the broker alone."""
     directory.mkdir(parents=True)
     home = directory / "home"
     home.mkdir()
@@ -119,19 +128,27 @@ def broker(lib: Jars, directory: Path, flush: str) -> Iterator[Running]:
         start = "org.apache.rocketmq.broker.BrokerStartup"
         with child(_java(lib.server, [*BROKER_HEAP, *own], start, "-c", str(conf)), log, home) as process:
             await_route(name_port, process, started, log)
-            yield Running(f"127.0.0.1:{name_port}", process.pid, time.monotonic() - started)
+            start_s = time.monotonic() - started
+            yield Running(f"127.0.0.1:{name_port}", process.pid, start_s, f"127.0.0.1:{broker_port}")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a benchmark program said about its last ten seconds, and the broker's CPU seconds by then."""
+    """What a benchmark program reported about its last ten seconds, and the sample that was taken then."""
 
     per_second: float
     average_ms: float
     max_ms: float
     failed: int
-    at: float
-    broker_cpu_s: float
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A benchmark program at work."""
+
+    output: Path
+    pid: int
 
 
 _PROGRAMS = {"plain": "Producer", "transaction": "TransactionProducer", "consume": "Consumer"}
@@ -160,26 +177,27 @@ def parse(kind: str, text: str) -> tuple[float, float, float, int] | None:
 @contextlib.contextmanager
 def client(
     lib: Jars, kind: str, running: Running, topic: str, size: int, threads: int, directory: Path, *, json: bool
-) -> Iterator[Path]:
-    """A benchmark program at work; the file it writes to."""
+) -> Iterator[Client]:
+    """A benchmark program of Apache's while it works."""
+    assert lib.example is not None
     program = ["org.apache.rocketmq.example.benchmark." + _PROGRAMS[kind], "-n", running.name_server, "-t", topic]
     program += ["-w", str(threads)] + (["-s", str(size)] if kind != "consume" else [])
     if json:
         program.insert(0, str(Path(__file__).parent / "java" / "JsonHeaders.java"))
     output = directory / f"client-{time.monotonic_ns()}.log"
     options = [*CLIENT_HEAP, PATIENT, f"-Duser.home={directory}", "-Drocketmq.serialize.type=ROCKETMQ"]
-    with child(_java(lib.example, options, *program), output, directory):
-        yield output
+    with child(_java(lib.example, options, *program), output, directory) as process:
+        yield Client(output, process.pid)
 
 
-def follow(kind: str, output: Path, running: Running, lines: int) -> list[Line]:
-    """The next ``lines`` reports of a program, as they come. Raises NotPossible when they do not."""
+def follow(kind: str, output: Path, sample: Callable[[], Sample], lines: int) -> list[Line]:
+    """The next ``lines`` reports of a program, each with a sample. Raises NotPossible when they do not come."""
     found: list[Line] = []
     deadline = time.monotonic() + SECONDS_PER_LINE * lines + 60
     while len(found) < lines:
         reported = [parsed for text in output.read_text().splitlines() if (parsed := parse(kind, text)) is not None]
         for report in reported[len(found) :]:
-            found.append(Line(*report, time.monotonic(), running.cpu_s()))
+            found.append(Line(*report, sample()))
         if time.monotonic() > deadline:
             raise NotPossible(f"the benchmark program reported nothing:\n{output.read_text()[-1500:]}")
         time.sleep(0.02)

@@ -45,13 +45,23 @@ class Running:
 
     def cpu_s(self) -> float:
         """Processor seconds used so far by all its threads."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
 
     def cpu_exact_s(self) -> float:
         """The same in nanosecond steps, of the threads that still live."""
         threads = Path(f"/proc/{self.pid}/task").iterdir()
         return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+
+
+def cpu_s(pid: int) -> float:
+    """Processor seconds used so far by all threads of a process, those that have ended included."""
+    return parse_cpu_s(Path(f"/proc/{pid}/stat").read_text())
+
+
+def parse_cpu_s(stat: str) -> float:
+    """``stat``: the text of /proc/PID/stat. The name of a program may contain spaces and brackets."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager

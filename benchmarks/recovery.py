@@ -31,7 +31,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import apache, side_by_side
+from benchmarks import apache, own_broker
 from benchmarks.apache import NotPossible
 from benchmarks.processes import Running
 from benchmarks.recovery_roles import TOPIC
@@ -203,7 +203,7 @@ async def measure(case: Case, running: Running, log: Path, kills: int, halves: i
 def play(case: Case, scratch: Path, kills: int, halves: int, seed: int) -> None:
     directory = scratch / f"{case.broker.split()[0]}-{case.kind}"
     running = (
-        side_by_side.gantry(directory, "sync")
+        own_broker.gantry(directory, "sync")
         if case.broker == "GantryMQ"
         else apache.broker(apache.jars(), directory, "sync")
     )

@@ -1,12 +1,10 @@
-"""What Apache's benchmark programs of 5.5.0 print, and which rows a selection names."""
+"""What Apache's benchmark programs of 5.5.0 print, and what their clients log."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from benchmarks.apache import NotPossible, complaints, parse
-from benchmarks.side_by_side import all_rows, chosen_rows
+from benchmarks.apache import complaints, parse
 
 PRODUCER = (
     "Current Time: 2026-11-21 05:08:12,491 | Send TPS: 4982 | Max RT(ms): 888 | Average RT(ms):   6.421 | "
@@ -27,15 +25,6 @@ def test_reports_are_understood() -> None:
     assert parse("transaction", TRANSACTIONS) == (435, 43.7, 2993, 0)
     assert parse("consume", CONSUMER) == (1956, 1500.657, 3767, 3)
     assert parse("plain", "topic: BenchmarkTest threadCount: 32") is None
-
-
-def test_words_choose_rows() -> None:
-    assert len(chosen_rows(["java plain async 128 32t"])) == 1
-    assert {row.flush for row in chosen_rows(["sync plain"])} == {"sync"}
-    assert chosen_rows([]) == all_rows()
-    assert 0 < len(chosen_rows(["core"])) < len(all_rows())
-    with pytest.raises(NotPossible, match="'plane' names nothing"):
-        chosen_rows(["plane"])
 
 
 def test_what_a_client_complained_about_is_found(tmp_path: Path) -> None:
