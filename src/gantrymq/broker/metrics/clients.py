@@ -11,20 +11,20 @@ from gantrymq.broker.metrics.labels import flag, is_system_group
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
 
-PRODUCERS: Final = Metric(
+PRODUCERS: Final[Metric] = Metric(
     "rocketmq_producer_connections", Kind.GAUGE, "connections", ("language", "version"),
     "Members of producer groups that are online; version is the number that the client reports.",
 )  # fmt: skip
-CONSUMERS: Final = Metric(
+CONSUMERS: Final[Metric] = Metric(
     "rocketmq_consumer_connections", Kind.GAUGE, "connections",
     ("consumer_group", "language", "version", "consume_mode", "is_system"),
     "Members of a consumer group that are online; consume_mode is push, pull or pop.",
 )  # fmt: skip
-PERMISSION: Final = Metric(
+PERMISSION: Final[Metric] = Metric(
     "rocketmq_broker_permission", Kind.GAUGE, "", (), "What clients may do: 4 read, 2 write, 6 both."
 )
-TOPICS: Final = Metric("rocketmq_topic_number", Kind.GAUGE, "topics", (), "Topics, with those of the system.")
-GROUPS: Final = Metric(
+TOPICS: Final[Metric] = Metric("rocketmq_topic_number", Kind.GAUGE, "topics", (), "Topics, with those of the system.")
+GROUPS: Final[Metric] = Metric(
     "rocketmq_consumer_group_number", Kind.GAUGE, "groups", (), "Consumer groups that the broker has settings of."
 )
 

@@ -15,39 +15,39 @@ from gantrymq.store.message_store import MessageStore
 _BY_TOPIC: Final = ("topic", "is_system")
 _BY_TOPIC_AND_GROUP: Final = ("topic", "consumer_group", "is_retry", "is_system")
 
-MESSAGES_IN: Final = Metric(
+MESSAGES_IN: Final[Metric] = Metric(
     "rocketmq_messages_in_total", Kind.COUNTER, "messages", _BY_TOPIC,
     "Messages that became visible in a topic since the broker started.",
 )  # fmt: skip
-THROUGHPUT_IN: Final = Metric(
+THROUGHPUT_IN: Final[Metric] = Metric(
     "rocketmq_throughput_in_total", Kind.COUNTER, "bytes", _BY_TOPIC,
     "Size in the log of the messages that became visible in a topic.",
 )  # fmt: skip
-MESSAGES_OUT: Final = Metric(
+MESSAGES_OUT: Final[Metric] = Metric(
     "rocketmq_messages_out_total", Kind.COUNTER, "messages", _BY_TOPIC_AND_GROUP,
     "Messages that a group got by pulling or popping.",
 )  # fmt: skip
-THROUGHPUT_OUT: Final = Metric(
+THROUGHPUT_OUT: Final[Metric] = Metric(
     "rocketmq_throughput_out_total", Kind.COUNTER, "bytes", _BY_TOPIC_AND_GROUP,
     "Size of the messages that a group got.",
 )  # fmt: skip
-PULLS: Final = Metric(
+PULLS: Final[Metric] = Metric(
     "gantry_pulls_found_total", Kind.COUNTER, "requests", _BY_TOPIC_AND_GROUP,
     "Pulls and pops that were answered with messages.",
 )  # fmt: skip
-EMPTY_PULLS: Final = Metric(
+EMPTY_PULLS: Final[Metric] = Metric(
     "gantry_pulls_missed_total", Kind.COUNTER, "requests", (),
     "Pulls that were answered without a message.",
 )  # fmt: skip
-SENT_BACK: Final = Metric(
+SENT_BACK: Final[Metric] = Metric(
     "gantry_messages_sent_back_total", Kind.COUNTER, "messages", _BY_TOPIC_AND_GROUP,
     "Messages that a consumer of the group could not consume and sent back, to get them again later.",
 )  # fmt: skip
-DEAD_LETTERS: Final = Metric(
+DEAD_LETTERS: Final[Metric] = Metric(
     "rocketmq_send_to_dlq_messages_total", Kind.COUNTER, "messages", ("consumer_group", "is_system"),
     "Messages that the group failed to consume too often; they are in its dead-letter queue.",
 )  # fmt: skip
-LAG: Final = Metric(
+LAG: Final[Metric] = Metric(
     "rocketmq_consumer_lag_messages", Kind.GAUGE, "messages", _BY_TOPIC_AND_GROUP,
     "Messages of a topic that the group has not consumed yet.",
 )  # fmt: skip

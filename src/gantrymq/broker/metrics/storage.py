@@ -8,17 +8,17 @@ from gantrymq.observability.metrics import Kind, Metric, Metrics, single
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
-SIZE: Final = Metric(
+SIZE: Final[Metric] = Metric(
     "rocketmq_storage_size", Kind.GAUGE, "bytes", (), "Size of the messages in the log that still exist."
 )
-FLUSH_BEHIND: Final = Metric(
+FLUSH_BEHIND: Final[Metric] = Metric(
     "rocketmq_storage_flush_behind_bytes", Kind.GAUGE, "bytes", (), "What is written to the log and not yet synced."
 )
-DISPATCH_BEHIND: Final = Metric(
+DISPATCH_BEHIND: Final[Metric] = Metric(
     "rocketmq_storage_dispatch_behind_bytes", Kind.GAUGE, "bytes", (),
     "What is appended to the log and not yet visible to consumers.",
 )  # fmt: skip
-RESERVE_TIME: Final = Metric(
+RESERVE_TIME: Final[Metric] = Metric(
     "rocketmq_storage_message_reserve_time", Kind.GAUGE, "milliseconds", (),
     "Age of the oldest message in the log; 0 when the log is empty.",
 )  # fmt: skip

@@ -12,28 +12,28 @@ from gantrymq.runtime.clock import Clock
 
 _BY_TOPIC: Final = ("topic",)
 
-HALVES: Final = Metric(
+HALVES: Final[Metric] = Metric(
     "rocketmq_half_messages", Kind.GAUGE, "messages", _BY_TOPIC, "Half messages of a topic that are not decided yet."
 )
-COMMITS: Final = Metric(
+COMMITS: Final[Metric] = Metric(
     "rocketmq_commit_messages_total", Kind.COUNTER, "messages", _BY_TOPIC, "Half messages that were committed."
 )
-ROLLBACKS: Final = Metric(
+ROLLBACKS: Final[Metric] = Metric(
     "rocketmq_rollback_messages_total", Kind.COUNTER, "messages", _BY_TOPIC, "Half messages that were rolled back."
 )
-LATENCY: Final = Metric(
+LATENCY: Final[Metric] = Metric(
     "rocketmq_finish_message_latency", Kind.HISTOGRAM, "milliseconds", _BY_TOPIC,
     "Time from the storing of a half message to its commit.",
 )  # fmt: skip
-OLDEST: Final = Metric(
+OLDEST: Final[Metric] = Metric(
     "gantry_oldest_half_message_age_seconds", Kind.GAUGE, "seconds", (),
     "Age of the oldest half message that is not decided; 0 when there is none.",
 )  # fmt: skip
-HALVES_BY_GROUP: Final = Metric(
+HALVES_BY_GROUP: Final[Metric] = Metric(
     "gantry_half_messages_by_group", Kind.GAUGE, "messages", ("producer_group",),
     "Half messages of a producer group that are not decided yet.",
 )  # fmt: skip
-WITHOUT_PRODUCER: Final = Metric(
+WITHOUT_PRODUCER: Final[Metric] = Metric(
     "gantry_groups_without_producer", Kind.GAUGE, "groups", (),
     "Producer groups with half messages that are not decided and no producer online who could be asked.",
 )  # fmt: skip
