@@ -43,18 +43,22 @@ class Metric:
 class Histogram:
     """How many of the observed values were at most so large."""
 
-    __slots__ = ("bounds", "counts", "sum")
+    __slots__ = ("_first", "bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         """``bounds``: the upper ends of the buckets, ascending; the last bucket, without an end, is added."""
         if not bounds or sorted(set(bounds)) != list(bounds):
             raise ConfigError(f"the bounds of a histogram must ascend, not {list(bounds)}")
         self.bounds = tuple(bounds)
+        self._first = self.bounds[0]
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
+        if value <= self._first:  # nearly all values of a time are short ones
+            self.counts[0] += 1
+        else:
+            self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
     def cumulative(self) -> list[tuple[float, int]]:

@@ -38,6 +38,17 @@ def test_producers_are_picked_in_turn_and_only_those_that_can_be_reached() -> No
     assert len(groups.members("G")) == 3
 
 
+def test_a_group_has_a_producer_while_a_member_that_is_no_tool_is_connected() -> None:
+    groups = ProducerGroups()
+    groups.register("G", replace(member(1), client_id="host@1#operator"))
+    assert not groups.has_producer("G") and not groups.has_producer("H")
+    producer = member(2)
+    groups.register("G", producer)
+    assert groups.has_producer("G")
+    producer.connection.alive = False
+    assert not groups.has_producer("G")
+
+
 def test_the_tool_of_an_operator_is_of_the_group_and_is_asked_nothing() -> None:
     groups = ProducerGroups()
     came: list[str] = []

@@ -116,3 +116,16 @@ def test_a_half_goes_its_way_by_the_table_of_states() -> None:
     known.take(Event.COMMIT)
     with pytest.raises(InvariantViolated):
         known.take(Event.ROLLBACK)
+
+
+def test_halves_are_counted_by_topic_and_by_group(table: TransactionTable) -> None:
+    with_key, without_key, other = half(1, "K"), half(2), half(3, "L")
+    other.real_topic, other.group = "Payments", "PG2"
+    for each in (with_key, without_key, other):
+        table.add(each)
+    assert table.by_topic() == {"Orders": 2, "Payments": 1}
+    assert table.by_group() == {"PG": 2, "PG2": 1}
+    table.end(without_key, Decision.COMMITTED)
+    table.remove(other)
+    assert table.by_topic() == {"Orders": 1, "Payments": 0}
+    assert table.by_group() == {"PG": 1}
