@@ -51,6 +51,13 @@ def test_the_compiled_core_has_goals() -> None:
     assert (found["ratio"], found["CPU ratio"]) == ("1.50 : 1.90", "0.62 : 0.32 !")
 
 
+def test_what_was_not_measured_is_left_out() -> None:
+    untimed = [turn(100, 50) | {"average_ms": 0.0, "max_ms": 0.0}]
+    found = shown(ROW | {"GantryMQ": untimed, "Apache": untimed})
+    assert (found["avg ms"], found["max ms"]) == ("", "")
+    assert (shown(ROW)["avg ms"], shown(ROW)["max ms"]) == ("1.00 : 1.00", "9 : 9")
+
+
 def test_sizes_are_parts_of_those_of_apache() -> None:
     shared, pinned = sizes(REPORT)
     assert shared == "shared, async, 128 B: start-up 5.00 : 0.40 s = 0.08"
