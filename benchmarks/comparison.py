@@ -25,7 +25,7 @@ from benchmarks.samples import Figures
 from benchmarks.turns import SHORT_S, SHORT_WARM_UP_S, SHORT_WARM_UP_TURN_S, Bench, turn
 from gantrymq.aio import Admin
 
-NARROWEST = 200
+NARROWEST = 230
 """Columns the table needs."""
 console = Console()
 if console.width < NARROWEST:
