@@ -248,7 +248,7 @@ class MessageStore:
         ``done(None)`` when that is durable, ``done(error)`` when it failed. Appends to the topic must have ended.
         """
 
-        def written(error: StoreError | None) -> None:
+        def visible(error: StoreError | None) -> None:
             try:
                 if error is None and any(known == topic for known, _ in self._queues.queues):
                     self._deleted.add(topic, self._log.written)
@@ -261,7 +261,8 @@ class MessageStore:
                 error = StoreError(f"the queues of {topic} could not be removed: {failure}")
             done(error)
 
-        self.safety.when_written(self._log.appended, written)
+        # Not before its last record is visible: a record that became so later would go into a queue that is gone.
+        self.safety.when_safe(self._log.appended, visible)
 
     # ---- closing
 
