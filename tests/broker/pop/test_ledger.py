@@ -62,6 +62,7 @@ def test_a_record_that_was_not_written_is_forgotten() -> None:
     opened = ledger.open(0, 0, point())
     ledger.forget(opened)
     assert (len(ledger), ledger.next_due(), ledger.due(1000, 10)) == (0, None, [])
+    assert ledger.committable(0) is None, "another record gets its place, and that one is needed"
 
 
 def test_an_acknowledgement_may_come_before_its_check_point() -> None:

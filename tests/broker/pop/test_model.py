@@ -171,6 +171,19 @@ class Pops(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
 
+def test_a_check_point_that_was_not_written_takes_no_other_with_it() -> None:
+    """The pop that the full disk refused had offset 0 of the revive topic, and so has the one behind it."""
+    pops = Pops()
+    pops.send(number=1, queue_id=0)
+    pops.fill(full=True)
+    pops.pop(count=1, invisible_ms=1)
+    pops.fill(full=False)
+    pops.restart()
+    pops.pop(count=1, invisible_ms=1)
+    pops.restart()
+    pops.teardown()
+
+
 TestPops = pytest.mark.slow(Pops.TestCase)
 TestPops.settings = settings(
     max_examples=25,

@@ -60,7 +60,6 @@ class Ledger:
         pending = {point.start_offset + distance for distance in point.distances}
         pending -= self._early.pop(point.key, set())
         opened = OpenPoint(point, revive_queue, revive_offset, pending, point.visible_at)
-        self.passed(revive_queue, revive_offset)
         old = self._open.pop(point.key, None)
         if old is not None:
             old.pending.clear()
