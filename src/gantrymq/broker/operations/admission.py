@@ -27,6 +27,8 @@ SENDER_FLAGS: Final = ~(flags.TRANSACTION_MASK | flags.NEED_UNWRAP | flags.INNER
 
 FITS_ANYWAY: Final = 7_500
 """Characters of a properties text that are within every limit of bytes, whatever characters they are."""
+_UTF8_MAX_BYTES: Final = 4
+"""Of one character."""
 _UNIQ_KEY_ITEM: Final = f"{properties.UNIQ_KEY}\x01"
 _UNIQ_KEY_BEHIND: Final = "\x02" + _UNIQ_KEY_ITEM
 _TOO_LONG: Final = "the message is illegal, maybe msg body or properties length not matched."
@@ -144,10 +146,10 @@ class Admission:
 
 def check_properties(text: str, headroom: int = 0) -> None:
     """Raise Refused when the properties with all additions leave less than ``headroom`` bytes."""
-    if len(text) <= FITS_ANYWAY:
+    limit = properties.MAX_BYTES - headroom
+    if len(text) * _UTF8_MAX_BYTES <= limit:
         return
     size = len(text.encode())
-    limit = properties.MAX_BYTES - headroom
     if size > limit:
         raise Refused(
             Refusal.MESSAGE_ILLEGAL,

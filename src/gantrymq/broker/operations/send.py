@@ -24,7 +24,7 @@ from gantrymq.broker.operations.admission import (
     with_unique_key,
 )
 from gantrymq.broker.operations.properties_text import read_ordinary
-from gantrymq.broker.operations.send_half import HalfSends
+from gantrymq.broker.operations.send_half import ORDINARY_KEY_CHARACTERS, HalfSends
 from gantrymq.broker.operations.steered import NOT_THE_SENDERS, Steering, number_of
 from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.errors import MessageIllegal, StoreError
@@ -86,7 +86,7 @@ class Sends:
             return
         unique_key, group, tags_code, wait, is_half = ordinary
         if is_half:
-            if group is None or not unique_key:
+            if group is None or not unique_key or len(unique_key) > ORDINARY_KEY_CHARACTERS:
                 self._send_half(client, message, body, target, queue_id, text, answered)
             else:
                 record = new_record(client, message, body, message.topic, queue_id, text + self._stamp)

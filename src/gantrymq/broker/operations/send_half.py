@@ -17,6 +17,8 @@ from gantrymq.store.values import NewRecord
 
 HALF_HEADROOM_BYTES: Final = 1024
 """Free bytes the properties of a half message keep for what parking or resuming it adds later (X2)."""
+ORDINARY_KEY_CHARACTERS: Final = 255
+"""A half message with a longer unique key has its room checked: the key is stored twice. Those of clients have 32."""
 _TYPES: Final = (None, "TRANSACTION", "MIXED", "UNSPECIFIED")
 """Message types of topics that take half messages; None: the topic was given none."""
 _DELAYS: Final = tuple(sorted(properties.DELAYS))
@@ -54,7 +56,7 @@ class HalfSends:
             group = message.producer_group
             record.properties += f"{properties.PRODUCER_GROUP}\x01{group}\x02"
         record.properties += stamp
-        check_properties(record.properties, HALF_HEADROOM_BYTES)
+        check_properties(record.properties, HALF_HEADROOM_BYTES + len(key.encode()))  # it is stored twice
         self.send_ordinary(message, record, target, group, key, answered)
 
     def _stored(

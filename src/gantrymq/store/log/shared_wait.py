@@ -22,7 +22,7 @@ class Safety(Protocol):
 
 
 class SharedWait(Generic[T]):
-    """Tells ``ended`` how the write of records ended, for all that share their fate: 2 us less for each.
+    """Tells ``ended`` how the write of records ended, for all that share their fate (`python -m benchmarks.forks`).
 
     What is appended between two writes is written together or not at all, and a log becomes safe by whole writes. So
     whoever waits for the first record of a write waits for all of them.
