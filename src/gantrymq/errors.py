@@ -71,6 +71,51 @@ class TransactionConflict(RequestRejected):
         super().__init__(code, remark, request=f"end of transaction {transaction_id}")
 
 
+class HalfNotStored(GantryError):
+    """A broker has the half message, but did not confirm that it is safe on its disk. It is rolled back."""
+
+    retryable = True
+
+    def __init__(self, topic: str, status: str) -> None:
+        self.topic = topic
+        self.status = status
+        super().__init__(
+            f"the half message for topic {topic!r} is not safe on its broker ({status}); the transaction is rolled back"
+        )
+
+
+class TransactionClaimed(GantryError):
+    """The local transaction took too long: a check-back found no outcome, and decided that it is rolled back.
+
+    Nothing of the local transaction is kept, and no message is delivered. Run it again.
+    """
+
+    retryable = True
+
+    def __init__(self, transaction_id: str) -> None:
+        self.transaction_id = transaction_id
+        super().__init__(
+            f"transaction {transaction_id} cannot commit any more: a check-back has rolled it back. Run it again, and "
+            "raise longest_transaction if local transactions may take longer than that"
+        )
+
+
+class OutcomeUnknown(GantryError):
+    """The database did not say whether it committed, and cannot be asked now.
+
+    Nothing is lost: brokers keep the messages and ask (check-back) until the database answers. Do not repeat the
+    transaction before you know how it ended; ``transaction_id`` is the row to look for.
+    """
+
+    def __init__(self, transaction_id: str, reason: str) -> None:
+        self.transaction_id = transaction_id
+        self.reason = reason
+        super().__init__(
+            f"whether transaction {transaction_id} committed is not known: {reason}. Its messages wait, and brokers "
+            "ask the database until it answers"
+        )
+
+
 class Unreachable(GantryError):
     """No connection to the peer could be made, or it was lost before the answer came."""
 

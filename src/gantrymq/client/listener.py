@@ -87,9 +87,12 @@ class ListenerAnswer(msgspec.Struct, frozen=True):
 
 
 def read_answer(answer: object, method: str) -> ListenerAnswer:
-    """What a listener returned, read; anything that is no LocalTransactionState is UNKNOWN."""
+    """What a listener returned, read; anything that is no LocalTransactionState is UNKNOWN. Our own listeners may return
+    a ListenerAnswer, which has a remark."""
     if isinstance(answer, LocalTransactionState):
         return ListenerAnswer(answer)
+    if isinstance(answer, ListenerAnswer):
+        return answer
     error = TypeError(f"{method} must return a LocalTransactionState, not {type(answer).__name__}")
     return ListenerAnswer(UNKNOWN, error, str(error))
 

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final, Unpack
 
-import msgspec
-
 from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
 from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.listener import (
@@ -25,11 +23,13 @@ from gantrymq.client.listener import (
     is_decisive,
 )
 from gantrymq.client.producer import Producer
-from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
+from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.delivery import RETRIED_CODES
 from gantrymq.client.sending.end_frame import EndFrames
 from gantrymq.client.sending.half_memory import HalfMemory
+from gantrymq.client.sending.halves import Halves
+from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.client.sending.stamps import Stamps
 from gantrymq.errors import (
     Closed,
@@ -58,21 +58,6 @@ _RESOLUTIONS: Final = {state: int(state.resolution) for state in LocalTransactio
 _IDS: Final = frozenset({properties.UNIQ_KEY, properties.TRANSACTION_ID})
 """Properties that would make a message part of another transaction, or of none."""
 INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
-
-
-class OpenHalf(msgspec.Struct, frozen=True):
-    """A half message that is stored and waits for its end."""
-
-    given: Message
-    """What the listener gets: a copy of the message that was given to us, with its ``transaction_id``."""
-    message: Message
-    """The same as brokers know it."""
-    result: SendResult
-    log_offset: int
-
-    @property
-    def transaction_id(self) -> str:
-        return self.result.message_id
 
 
 class LocalRun:
@@ -198,14 +183,22 @@ class TransactionProducer(Producer):
 
     # The steps, for those who run the local transaction themselves.
 
-    async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
-        """Send the half message. Every half begun must be ended by ``finish`` or ``interrupted``."""
-        self._endpoint.check_usable()
+    def halves(self) -> Halves:
+        """For a local transaction with any number of messages; see there."""
+        return Halves(self, self._endpoint.tasks)
+
+    def check(self, message: Message) -> None:
+        """Raise MessageIllegal for a message that cannot be sent in a transaction."""
         check_message(message, self._config.max_message_bytes)
         if is_delayed(message.properties):
             raise MessageIllegal(
                 "a message in a transaction cannot be delayed; remove delay_level, or send it without a transaction"
             )
+
+    async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
+        """Send the half message. Every half begun must be ended by ``finish`` or ``interrupted``."""
+        self._endpoint.check_usable()
+        self.check(message)
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
         if transaction_id is not None:
             values[properties.UNIQ_KEY] = id_of("transaction_id", transaction_id)

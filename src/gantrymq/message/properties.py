@@ -41,6 +41,9 @@ immunity ends when its sender's connection is gone. Apache's brokers ignore it. 
 and PGROUP; the group in it keeps a copy of all properties, sent by another group, from claiming the same."""
 EARLY_CHECK: Final = "GANTRY_EARLY_CHECK"
 """``true`` on the message in a check that is sent before the immunity of its half ended."""
+LOCAL_TRANSACTION: Final = "GANTRY_LOCAL_TRANSACTION"
+"""Of a half message sent by ``gantrymq.sql``: the id of its local transaction, which may have several half messages,
+and after a blank the identity of the database that knows the outcome. Consumers see it."""
 PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 TRANSACTION_ID: Final = "__transactionId__"
 CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
@@ -82,7 +85,7 @@ RESERVED: Final = frozenset(
         MIN_OFFSET, MAX_OFFSET, ORIGIN_MESSAGE_ID, RECONSUME_TIME, MAX_RECONSUME_TIMES, REGION, TRACE_ON, UNIQ_KEY,
         CONSUME_START_TIME, PREPARED_QUEUE_OFFSET, TRANSACTION_ID, CHECK_TIMES, CLUSTER, INSTANCE_ID, SHARDING_KEY,
         TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_OUT_MS, POP_CHECK_POINT,
-        IMMUNE_WHILE_CONNECTED, EARLY_CHECK,
+        IMMUNE_WHILE_CONNECTED, EARLY_CHECK, LOCAL_TRANSACTION,
         "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "EXTEND_UNIQ_INFO", "CORRELATION_ID",
         "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "MSG_TYPE",
     }
