@@ -34,7 +34,18 @@ from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 
 UNKNOWN = LocalTransactionState.UNKNOWN
-Answer = LocalTransactionState | Awaitable[LocalTransactionState]
+
+
+class ListenerAnswer(msgspec.Struct, frozen=True):
+    """The answer of the listener, or the reason why there is none. A listener may return one itself, for its remark."""
+
+    state: LocalTransactionState
+    error: BaseException | None = None
+    remark: str | None = None
+    """Travels to the broker with an UNKNOWN, for people who read its log."""
+
+
+Answer = LocalTransactionState | ListenerAnswer | Awaitable[LocalTransactionState] | Awaitable[ListenerAnswer]
 
 
 class TransactionListener(Protocol):
@@ -77,18 +88,8 @@ def is_decisive(listener: TransactionListener) -> bool:
     return decisive
 
 
-class ListenerAnswer(msgspec.Struct, frozen=True):
-    """The answer of the listener, or the reason why there is none."""
-
-    state: LocalTransactionState
-    error: BaseException | None = None
-    remark: str | None = None
-    """Travels to the broker with an UNKNOWN, for people who read its log."""
-
-
 def read_answer(answer: object, method: str) -> ListenerAnswer:
-    """What a listener returned, read; anything that is no LocalTransactionState is UNKNOWN. Our own listeners may return
-    a ListenerAnswer, which has a remark."""
+    """What a listener returned, read; anything that is no LocalTransactionState (or ListenerAnswer) is UNKNOWN."""
     if isinstance(answer, LocalTransactionState):
         return ListenerAnswer(answer)
     if isinstance(answer, ListenerAnswer):

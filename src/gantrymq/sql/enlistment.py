@@ -90,11 +90,7 @@ class Enlistment:
 
     def drop(self, belongs: Callable[[object], bool]) -> None:
         """Roll back the messages whose level ``belongs`` to a savepoint that was rolled back."""
-        gone = [
-            number
-            for number, level in enumerate(self._levels)
-            if number not in self._dropped and belongs(level)
-        ]
+        gone = [number for number, level in enumerate(self._levels) if number not in self._dropped and belongs(level)]
         self._dropped.update(gone)
         if gone:
             self._waiter.post(self._halves.drop, gone)

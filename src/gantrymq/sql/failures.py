@@ -61,6 +61,7 @@ _NUMBERS: Final = {
     2055: Failure.DISCONNECTED,
 }
 """MySQL's and MariaDB's error numbers."""
+_MYSQL_DRIVERS: Final = {"pymysql", "MySQLdb", "aiomysql", "asyncmy", "mysql"}
 _SQLITE: Final = {
     "SQLITE_CONSTRAINT_PRIMARYKEY": Failure.DUPLICATE,
     "SQLITE_CONSTRAINT_UNIQUE": Failure.DUPLICATE,
@@ -110,7 +111,7 @@ def _read(error: BaseException) -> Failure | None:
             return Failure.NO_TABLE
         return _SQLITE.get(name) or _SQLITE.get("_".join(name.split("_")[:2]))
     number = error.args[0] if error.args else None
-    if isinstance(number, int) and type(error).__module__.partition(".")[0] in {"pymysql", "MySQLdb", "aiomysql", "asyncmy", "mysql"}:  # fmt: skip
+    if isinstance(number, int) and type(error).__module__.partition(".")[0] in _MYSQL_DRIVERS:
         return _NUMBERS.get(number) or (Failure.DISCONNECTED if number == 0 else None)
     if isinstance(error, ConnectionError | TimeoutError):
         return Failure.DISCONNECTED

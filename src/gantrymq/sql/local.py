@@ -11,9 +11,9 @@ from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.sql import transaction_id
+from gantrymq.sql.claim import Failed, Query, Rows
 from gantrymq.sql.database import Database
 from gantrymq.sql.enlistment import Enlistment, Waiter, ask, marks_of
-from gantrymq.sql.claim import Failed, Query, Rows
 from gantrymq.sql.outcomes import IDENTITY_BYTES, Outcomes, failed
 from gantrymq.sql.tables import INBOX, OUTCOMES, check_name, ddl
 

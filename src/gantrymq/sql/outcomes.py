@@ -85,4 +85,5 @@ def failed(error: Exception) -> Failed:
     """An error of a database as a value. What is no database's error is raised: it is a defect, and no outcome."""
     if not is_database_error(error) and not isinstance(error, OSError):
         raise error
-    return Failed(read_failure(error), f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}")
+    words = str(error).strip().splitlines() or [""]
+    return Failed(read_failure(error), f"{type(error).__name__}: {words[0]}")

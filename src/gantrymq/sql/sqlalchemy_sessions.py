@@ -1,12 +1,12 @@
 """Messages in the transactions of SQLAlchemy sessions, by the session's own events.
 
-| event of the session                  | what happens                                                                   |
-|---------------------------------------|--------------------------------------------------------------------------------|
-| (``send``)                            | the first message of a transaction enlists it; the half message is on its way  |
-| before_commit, not of a savepoint     | ``prepare``: the halves are stored, the outcome row is inserted                |
-| after_commit, behind a prepare        | ``committed``                                                                  |
-| after_soft_rollback of a savepoint    | what was sent in it is rolled back                                             |
-| after_transaction_end, not yet ended  | ``failed``: rolled back, or the database is asked whether it committed         |
+| event of the session                | what happens                                                                  |
+|-------------------------------------|-------------------------------------------------------------------------------|
+| (``send``)                          | the first message of a transaction enlists it; the half message is on its way |
+| before_commit, not of a savepoint   | ``prepare``: the halves are stored, the outcome row is inserted               |
+| after_commit, after a prepare       | ``committed``                                                                 |
+| after_soft_rollback of a savepoint  | what was sent in it is rolled back                                            |
+| after_transaction_end, when needed  | ``failed``: rolled back, or the database is asked whether it committed        |
 
 Source: SQLAlchemy, SessionEvents. An AsyncSession has a Session inside, with the same events.
 """

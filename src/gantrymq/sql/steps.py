@@ -1,4 +1,4 @@
-"""What a local transaction with messages does, step by step. Pure: the steps are values, somebody else carries them out.
+"""What a local transaction with messages does, step by step. Pure: steps are values, and ``enlistment`` executes them.
 
 | when                                         | steps                                                               |
 |----------------------------------------------|---------------------------------------------------------------------|

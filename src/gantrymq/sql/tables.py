@@ -77,11 +77,13 @@ def ddl(kind: Kind, outcomes: str = OUTCOMES, inbox: str = INBOX) -> list[str]:
     exact, words, end = _EXACT[kind], _WORDS[kind], _END[kind]
     index = f"{inbox.rpartition('.')[2]}_by_time"
     made = [
-        f"CREATE TABLE IF NOT EXISTS {check_name(outcomes)} (\n"
-        f"    id VARCHAR(32){exact} NOT NULL PRIMARY KEY,\n"
-        f"    outcome SMALLINT NOT NULL,\n"
-        f"    note VARCHAR(255){words} NOT NULL\n"
-        f"){end}",
+        (
+            f"CREATE TABLE IF NOT EXISTS {check_name(outcomes)} (\n"
+            f"    id VARCHAR(32){exact} NOT NULL PRIMARY KEY,\n"
+            f"    outcome SMALLINT NOT NULL,\n"
+            f"    note VARCHAR(255){words} NOT NULL\n"
+            f"){end}"
+        )
     ]
     table = (
         f"CREATE TABLE IF NOT EXISTS {check_name(inbox)} (\n"
@@ -108,11 +110,11 @@ class OutcomeStatements:
         """id, outcome, note"""
         self.find: Final = written(f"SELECT id, outcome, note FROM {name} WHERE id IN (?, '{CLEANED}', '{DATABASE}')")
         """id. Rows of id, outcome, note: that of the transaction, and the two that are none, as far as there are any"""
-        self.before_claim: Final = _BEFORE.get(dialect.kind, "").format(seconds=max(1, round(claim_timeout_ms / 1000)))
+        limit = {"values": values, "ms": claim_timeout_ms, "seconds": max(1, round(claim_timeout_ms / 1000))}
+        self.before_claim: Final = _BEFORE.get(dialect.kind, "").format(**limit)
         """Without parameters; empty: not needed"""
         self.after_claim: Final = _AFTER.get(dialect.kind, "")
-        self.claim: Final = written(_CLAIM[dialect.kind].format(values=values, ms=claim_timeout_ms,
-                                                                seconds=max(1, round(claim_timeout_ms / 1000))))  # fmt: skip
+        self.claim: Final = written(_CLAIM[dialect.kind].format(**limit))
         """id, note"""
         self.move_horizon: Final = written(f"UPDATE {name} SET note = ? WHERE id = '{CLEANED}' AND note < ?")
         """the horizon, twice"""
@@ -147,9 +149,7 @@ class InboxStatements:
 
     def __init__(self, dialect: Dialect, table: str = INBOX) -> None:
         name, written = check_name(table), dialect.written
-        self.insert: Final = written(
-            f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)"
-        )
+        self.insert: Final = written(f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)")
         """group, id of the message, ms since 1970"""
         self.find: Final = written(f"SELECT consumed_at FROM {name} WHERE consumer_group = ? AND message_id = ?")
         """group, id of the message"""

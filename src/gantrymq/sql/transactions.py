@@ -221,4 +221,3 @@ class LocalTransaction:
                 log.warning("transaction %s is committed, although the database raised %r", self.transaction_id, error)
                 return
             raise OutcomeUnknown(self.transaction_id or "", answer.reason or "") from error
-

@@ -1,7 +1,7 @@
-"""How the thread of a local transaction waits for the client: from a thread of its own, or from a greenlet on the loop.
+"""How a local transaction waits for the client: in a thread of its own, or in a greenlet on the client's event loop.
 
-SQLAlchemy runs its synchronous code on an event loop in greenlets, which may wait for coroutines (``await_only``). So one
-implementation serves Session and AsyncSession.
+SQLAlchemy runs its synchronous code on an event loop in greenlets, which may wait for coroutines (``await_only``).
+So one implementation serves Session and AsyncSession.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import TransactionSendResult
-from gantrymq.client.sending.open_half import OpenHalf, TransactionProducer, undecided
+from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.transaction_producer import TransactionProducer, undecided
 from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 from gantrymq.message.transaction import LocalTransactionState

@@ -124,5 +124,3 @@ class Halves:
             return await self._sender.finish(half, outcome)
         except GantryError as error:
             return error
-
-
