@@ -57,7 +57,7 @@ class Server:
         command += ["--name-server-port", str(self.name_server_port)]
         begin = time.monotonic()
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
         while not (_listens(self.broker_port) and _listens(self.name_server_port)):
             if self._process.poll() is not None:
                 raise RuntimeError(f"the server ended with status {self._process.returncode}; see {self.log}")
@@ -81,7 +81,7 @@ class Server:
             self._process = None
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Ctrl-C, a crash or a kill of the test leaves no server behind."""
     os.setsid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,128 @@
+"""Where a process of the test kills itself: before or after every step of the protocol. Names and hooks.
+
+| process                | point            | it dies                                                              |
+|------------------------|------------------|----------------------------------------------------------------------|
+| service, which pays    | started          | before anything was done                                             |
+| one order and sends    | first_send       | when its first half message is on its way                            |
+| three messages         | rows             | when its own rows are written                                        |
+|                        | all_sends        | when all half messages are on their way                              |
+|                        | half_stored      | when the first broker has answered                                   |
+|                        | halves_stored    | when all have                                                        |
+|                        | before_insert    | before the outcome row                                               |
+|                        | after_insert     | behind the outcome row                                               |
+|                        | before_commit    | before the database is told to commit                                |
+|                        | after_commit     | when the database has committed, and no broker knows                 |
+|                        | first_end        | when the first half message was ended                                |
+|                        | all_ends         | when all were                                                        |
+|                        | any_time         | at a time by chance                                                  |
+| sibling, which answers | before_find      | before it looks for the row                                          |
+| check-backs            | before_claim     | when it did not find it                                              |
+|                        | after_claim      | when it has written the mark                                         |
+|                        | before_answer    | before the broker gets the answer                                    |
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from sqlalchemy.orm import Session
+
+from gantrymq.client.sending.check_back import CheckBack
+from gantrymq.client.sending.halves import Halves
+from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.sql.claim import Query
+from gantrymq.sql.local import Local
+
+SERVICE = (
+    "started", "first_send", "rows", "all_sends", "half_stored", "halves_stored", "before_insert", "after_insert",
+    "before_commit", "after_commit", "first_end", "all_ends", "any_time",
+)  # fmt: skip
+SIBLING = ("before_find", "before_claim", "after_claim", "before_answer")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Points:
+    """Kills this process when it ``reach``es the chosen point."""
+
+    def __init__(self) -> None:
+        self.chosen: str | None = None
+
+    def reach(self, point: str) -> None:
+        if point == self.chosen:
+            die()
+
+    def soon(self, seconds: float) -> None:
+        """The point ``any_time``."""
+        if self.chosen == "any_time":
+            threading.Timer(seconds, die).start()
+
+
+def watch_service(points: Points, engine: Engine, sessions: type[Session]) -> None:
+    """Hooks around the steps of a local transaction, in a process that will not live long."""
+    begin, finish, stored, end = TransactionProducer.begin, TransactionProducer.finish, Halves.stored, Halves.end
+
+    async def begun(*arguments: Any) -> Any:
+        half = await begin(*arguments)
+        points.reach("half_stored")
+        return half
+
+    async def finished(*arguments: Any) -> Any:
+        result = await finish(*arguments)
+        points.reach("first_end")
+        return result
+
+    async def all_stored(halves: Halves) -> None:
+        await stored(halves)
+        points.reach("halves_stored")
+
+    async def all_ended(*arguments: Any) -> Any:
+        results = await end(*arguments)
+        points.reach("all_ends")
+        return results
+
+    TransactionProducer.begin, TransactionProducer.finish = begun, finished  # type: ignore[method-assign]
+    Halves.stored, Halves.end = all_stored, all_ended  # type: ignore[method-assign]
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("INSERT INTO gantrymq_outcomes"):
+            points.reach("before_insert")
+
+    @event.listens_for(engine, "after_cursor_execute")
+    def after(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("INSERT INTO gantrymq_outcomes"):
+            points.reach("after_insert")
+
+    @event.listens_for(engine, "commit")
+    def commit(_connection: Any) -> None:
+        points.reach("before_commit")
+
+    @event.listens_for(sessions, "after_commit", insert=True)
+    def committed(_session: Any) -> None:
+        points.reach("after_commit")
+
+
+def watch_sibling(points: Points) -> None:
+    """Hooks around the steps of a check-back."""
+    asking, answering = Local.ask, CheckBack._answer
+
+    def ask(local: Local, query: Query, which: str) -> Any:
+        points.reach("before_find" if query is Query.FIND else "before_claim")
+        found = asking(local, query, which)
+        if query is Query.CLAIM:
+            points.reach("after_claim")
+        return found
+
+    def answer(*arguments: Any) -> None:
+        points.reach("before_answer")
+        answering(*arguments)
+
+    Local.ask, CheckBack._answer = ask, answer  # type: ignore[method-assign]

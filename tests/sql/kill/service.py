@@ -1,0 +1,118 @@
+"""The processes that are killed: a service that pays orders, and a sibling that answers check-backs for it.
+
+Both are forked from the test's process, which has imported everything and has no threads. They never return.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from gantrymq import Message
+from gantrymq.errors import GantryError
+from gantrymq.sql import Transactions
+from tests.sql.kill.points import Points, watch_service, watch_sibling
+
+GROUP = "orders"
+ORDERS, POINTS = "orders-paid", "points-earned"
+"""Topics: an order sends two messages to the first one, and one to the other."""
+COPIES = {ORDERS: 2, POINTS: 1}
+LONGEST_S = 10.0
+"""A broker that was killed does not know which senders are gone, and waits that long before it asks."""
+SCHEMA = "CREATE TABLE orders (id VARCHAR(40) PRIMARY KEY, line_count INTEGER NOT NULL)"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where the processes find everything."""
+
+    url: str
+    name_servers: str
+    isolation: str | None
+    log: Path
+
+
+def fork(work: Callable[[], None], log: Path) -> int:
+    """Run ``work`` in a process of its own; its id."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        logging.basicConfig(level=logging.WARNING, format=f"%(asctime)s {os.getpid()} %(message)s", force=True)
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def serve(setting: Setting, orders: list[str], point: str | None, seed: int) -> None:
+    """Pay the orders one after the other, and die at ``point`` of the last one."""
+    rng, points = random.Random(seed), Points()
+    engine = create_engine(setting.url, **({"isolation_level": setting.isolation} if setting.isolation else {}))
+    transactions = Transactions(GROUP, engine, name_servers=setting.name_servers, longest_transaction=LONGEST_S)
+    watch_service(points, engine, transactions._sessions.class_)
+    transactions.start()
+    for order in orders:
+        if order == orders[-1]:
+            points.chosen = point
+            points.soon(rng.random() * 0.03)
+        try:
+            _pay(transactions, points, order, rng)
+        except ZeroDivisionError:
+            pass  # the order was not paid
+        except (GantryError, DBAPIError) as error:  # a broker or the database was killed
+            logging.warning("order %s: %s", order, str(error).splitlines()[0])
+    transactions.close()
+
+
+def _pay(transactions: Transactions, points: Points, order: str, rng: random.Random) -> None:
+    points.reach("started")
+    with transactions.begin() as tx:
+        tx.send(Message(ORDERS, f"{order} placed", keys=[order]))
+        points.reach("first_send")
+        tx.session.execute(text("INSERT INTO orders VALUES (:id, 1)"), {"id": order})
+        tx.session.execute(text("UPDATE orders SET line_count = 2 WHERE id = :id"), {"id": order})
+        points.reach("rows")
+        if rng.random() < 0.3:
+            _savepoint_that_fails(transactions, tx, order)
+        tx.send(Message(ORDERS, f"{order} paid", keys=[order]), Message(POINTS, f"{order} points", keys=[order]))
+        points.reach("all_sends")
+        if order.endswith("declined"):
+            raise ZeroDivisionError
+
+
+def _savepoint_that_fails(transactions: Transactions, tx: object, order: str) -> None:
+    try:
+        with tx.session.begin_nested():  # type: ignore[attr-defined]
+            tx.send(Message(ORDERS, f"{order} never", keys=[order]))  # type: ignore[attr-defined]
+            raise ZeroDivisionError
+    except ZeroDivisionError:
+        pass
+
+
+def answer(setting: Setting, point: str | None) -> None:
+    """Answer check-backs until killed, or until ``point``."""
+    points = Points()
+    points.chosen = point
+    if point is not None:
+        watch_sibling(points)
+    engine = create_engine(setting.url)
+    Transactions(GROUP, engine, name_servers=setting.name_servers, topics=list(COPIES)).start()
+    while True:
+        signal.pause()
