@@ -1,0 +1,40 @@
+"""Tests of the shop, with the fixture ``gantry``: run ``pytest`` in this directory. No server has to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from shop import PAID, POINTS, app
+
+from gantrymq.testing import LocalCluster
+
+
+@pytest.fixture
+def client(tmp_path: Path, gantry: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    monkeypatch.setenv("NAMESRV_ADDR", gantry.name_servers)
+    monkeypatch.setenv("DATABASE_URL", f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
+    with TestClient(app) as client:
+        yield client
+
+
+def bodies(gantry: LocalCluster, topic: str) -> list[bytes]:
+    return [message.body for message in gantry.messages(topic)]
+
+
+def test_who_pays_is_shipped_and_gets_points(gantry: LocalCluster, client: TestClient) -> None:
+    assert client.post("/orders/o-1").status_code == 201
+    assert client.post("/orders/o-1/payment", params={"cents": 1999}).json() == {"id": "o-1", "status": "paid"}
+    assert bodies(gantry, PAID) == [b"o-1"]
+    assert bodies(gantry, POINTS) == [b"o-1 19"]
+
+
+def test_nobody_hears_of_a_payment_that_failed(gantry: LocalCluster, client: TestClient) -> None:
+    client.post("/orders/o-1")
+    client.post("/orders/o-1/payment", params={"cents": 1999})
+    assert client.post("/orders/o-1/payment", params={"cents": 1999}).status_code == 409
+    assert client.post("/orders/o-2/payment", params={"cents": 1999}).status_code == 409
+    assert bodies(gantry, PAID) == [b"o-1"]
+    assert gantry.open_transactions() == []
