@@ -110,27 +110,40 @@ class OutcomeStatements:
         """id, outcome, note"""
         self.find: Final = written(f"SELECT id, outcome, note FROM {name} WHERE id IN (?, '{CLEANED}', '{DATABASE}')")
         """id. Rows of id, outcome, note: that of the transaction, and the two that are none, as far as there are any"""
-        limit = {"values": values, "ms": claim_timeout_ms, "seconds": max(1, round(claim_timeout_ms / 1000))}
+        limit = {
+            "name": name,
+            "values": values,
+            "ms": claim_timeout_ms,
+            "seconds": max(1, round(claim_timeout_ms / 1000)),
+        }
         self.before_claim: Final = _BEFORE.get(dialect.kind, "").format(**limit)
         """Without parameters; empty: not needed"""
         self.after_claim: Final = _AFTER.get(dialect.kind, "")
         self.claim: Final = written(_CLAIM[dialect.kind].format(**limit))
-        """id, note"""
+        """id, id, note"""
         self.move_horizon: Final = written(f"UPDATE {name} SET note = ? WHERE id = '{CLEANED}' AND note < ?")
         """the horizon, twice"""
         self.clean: Final = written(_CLEAN[dialect.kind].format(name=name))
         """the horizon, how many"""
 
 
+_UNLESS_CLEANED: Final = (
+    f"SELECT CASE WHEN (SELECT note FROM {{name}} WHERE id = '{CLEANED}' LOCK IN SHARE MODE) > ? "
+    f"THEN '{CLEANED}' ELSE ? END, 2, ?"
+)
+# A claim whose row may have been deleted inserts the id #cleaned instead, which is there: that fails as a duplicate,
+# and the next look finds why. It holds the row #cleaned until it ends, so no cleaning can begin meanwhile.
 _CLAIM: Final = {
     # Of one statement in autocommit, the setting is local to it: one round trip, and nothing stays behind.
     Kind.POSTGRESQL: (
-        "WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', '{ms}', true) AS waits) "
-        "INSERT {values} SELECT CAST(? AS VARCHAR(32)), 2, CAST(? AS VARCHAR(255)) FROM patience"
+        "WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', '{ms}', true) AS waits), "
+        f"horizon AS (SELECT note FROM {{name}} WHERE id = '{CLEANED}' FOR SHARE) INSERT {{values}} "
+        f"SELECT CASE WHEN (SELECT note FROM horizon) COLLATE \"C\" > ? THEN '{CLEANED}' "
+        "ELSE CAST(? AS VARCHAR(32)) END, 2, CAST(? AS VARCHAR(255)) FROM patience"
     ),
-    Kind.MARIADB: "SET STATEMENT innodb_lock_wait_timeout={seconds} FOR INSERT {values} VALUES (?, 2, ?)",
-    Kind.MYSQL: "INSERT {values} VALUES (?, 2, ?)",
-    Kind.SQLITE: "INSERT {values} VALUES (?, 2, ?)",
+    Kind.MARIADB: f"SET STATEMENT innodb_lock_wait_timeout={{seconds}} FOR INSERT {{values}} {_UNLESS_CLEANED}",
+    Kind.MYSQL: f"INSERT {{values}} {_UNLESS_CLEANED}",
+    Kind.SQLITE: f"INSERT {{values}} {_UNLESS_CLEANED.replace(' LOCK IN SHARE MODE', '')}",
 }
 _BEFORE: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = {seconds}"}
 _AFTER: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = DEFAULT"}
