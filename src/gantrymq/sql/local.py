@@ -17,6 +17,8 @@ from gantrymq.sql.enlistment import Enlistment, Waiter, ask, marks_of
 from gantrymq.sql.outcomes import IDENTITY_BYTES, Outcomes, failed
 from gantrymq.sql.tables import INBOX, OUTCOMES, check_name, ddl
 
+DAY_S: Final = 86_400.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -73,9 +75,10 @@ class Local:
     def enlist(self, client: TransactionProducer, waiter: Waiter) -> Enlistment:
         """A new local transaction with messages."""
         made = transaction_id.make(self.clock.wall_ms(), self.rng.token(transaction_id.RANDOM_BYTES))
+        last_moment = self.clock.monotonic() + max(self.settings.longest_transaction, DAY_S)
         return Enlistment(
             made, marks_of(made, self.identity, self.settings.longest_transaction), client.halves(), waiter,
-            self.outcomes, self.database, self.identity, client.check,
+            self.outcomes, self.database, self.identity, client.check, lambda: self.clock.monotonic() > last_moment,
         )  # fmt: skip
 
 
