@@ -21,11 +21,8 @@ def test_the_statements_may_be_repeated(database: Place) -> None:
 
 def test_names_of_the_tables_may_be_chosen(database: Place) -> None:
     schema = {"postgresql": "public", "mariadb": database.name, "sqlite": "main"}[database.kind]
-    if database.kind == "sqlite":
-        statements = ddl(Kind.SQLITE, "outcomes_of_shop", "inbox_of_shop")
-    else:
-        statements = ddl(Kind(database.kind), f"{schema}.outcomes_of_shop", f"{schema}.inbox_of_shop")
-    database.execute(*statements)
+    statements = ddl(Kind(database.kind), f"{schema}.outcomes_of_shop", f"{schema}.inbox_of_shop")
+    database.execute(*statements, *statements)
     assert database.execute(f"SELECT * FROM {schema}.outcomes_of_shop, {schema}.inbox_of_shop") == []
 
 

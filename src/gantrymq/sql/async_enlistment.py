@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final, TypeVar
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.transaction_producer import TransactionProducer
-from gantrymq.errors import TransactionClaimed
+from gantrymq.errors import TransactionClaimed, TransactionTooOld
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.runtime.clock import SystemClock
@@ -16,9 +17,9 @@ from gantrymq.sql import steps, transaction_id
 from gantrymq.sql.checker import asked, told
 from gantrymq.sql.claim import Answer, Failed, Query, Rows
 from gantrymq.sql.database import AsyncDatabase
-from gantrymq.sql.enlistment import Stage, marks_of
+from gantrymq.sql.enlistment import FORGOTTEN, Left, Stage, marks_of
 from gantrymq.sql.failures import Failure, read_failure
-from gantrymq.sql.local import Settings
+from gantrymq.sql.local import Settings, last_moment
 from gantrymq.sql.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
 from gantrymq.sql.tables import ddl
 
@@ -118,6 +119,9 @@ class AsyncEnlistment:
         self._levels: dict[int, object] = {}
         """For each message that was not dropped, the savepoint it was sent in."""
         self._sent = 0
+        self._last_moment = last_moment(local.clock, local.settings)
+        self._left = Left(self._halves)
+        weakref.finalize(self, self._left).atexit = False
 
     def send(self, message: Message, level: object = None) -> None:
         """Send the half message now, without waiting for it. Raises MessageIllegal."""
@@ -135,7 +139,9 @@ class AsyncEnlistment:
 
     async def prepare(self, insert: AsyncInsert) -> None:
         """Before the commit: wait for the halves, then insert the outcome row with ``insert``."""
-        if self._levels:
+        if self._levels and self.stage is Stage.OPEN:
+            if self._local.clock.monotonic() > self._last_moment:
+                raise TransactionTooOld(self.transaction_id)
             await perform(steps.prepare(self.transaction_id), lambda step: self._carry_out(step, insert))
 
     async def committed(self) -> Answer:
@@ -149,8 +155,8 @@ class AsyncEnlistment:
         return await self._end(steps.rolled_back())
 
     async def _end(self, ending: steps.Steps) -> Answer:
-        self.stage = Stage.ENDED
-        self.answer = await perform(ending, self._carry_out)
+        if self.answer is None:
+            self.answer = await perform(ending, self._carry_out)
         return self.answer
 
     async def _carry_out(self, step: steps.Step, insert: AsyncInsert | None = None) -> Rows | Failed | None:
@@ -159,6 +165,7 @@ class AsyncEnlistment:
                 await self._halves.stored()
             case steps.InsertOutcome(which):
                 assert insert is not None
+                self._left.outcome = FORGOTTEN
                 self.stage = Stage.PREPARED  # from here on a failure may be one of a commit: the row decides
                 try:
                     await insert(self._local.outcomes.insert(which))
@@ -169,5 +176,8 @@ class AsyncEnlistment:
             case steps.Ask(query, which):
                 return await self._local.ask(query, which)
             case steps.EndHalves(answer):
-                await self._halves.end(ListenerAnswer(answer.state, remark=answer.reason))
+                self._halves.begin_to_end(ListenerAnswer(answer.state, remark=answer.reason))
+                # From here on it ends so, whether somebody waits or not.
+                self.stage, self.answer = Stage.ENDED, answer
+                await self._halves.ended()
         return None

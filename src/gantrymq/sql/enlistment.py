@@ -58,7 +58,7 @@ class Stage(enum.Enum):
     ENDED = "ended"
 
 
-class _Left:
+class Left:
     """What the brokers are told when nobody holds the Enlistment any longer."""
 
     outcome = ListenerAnswer(LocalTransactionState.ROLLBACK)
@@ -107,7 +107,7 @@ class Enlistment:
         self._levels: dict[int, object] = {}
         """For each message that is not dropped, the savepoint it was sent in."""
         self._committing = False
-        self._left = _Left(halves)
+        self._left = Left(halves)
         # Not of ``self._left.outcome`` here: it is read when the garbage collector comes.
         weakref.finalize(self, self._left).atexit = False
 
