@@ -106,7 +106,7 @@ def _read(error: BaseException) -> Failure | None:
     if isinstance(number, int) and type(error).__module__.partition(".")[0] in _MYSQL_DRIVERS:
         # Before the SQLSTATE, which PyMySQL has as well: it says less.
         return _NUMBERS.get(number) or (Failure.DISCONNECTED if number == 0 else None)
-    state = getattr(error, "sqlstate", None)
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)  # psycopg2 calls it pgcode
     if isinstance(state, str):
         return Failure.DISCONNECTED if state.startswith("08") else _STATES.get(state)
     if isinstance(error, sqlite3.Error):
