@@ -164,7 +164,7 @@ class PsycopgDriver:
     def begin(self) -> None:
         self._outermost = may_begin(self._connection)
         self._block = self._connection.transaction()
-        self._block.__enter__()
+        self._transaction = self._block.__enter__()
 
     def verify(self) -> None:
         verify_status(self._connection)
@@ -180,7 +180,7 @@ class PsycopgDriver:
     def commit(self) -> None:
         block, self._block = self._block, None
         block.__exit__(None, None, None)
-        verify_end(block)
+        verify_end(self._transaction)
         if not self._outermost:
             self._connection.commit()
 
@@ -228,9 +228,9 @@ def verify_status(connection: Any) -> None:
         raise TransactionBroken(ENDED_INSIDE)
 
 
-def verify_end(block: Any) -> None:
+def verify_end(transaction: Any) -> None:
     """A lost connection makes psycopg's block leave without an error."""
-    if block.status is not block.Status.COMMITTED:
+    if transaction.status is not transaction.Status.COMMITTED:
         from psycopg import OperationalError
 
         raise OperationalError("the connection was lost before the commit")
