@@ -100,6 +100,23 @@ class TransactionClaimed(GantryError):
         )
 
 
+class TransactionTooOld(GantryError):
+    """The local transaction has taken longer than a day (or ``longest_transaction``, if that is more).
+
+    A check-back may have rolled it back, and its mark may be deleted with other old rows. So it cannot commit any more.
+    Nothing of it is kept, and no message is delivered.
+    """
+
+    retryable = True
+
+    def __init__(self, transaction_id: str) -> None:
+        self.transaction_id = transaction_id
+        super().__init__(
+            f"transaction {transaction_id} cannot commit any more: it has taken longer than a day, and than "
+            "longest_transaction. It is rolled back; run it again, in shorter transactions"
+        )
+
+
 class OutcomeUnknown(GantryError):
     """The database did not say whether it committed, and cannot be asked now.
 

@@ -45,7 +45,7 @@ from gantrymq.message.message import Message
 from gantrymq.message.parts import id_of
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.message.validation import check_message, is_delayed
+from gantrymq.message.validation import check_in_transaction
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
 from gantrymq.protocol.headers.transaction import EndTransaction
@@ -189,11 +189,7 @@ class TransactionProducer(Producer):
 
     def check(self, message: Message) -> None:
         """Raise MessageIllegal for a message that cannot be sent in a transaction."""
-        check_message(message, self._config.max_message_bytes)
-        if is_delayed(message.properties):
-            raise MessageIllegal(
-                "a message in a transaction cannot be delayed; remove delay_level, or send it without a transaction"
-            )
+        check_in_transaction(message, self._config.max_message_bytes)
 
     async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
         """Send the half message. Every half begun must be ended by ``finish`` or ``interrupted``."""

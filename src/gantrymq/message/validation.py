@@ -32,6 +32,15 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Non
         raise MessageIllegal(f"the flag {message.flag} does not fit into 32 bits")
 
 
+def check_in_transaction(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    """Raise MessageIllegal for a message that cannot be sent in a transaction."""
+    check_message(message, max_body_bytes)
+    if is_delayed(message.properties):
+        raise MessageIllegal(
+            "a message in a transaction cannot be delayed; remove delay_level, or send it without a transaction"
+        )
+
+
 def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
     """Raise MessageIllegal saying why ``messages`` cannot travel as one batch. Source: MessageBatch."""
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):

@@ -36,18 +36,10 @@ class OutcomeChecker:
 
     def check_local_transaction(self, message: MessageView) -> ListenerAnswer:
         """COMMIT and ROLLBACK are final. Anything that is not certain is UNKNOWN with a reason."""
-        answer = self._answer(message)
-        if answer.state is LocalTransactionState.UNKNOWN:
-            log.warning("the outcome of message %s is not known: %s", message.message_id, answer.reason)
-        return ListenerAnswer(answer.state, remark=answer.reason)
+        return told(message, self._answer(message))
 
     def _answer(self, message: MessageView) -> Answer:
-        transaction_id, _, identity = message.properties.get(properties.LOCAL_TRANSACTION, "").partition(" ")
-        if not is_id(transaction_id) or not identity:
-            return unknown(
-                "this half message was not sent by gantrymq.sql; give each way of sending a producer group of its own"
-            )
-        asking = steps.ask(transaction_id, identity)
+        asking = asked(message)
         try:
             step = next(asking)
             while True:
@@ -56,3 +48,20 @@ class OutcomeChecker:
         except StopIteration as end:
             answer: Answer = end.value
             return answer
+
+
+def asked(message: MessageView) -> steps.Steps:
+    """The questions to the database about a half message, and the answer."""
+    transaction_id, _, identity = message.properties.get(properties.LOCAL_TRANSACTION, "").partition(" ")
+    if not is_id(transaction_id) or not identity:
+        return unknown(
+            "this half message was not sent by gantrymq.sql; give each way of sending a producer group of its own"
+        )
+    return (yield from steps.ask(transaction_id, identity))
+
+
+def told(message: MessageView, answer: Answer) -> ListenerAnswer:
+    """The answer for the broker. One that is not certain is logged."""
+    if answer.state is LocalTransactionState.UNKNOWN:
+        log.warning("the outcome of message %s is not known: %s", message.message_id, answer.reason)
+    return ListenerAnswer(answer.state, remark=answer.reason)

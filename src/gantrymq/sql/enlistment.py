@@ -7,26 +7,36 @@
 |          | database may commit at any moment                              |                           |
 | ENDED    | the brokers were told how it ended                             |                           |
 
-A failure in OPEN is a rollback. A failure in PREPARED is settled by asking the database (``steps.settle``).
+A failure in OPEN is a rollback. A failure in PREPARED is settled by asking the database (``steps.settle``). One that
+the garbage collector finds, because nobody ended its session or connection, is rolled back in OPEN; in PREPARED the
+brokers are told UNKNOWN, and ask.
+
+An interrupt (Ctrl-C, a cancellation) may come between any two lines here. What it leaves in the stage OPEN or PREPARED
+is ended by the next call of ``failed``, or by the garbage collector; to end twice is to end once.
 """
 
 from __future__ import annotations
 
 import enum
+import itertools
+import logging
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, TypeVar
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.sending.halves import Halves
-from gantrymq.errors import TransactionClaimed
+from gantrymq.errors import GantryError, TransactionClaimed, TransactionConflict, TransactionTooOld
 from gantrymq.message import properties
 from gantrymq.message.message import Message
+from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.sql import steps
 from gantrymq.sql.claim import Answer, Failed, Rows
 from gantrymq.sql.database import Database
 from gantrymq.sql.failures import Failure, read_failure
 from gantrymq.sql.outcomes import Outcomes, Statement, failed
 
+log = logging.getLogger("gantrymq.sql")
 T = TypeVar("T")
 Insert = Callable[[Statement], object]
 """Executes a statement in the local transaction."""
@@ -48,14 +58,39 @@ class Stage(enum.Enum):
     ENDED = "ended"
 
 
+class Left:
+    """What the brokers are told when nobody holds the Enlistment any longer."""
+
+    outcome = ListenerAnswer(LocalTransactionState.ROLLBACK)
+
+    def __init__(self, halves: Halves) -> None:
+        self._halves = halves
+
+    def __call__(self) -> None:
+        self._halves.abandon(self.outcome)
+
+
+FORGOTTEN: Final = ListenerAnswer(
+    LocalTransactionState.UNKNOWN, remark="the local transaction was forgotten while its database committed it"
+)
+
+
+def _never() -> bool:
+    return False
+
+
 class Enlistment:
-    """A local transaction and its half messages. For one thread at a time, as its session or connection is."""
+    """A local transaction and its half messages.
+
+    For one thread at a time, as its session or connection is; but ``send`` may be called by several.
+    """
 
     def __init__(
         self, transaction_id: str, marks: dict[str, str], halves: Halves, waiter: Waiter, outcomes: Outcomes,
-        database: Database, identity: str, check: Callable[[Message], None],
+        database: Database, identity: str, check: Callable[[Message], None], too_old: Callable[[], bool] = _never,
     ) -> None:  # fmt: skip
-        """``marks``: properties of every half message. ``check``: raises for a message that cannot be sent."""
+        """``marks``: properties of every half message. ``check``: raises for a message that cannot be sent.
+        ``too_old``: whether a mark of a check-back may have been deleted, see ``cleaning``."""
         self.transaction_id: Final = transaction_id
         self.stage = Stage.OPEN
         self.answer: Answer | None = None
@@ -67,13 +102,18 @@ class Enlistment:
         self._database = database
         self._identity = identity
         self._check = check
-        self._levels: list[object] = []
-        """For each message, the savepoint it was sent in."""
-        self._dropped: set[int] = set()
+        self._too_old = too_old
+        self._numbers = itertools.count()
+        self._levels: dict[int, object] = {}
+        """For each message that is not dropped, the savepoint it was sent in."""
+        self._committing = False
+        self._left = Left(halves)
+        # Not of ``self._left.outcome`` here: it is read when the garbage collector comes.
+        weakref.finalize(self, self._left).atexit = False
 
     def __len__(self) -> int:
         """How many messages wait for its end."""
-        return len(self._levels) - len(self._dropped)
+        return len(self._levels)
 
     def send(self, message: Message, level: object = None) -> None:
         """Send the half message now, without waiting for it. ``level``: the savepoint, for ``drop``.
@@ -82,26 +122,32 @@ class Enlistment:
         """
         self._check(message)
         marked = message.with_properties({**message.properties, **self._marks})
-        number = len(self._levels)
-        self._levels.append(level)
+        number = next(self._numbers)  # one step, also for several threads
+        self._levels[number] = level
         self._waiter.post(self._halves.add, number, marked)
-        if self.stage is Stage.PREPARED:  # a flush of the commit itself sends it: it must be stored before that goes on
+        # A flush of the commit itself sends it, or another thread: it must be stored before that goes on. What was
+        # posted before the commit began to wait is seen there.
+        if self._committing:
             self._waiter.wait(self._halves.stored)
 
     def drop(self, belongs: Callable[[object], bool]) -> None:
         """Roll back the messages whose level ``belongs`` to a savepoint that was rolled back."""
-        gone = [number for number, level in enumerate(self._levels) if number not in self._dropped and belongs(level)]
-        self._dropped.update(gone)
+        gone = [number for number, level in list(self._levels.items()) if belongs(level)]
+        for number in gone:
+            del self._levels[number]
         if gone:
             self._waiter.post(self._halves.drop, gone)
 
     def prepare(self, insert: Insert) -> None:
-        """Before the commit: wait for the halves, then insert the outcome row with ``insert``.
+        """Before the commit: wait for the halves, then insert the outcome row with ``insert``. Once.
 
         Raises the errors of sending, TransactionClaimed, and the database's. Then the local transaction must roll back.
         """
-        if not len(self):
+        if not len(self) or self.stage is not Stage.OPEN:
             return
+        if self._too_old():
+            raise TransactionTooOld(self.transaction_id)
+        self._committing = True
         self._run(steps.prepare(self.transaction_id), insert)
 
     def committed(self) -> Answer:
@@ -115,10 +161,9 @@ class Enlistment:
         return self._end(steps.rolled_back())
 
     def _end(self, ending: steps.Steps) -> Answer:
-        self.stage = Stage.ENDED
-        answer: Answer = self._run(ending, None)
-        self.answer = answer
-        return answer
+        if self.stage is not Stage.ENDED or self.answer is None:
+            self.answer = self._run(ending, None)
+        return self.answer
 
     def _run(self, work: Any, insert: Insert | None) -> Any:
         try:
@@ -140,6 +185,7 @@ class Enlistment:
             case steps.InsertOutcome(transaction_id):
                 assert insert is not None
                 # From here on a failure may be one of a commit: the row decides.
+                self._left.outcome = FORGOTTEN
                 self.stage = Stage.PREPARED
                 try:
                     insert(self._outcomes.insert(transaction_id))
@@ -150,8 +196,19 @@ class Enlistment:
             case steps.Ask(query, transaction_id):
                 return ask(self._database, self._outcomes, query, transaction_id)
             case steps.EndHalves(answer):
-                self._waiter.wait(self._halves.end, ListenerAnswer(answer.state, remark=answer.reason))
+                self._waiter.post(self._halves.begin_to_end, ListenerAnswer(answer.state, remark=answer.reason))
+                # From here on it ends so, whether we wait or not.
+                self.stage, self.answer = Stage.ENDED, answer
+                self._wait_for_ends()
         return None
+
+    def _wait_for_ends(self) -> None:
+        try:
+            self._waiter.wait(self._halves.ended)
+        except TransactionConflict:
+            raise
+        except GantryError as error:  # the client is closed, for example: the database has the last word all the same
+            log.warning("the brokers will ask how transaction %s ended: %s", self.transaction_id, error)
 
 
 def ask(database: Database, outcomes: Outcomes, query: Any, transaction_id: str) -> Rows | Failed:

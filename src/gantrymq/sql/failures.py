@@ -102,7 +102,11 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _read(error: BaseException) -> Failure | None:
-    state = getattr(error, "sqlstate", None)
+    number = error.args[0] if error.args else None
+    if isinstance(number, int) and type(error).__module__.partition(".")[0] in _MYSQL_DRIVERS:
+        # Before the SQLSTATE, which PyMySQL has as well: it says less.
+        return _NUMBERS.get(number) or (Failure.DISCONNECTED if number == 0 else None)
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)  # psycopg2 calls it pgcode
     if isinstance(state, str):
         return Failure.DISCONNECTED if state.startswith("08") else _STATES.get(state)
     if isinstance(error, sqlite3.Error):
@@ -110,9 +114,6 @@ def _read(error: BaseException) -> Failure | None:
         if name == "SQLITE_ERROR" and "no such table" in str(error):
             return Failure.NO_TABLE
         return _SQLITE.get(name) or _SQLITE.get("_".join(name.split("_")[:2]))
-    number = error.args[0] if error.args else None
-    if isinstance(number, int) and type(error).__module__.partition(".")[0] in _MYSQL_DRIVERS:
-        return _NUMBERS.get(number) or (Failure.DISCONNECTED if number == 0 else None)
     if isinstance(error, ConnectionError | TimeoutError):
         return Failure.DISCONNECTED
     name = type(error).__name__

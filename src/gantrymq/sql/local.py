@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import ConfigError
-from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.sql import transaction_id
 from gantrymq.sql.claim import Failed, Query, Rows
@@ -16,6 +16,8 @@ from gantrymq.sql.database import Database
 from gantrymq.sql.enlistment import Enlistment, Waiter, ask, marks_of
 from gantrymq.sql.outcomes import IDENTITY_BYTES, Outcomes, failed
 from gantrymq.sql.tables import INBOX, OUTCOMES, check_name, ddl
+
+DAY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +75,16 @@ class Local:
     def enlist(self, client: TransactionProducer, waiter: Waiter) -> Enlistment:
         """A new local transaction with messages."""
         made = transaction_id.make(self.clock.wall_ms(), self.rng.token(transaction_id.RANDOM_BYTES))
+        last = last_moment(self.clock, self.settings)
         return Enlistment(
             made, marks_of(made, self.identity, self.settings.longest_transaction), client.halves(), waiter,
-            self.outcomes, self.database, self.identity, client.check,
+            self.outcomes, self.database, self.identity, client.check, lambda: self.clock.monotonic() > last,
         )  # fmt: skip
+
+
+def last_moment(clock: Clock, settings: Settings) -> float:
+    """When a local transaction that begins now can no longer commit, on the monotonic clock; see ``cleaning``."""
+    return clock.monotonic() + max(settings.longest_transaction, DAY_S)
 
 
 def create_tables(database: Database, settings: Settings) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.claim import Failed, Query, Rows
+from gantrymq.sql.claim import ATTEMPTS, Failed, Query, Rows
 from gantrymq.sql.dialect import Dialect
 from gantrymq.sql.failures import Failure, is_database_error, read_failure
 from gantrymq.sql.tables import CLEANED, DATABASE, OUTCOMES, Outcome, OutcomeStatements
@@ -34,7 +34,7 @@ class Outcomes:
         """The statements of one query of a claim; its answer is that of the last one with rows."""
         if query is Query.FIND:
             return [(self._statements.find, (transaction_id,))]
-        claim: list[Statement] = [(self._statements.claim, (transaction_id, self.group))]
+        claim: list[Statement] = [(self._statements.claim, (transaction_id, transaction_id, self.group))]
         if self._statements.before_claim:
             return [(self._statements.before_claim, ()), *claim, (self._statements.after_claim, ())]
         return claim
@@ -45,18 +45,23 @@ class Outcomes:
         Raises ConfigError when the table is missing; what else fails is raised as it came.
         """
         reason = ""
-        for _ in range(2):
+        for _ in range(ATTEMPTS):
             rows = yield [(self._statements.find, ("",))]
             if isinstance(rows, Failed):
-                raise self.unusable(rows)
-            for row in rows:
-                if row[0] == DATABASE:
-                    return str(row[2])
-            made = yield [(self._statements.insert, (DATABASE, int(Outcome.NONE), identity))]
-            reason = made.reason if isinstance(made, Failed) else ""  # perhaps another process was faster
+                reason = rows.reason
+                if rows.failure is not Failure.DISCONNECTED:  # a pool may have connections that died
+                    raise self.unusable(rows)
+                continue
+            found = {row[0]: str(row[2]) for row in rows}
+            if DATABASE in found and CLEANED in found:
+                return found[DATABASE]
+            for row, note in ((CLEANED, ""), (DATABASE, identity)):
+                if row not in found:
+                    made = yield [(self._statements.insert, (row, int(Outcome.NONE), note))]
+                    reason = made.reason if isinstance(made, Failed) else ""  # perhaps another process was faster
         raise ConfigError(
-            f"the row {DATABASE} of the table {self.table} cannot be written: {reason}. Call start() before the first "
-            "local transaction begins"
+            f"the row {DATABASE} of the table {self.table} cannot be read or written: {reason}. Call start() before "
+            "the first local transaction begins"
         )
 
     def unusable(self, failed: Failed) -> Exception:

@@ -3,7 +3,8 @@
 | event of the session                | what happens                                                                  |
 |-------------------------------------|-------------------------------------------------------------------------------|
 | (``send``)                          | the first message of a transaction enlists it; the half message is on its way |
-| before_commit, not of a savepoint   | ``prepare``: the halves are stored, the outcome row is inserted               |
+| before_commit, not of a savepoint   | ``prepare``: the halves are stored, the outcome row is inserted. What is sent |
+|                                     | after it, in an event of the commit's flush, is prepared at once              |
 | after_commit, after a prepare       | ``committed``                                                                 |
 | after_soft_rollback of a savepoint  | what was sent in it is rolled back                                            |
 | after_transaction_end, when needed  | ``failed``: rolled back, or the database is asked whether it committed        |
@@ -23,12 +24,13 @@ from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionm
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import Message
-from gantrymq.sql.enlistment import Enlistment, Stage
-from gantrymq.sql.outcomes import Statement
+from gantrymq.sql.enlistment import Enlistment, Insert, Stage
 from gantrymq.sql.sqlalchemy_database import execute
 
 ENLISTED: Final = "gantrymq.enlisted"
 """In ``session.info``: the Enlistment of the running transaction."""
+COMMITTING: Final = "gantrymq.committing"
+"""In ``session.info`` between before_commit and the end of the transaction."""
 MAKER: Final = "_gantrymq_enlist"
 """On a class of sessions: what makes an Enlistment for one of them."""
 Enlist = Callable[[], Enlistment]
@@ -87,11 +89,12 @@ def send(session: Session | AsyncSession | scoped_session[Any], message: Message
     enlistment: Enlistment | None = inner.info.get(ENLISTED)
     if enlistment is None:
         _check_outermost(inner)
-        enlistment = enlist()
-        inner.info[ENLISTED] = enlistment
+        enlistment = inner.info.setdefault(ENLISTED, enlist())  # one step: two threads get the same
     if not inner.in_transaction():
         inner.begin()
     enlistment.send(message, inner.get_nested_transaction() or inner.get_transaction())
+    if COMMITTING in inner.info:
+        enlistment.prepare(_insert_in(inner))
 
 
 def _check_outermost(session: Session) -> None:
@@ -105,22 +108,30 @@ def _check_outermost(session: Session) -> None:
         )
 
 
+def _insert_in(session: Session) -> Insert:
+    return lambda statement: execute(session.connection(), *statement)
+
+
+# An event comes twice when both a class of sessions and a subclass of it are attached: every one may be repeated.
+
+
 def _before_commit(session: Session) -> None:
-    enlistment: Enlistment | None = session.info.get(ENLISTED)
-    if enlistment is None or session.in_nested_transaction():
+    if session.in_nested_transaction():
         return
-
-    def insert(statement: Statement) -> object:
-        return execute(session.connection(), *statement)
-
-    enlistment.prepare(insert)
+    session.info[COMMITTING] = True
+    enlistment: Enlistment | None = session.info.get(ENLISTED)
+    if enlistment is not None:
+        enlistment.prepare(_insert_in(session))
 
 
 def _after_commit(session: Session) -> None:
     enlistment: Enlistment | None = session.info.get(ENLISTED)
     if enlistment is not None and enlistment.stage is Stage.PREPARED and not session.in_nested_transaction():
-        del session.info[ENLISTED]
-        enlistment.committed()
+        try:
+            enlistment.committed()
+        finally:
+            if enlistment.answer is not None:  # or an interrupt came first: the end of the transaction settles it
+                session.info.pop(ENLISTED, None)
 
 
 def _after_soft_rollback(session: Session, previous: SessionTransaction) -> None:
@@ -138,7 +149,13 @@ def _within(level: object, savepoint: SessionTransaction) -> bool:
 
 
 def _after_transaction_end(session: Session, transaction: SessionTransaction) -> None:
+    if transaction.parent is not None:
+        return
+    session.info.pop(COMMITTING, None)
     enlistment: Enlistment | None = session.info.get(ENLISTED)
-    if enlistment is not None and transaction.parent is None:
-        del session.info[ENLISTED]
+    if enlistment is None:
+        return
+    try:
         enlistment.failed()
+    finally:
+        session.info.pop(ENLISTED, None)

@@ -1,83 +1,113 @@
-"""Local transactions in the user's database, with messages that appear if and only if they commit."""
+"""Local transactions in the user's database, with messages that appear if and only if they commit.
+
+| ``Transactions(group, ...)`` with | makes                         | in                        |
+|-----------------------------------|-------------------------------|---------------------------|
+| an Engine of SQLAlchemy           | SessionTransactions           | ``sqlalchemy_transactions`` |
+| an AsyncEngine of SQLAlchemy      | AsyncSessionTransactions      | ``sqlalchemy_async``      |
+| a function that connects          | ConnectionTransactions        | ``connections``           |
+| a coroutine function that connects | AsyncConnectionTransactions  | ``async_connections``     |
+
+Here is what the two for threads share. Nothing here needs SQLAlchemy.
+"""
 
 from __future__ import annotations
 
-import logging
+import inspect
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
-
-from sqlalchemy.engine import Engine
-from sqlalchemy.orm import Session, sessionmaker
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from gantrymq.client import sync
-from gantrymq.client.config import TransactionProducerSettings
-from gantrymq.errors import Closed, ConfigError, GantryError, OutcomeUnknown, TransactionClaimed
-from gantrymq.message.message import Message
-from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.errors import Closed, ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.sql import sqlalchemy_sessions
 from gantrymq.sql.checker import OutcomeChecker
 from gantrymq.sql.database import Database
 from gantrymq.sql.enlistment import Enlistment
-from gantrymq.sql.failures import Failure, read_failure
-from gantrymq.sql.local import Local, Settings, create_tables
-from gantrymq.sql.sqlalchemy_database import SqlAlchemyDatabase
-from gantrymq.sql.tables import INBOX, OUTCOMES
+from gantrymq.sql.failed_commit import may_run_again
+from gantrymq.sql.local import Local, create_tables
+from gantrymq.sql.settings import TransactionsSettings, read_settings
 from gantrymq.sql.waiters import ThreadWaiter
 
-log = logging.getLogger("gantrymq.sql")
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from gantrymq.sql.connections import ConnectionTransactions
+    from gantrymq.sql.sqlalchemy_transactions import SessionTransactions
+
 T = TypeVar("T")
+L = TypeVar("L", bound=AbstractContextManager[Any])
+"""The kind of local transaction: of a session, or of a connection."""
 
 
-class Transactions:
+def kind_for(engine: object) -> Any:
+    """The class for what a database is reached by. Raises ConfigError."""
+    home = type(engine).__module__.partition(".")[0]
+    if home == "sqlalchemy":
+        # Its module is imported only by those who have SQLAlchemy.
+        if type(engine).__name__ == "AsyncEngine":
+            from gantrymq.sql.sqlalchemy_async import AsyncSessionTransactions
+
+            return AsyncSessionTransactions
+        from gantrymq.sql.sqlalchemy_transactions import SessionTransactions
+
+        return SessionTransactions
+    if inspect.iscoroutinefunction(engine):
+        from gantrymq.sql.async_connections import AsyncConnectionTransactions
+
+        return AsyncConnectionTransactions
+    if callable(engine):
+        from gantrymq.sql.connections import ConnectionTransactions
+
+        return ConnectionTransactions
+    raise ConfigError(
+        "Transactions takes an Engine or AsyncEngine of SQLAlchemy, or a function that returns a new connection "
+        f"(`lambda: psycopg.connect(...)`), not {type(engine).__name__}"
+    )
+
+
+class Transactions(Generic[L]):
     """The local transactions of one producer group in one database. Share one object among all threads.
 
     It starts with the first transaction; ``start`` (or a ``with`` block) starts it at once, and then this process also
-    answers for others of its group that died.
+    answers for others of its group that died. Keyword arguments:
+
+    ``name_servers``: as for every client. ``longest_transaction``: seconds that a local transaction may take while its
+    process lives. After that, a check-back rolls it back. ``claim_timeout``: seconds that a check-back waits for a row
+    that a running local transaction holds; then it answers UNKNOWN, and the broker asks again. ``table``,
+    ``inbox_table``: names of the two tables, perhaps with a schema. All others: fields of TransactionProducerConfig.
     """
 
+    @overload
+    def __new__(cls, group: str, engine: Engine, **settings: Unpack[TransactionsSettings]) -> SessionTransactions: ...
+
+    @overload
+    def __new__(
+        cls, group: str, engine: Callable[[], Any], **settings: Unpack[TransactionsSettings]
+    ) -> ConnectionTransactions: ...
+
+    @overload
+    def __new__(cls, group: str, engine: Any, **settings: Any) -> Any: ...
+
     def __new__(cls, group: str, engine: Any, **settings: Any) -> Any:
-        """An AsyncTransactions for an AsyncEngine."""
-        if type(engine).__name__ == "AsyncEngine":  # its module is imported by those who have one
-            from gantrymq.sql.async_transactions import AsyncTransactions
+        """An object of the class for this ``engine``; see the table of this module."""
+        if cls is not Transactions:
+            return super().__new__(cls)
+        kind = kind_for(engine)
+        if isinstance(kind, type) and issubclass(kind, Transactions):
+            return super().__new__(kind)  # whose __init__ is called next
+        return kind(group, engine, **settings)
 
-            return AsyncTransactions(group, engine, **settings)
-        if not isinstance(engine, Engine):
-            raise ConfigError(f"engine must be an Engine or AsyncEngine of SQLAlchemy, not {engine!r}")
-        return super().__new__(cls)
-
-    def __init__(
-        self,
-        group: str,
-        engine: Engine,
-        *,
-        name_servers: str | Iterable[str],
-        longest_transaction: float = 60.0,
-        claim_timeout: float = 2.0,
-        table: str = OUTCOMES,
-        inbox_table: str = INBOX,
-        **settings: Unpack[TransactionProducerSettings],
-    ) -> None:
-        """``longest_transaction``: seconds that a local transaction may take while its process lives. After that, a
-        check-back rolls it back. ``claim_timeout``: seconds that a check-back waits for a row that a running local
-        transaction holds; then it answers UNKNOWN, and the broker asks again. ``settings``: fields of
-        TransactionProducerConfig."""
-        self._settings = Settings(
-            group=group, name_servers=name_servers, longest_transaction=longest_transaction,
-            claim_timeout=claim_timeout, table=table, inbox_table=inbox_table,
-        )  # fmt: skip
-        self._producer_settings = settings
-        self._database: Database = SqlAlchemyDatabase(engine)
+    def _set_up(self, group: str, database: Database, settings: Mapping[str, Any]) -> None:
+        self._settings, self._producer_settings = read_settings(group, settings)
+        self._database = database
         self._lock = threading.Lock()
         self._running: tuple[Local, sync.TransactionProducer, int] | None = None
         """With the id of the process that it belongs to."""
         self._closed = False
-        self._sessions = sessionmaker(engine)
-        self.attach(self._sessions)
 
     # Life.
 
@@ -130,21 +160,11 @@ class Transactions:
 
     # Ways in.
 
-    def attach(self, sessions: sqlalchemy_sessions.Sessions, *, trust_outer: bool = False) -> None:
-        """Let the sessions of your own session maker (or class) take messages with ``send(session, message)``.
+    def begin(self) -> L:
+        """``with transactions.begin() as tx:`` is one local transaction."""
+        raise NotImplementedError
 
-        They must be bound to the same database. ``trust_outer``: also take messages in a session that is bound to a
-        connection, and send them at ``session.commit()``, whatever becomes of the connection's own transaction. That is
-        for tests that roll back everything.
-        """
-        sqlalchemy_sessions.attach(sessions, self._enlist, trust_outer)
-
-    def begin(self) -> LocalTransaction:
-        """``with transactions.begin() as tx:`` is one local transaction, in a new session ``tx.session``."""
-        self.start()  # before there is a session: SQLite has one writer at a time, and the start may write
-        return LocalTransaction(self._sessions)
-
-    def run(self, work: Callable[[LocalTransaction], T], attempts: int = 5) -> T:
+    def run(self, work: Callable[[L], T], attempts: int = 5) -> T:
         """Call ``work(tx)`` in a local transaction, and again in a new one when the database could not serialize it.
 
         The messages of an attempt that failed are rolled back. Raises what the last attempt raised.
@@ -154,8 +174,7 @@ class Transactions:
                 with self.begin() as tx:
                     return work(tx)
             except Exception as error:
-                again = isinstance(error, TransactionClaimed) or read_failure(error) is Failure.CONFLICT
-                if not again or attempt == attempts:
+                if not may_run_again(error) or attempt == attempts:
                     raise
                 SystemClock().block(SystemRng().random() * 0.01 * 2**attempt)
         raise ConfigError(f"attempts must be 1 or more, not {attempts!r}")
@@ -163,61 +182,3 @@ class Transactions:
     def _enlist(self) -> Enlistment:
         local, producer, _ = self._started()
         return local.enlist(producer._client, ThreadWaiter(producer._door))
-
-
-class LocalTransaction:
-    """One local transaction: ``with transactions.begin() as tx``. Leaving the block commits, an error rolls back."""
-
-    def __init__(self, sessions: sessionmaker[Session]) -> None:
-        self._sessions = sessions
-        self._session: Session | None = None
-        self._enlistment: Enlistment | None = None
-
-    @property
-    def session(self) -> Session:
-        """The session to work with. Its ``commit`` belongs to the block."""
-        if self._session is None:
-            raise Closed("this transaction is not running: use it in a `with` block, once")
-        return self._session
-
-    def send(self, *messages: Message) -> None:
-        """Send these messages when the block commits; see ``gantrymq.sql.send``."""
-        for message in messages:
-            sqlalchemy_sessions.send(self.session, message)
-        self._enlistment = self.session.info.get(sqlalchemy_sessions.ENLISTED)
-
-    @property
-    def transaction_id(self) -> str | None:
-        """The id of the outcome row; None before the first message."""
-        return None if self._enlistment is None else self._enlistment.transaction_id
-
-    def __enter__(self) -> Self:
-        if self._session is not None:
-            raise ConfigError("this transaction is running already; begin another one with transactions.begin()")
-        self._session = self._sessions()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        session, self._session = self.session, None
-        try:
-            if kind is None:
-                self._commit(session)
-        finally:
-            session.close()
-
-    def _commit(self, session: Session) -> None:
-        try:
-            session.commit()
-        except GantryError:
-            raise
-        except Exception as error:
-            session.close()  # which settles it
-            answer = None if self._enlistment is None else self._enlistment.answer
-            if answer is None or answer.state is LocalTransactionState.ROLLBACK:
-                raise
-            if answer.state is LocalTransactionState.COMMIT:
-                log.warning("transaction %s is committed, although the database raised %r", self.transaction_id, error)
-                return
-            raise OutcomeUnknown(self.transaction_id or "", answer.reason or "") from error

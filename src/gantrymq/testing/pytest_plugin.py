@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -36,4 +37,8 @@ def gantry(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     for marker in reversed(list(request.node.iter_markers("gantry"))):  # the closest one has the last word
         options |= marker.kwargs
     with LocalCluster(**options) as cluster:
-        yield cluster
+        try:
+            yield cluster
+        finally:
+            if (django := sys.modules.get("gantrymq.django")) is not None:
+                django.close()  # its producers belong to the process, and nobody else closes them

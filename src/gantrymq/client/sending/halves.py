@@ -4,26 +4,36 @@
 |-----------------------------|----------------------------------------------------------------|
 | takes another message       | ``add``: its half message is on its way                        |
 | rolled a savepoint back      | ``drop``: the messages since then are rolled back              |
-| is about to commit          | ``stored``: waits until brokers have stored all half messages  |
+| is about to commit          | ``stored``: waits until brokers have stored all half messages, |
+|                             | and have rolled back those that were dropped                   |
 | has committed, or will not  | ``end``: tells the brokers, of each half that was stored       |
+| was forgotten by everybody  | ``abandon``: the same, without anybody who waits               |
 
 ``end`` may be called while half messages are still on their way, for example when another one could not be sent. Each
 of them is ended as soon as its broker has answered.
+
+A half message that was dropped has the same transaction id as the others. If it stayed open until after the commit, a
+check-back would find that the transaction is committed, and would deliver it. So the commit waits for its end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.open_half import OpenHalf
-from gantrymq.errors import GantryError, HalfNotStored, TransactionConflict
+from gantrymq.errors import Closed, GantryError, HalfNotStored, TransactionConflict
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.runtime.tasks import TaskGroupOwner
+
+log = logging.getLogger("gantrymq.client")
+T = TypeVar("T")
 
 ROLLBACK: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
 
@@ -49,24 +59,33 @@ class _Half:
 
 
 class Halves:
-    """The half messages of one local transaction. All methods belong to the event loop of the client."""
+    """The half messages of one local transaction. All methods but ``abandon`` belong to the client's event loop."""
 
     def __init__(self, sender: HalfSender, tasks: TaskGroupOwner) -> None:
         self._sender = sender
         self._tasks = tasks
         self._halves: dict[int, _Half] = {}
+        self._dropped: list[_Half] = []
         self._outcome: ListenerAnswer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Known with the first message."""
+        self._abandoned: ListenerAnswer | None = None
 
     def add(self, number: int, message: Message) -> None:
         """Send the half message of ``message`` now, without waiting for the broker. ``number`` names it here."""
+        self._loop = asyncio.get_running_loop()
         half = self._halves[number] = _Half(self._tasks.start("half", self._begin(message)))
         if self._outcome is not None:  # the transaction ended before this message arrived here
             self._end(half, self._outcome)
+        elif self._abandoned is not None:
+            self._end_abandoned(self._abandoned)
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Roll back these messages now, whatever becomes of the others: their savepoint was rolled back."""
         for number in numbers:
-            self._end(self._halves.pop(number), ROLLBACK)
+            half = self._halves.pop(number)
+            self._dropped.append(half)
+            self._end(half, ROLLBACK)
 
     async def _begin(self, message: Message) -> OpenHalf | GantryError:
         try:
@@ -75,39 +94,70 @@ class Halves:
             return error
 
     async def stored(self) -> None:
-        """Return when brokers have stored all half messages so far.
+        """Return when brokers have stored all half messages so far, and have rolled back the dropped ones.
 
-        Raises the error of the first one that could not be sent, or HalfNotStored when a broker did not confirm that it
-        is on its disk.
+        Raises the error of the first one that could not be sent or rolled back, or HalfNotStored when a broker did not
+        confirm that it is on its disk.
         """
         for half in list(self._halves.values()):
-            if not half.begun.done():
-                await asyncio.wait([half.begun])
-            begun = half.begun.result()
-            if isinstance(begun, GantryError):
-                raise begun
+            begun = await _begun(half)
             if begun.result.status is not SendStatus.SEND_OK:
                 raise HalfNotStored(begun.message.topic, begun.result.status.name)
+        for half in self._dropped:
+            begun = await _begun(half)
+            assert half.ended is not None
+            ended = await _result_of(half.ended)
+            if isinstance(ended, GantryError):
+                raise ended
+            if not ended.decided:
+                raise ended.decision_error or HalfNotStored(begun.message.topic, "its rollback is not confirmed")
 
     async def end(self, outcome: ListenerAnswer) -> Sequence[TransactionSendResult]:
-        """End every half message as ``outcome`` says, all at the same time, and wait for the brokers' answers.
+        """``begin_to_end`` and ``ended``."""
+        self.begin_to_end(outcome)
+        return await self.ended()
 
-        The first outcome counts; a later call waits for its results. A caller that is cancelled does not stop the ends.
-        Raises TransactionConflict when a broker had decided otherwise before. An end that did not reach its broker
-        is in the results (``decided`` is False): the broker will ask.
-        """
+    def begin_to_end(self, outcome: ListenerAnswer) -> None:
+        """End every half message as ``outcome`` says, all at the same time. The first outcome counts."""
         if self._outcome is None:
             self._outcome = outcome
             for half in self._halves.values():
                 self._end(half, outcome)
+
+    async def ended(self) -> Sequence[TransactionSendResult]:
+        """Wait for the brokers' answers to ``begin_to_end``. A caller that is cancelled does not stop the ends.
+
+        Raises TransactionConflict when a broker had decided otherwise before. An end that did not reach its broker
+        is in the results (``decided`` is False), or is missing when the client was closed: the broker will ask.
+        """
         ends = [half.ended for half in self._halves.values() if half.ended is not None]
         if ends:
             await asyncio.wait(ends)
-        results = [end.result() for end in ends]
+        results = [end.result() for end in ends if not end.cancelled()]
         for result in results:
             if isinstance(result, TransactionConflict):
                 raise result
         return [result for result in results if isinstance(result, TransactionSendResult)]
+
+    def abandon(self, outcome: ListenerAnswer) -> None:
+        """``begin_to_end`` soon, when nobody holds the transaction any longer. From any thread, also while the garbage
+        collector runs: nothing here waits, or takes a lock of ours.
+
+        The first ``add`` may be under way on the loop. It sets the loop and then looks at ``_abandoned``, and here it
+        is the other way round: so one of the two sees what the other one did.
+        """
+        self._abandoned = outcome
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._end_abandoned, outcome)
+
+    def _end_abandoned(self, outcome: ListenerAnswer) -> None:
+        if self._outcome is None and self._halves:
+            log.warning(
+                "a local transaction with %d message(s) was forgotten: it was neither committed nor rolled back, and "
+                "its session or connection was not closed. It ends as %s", len(self._halves), outcome.state.name
+            )  # fmt: skip
+        self.begin_to_end(outcome)
 
     def _end(self, half: _Half, outcome: ListenerAnswer) -> None:
         half.ended = self._tasks.start("end of a half", self._end_one(half.begun, outcome))
@@ -117,6 +167,8 @@ class Halves:
     ) -> TransactionSendResult | GantryError:
         if not begun.done():
             await asyncio.wait([begun])
+        if begun.cancelled():
+            return _closed()
         half = begun.result()
         if isinstance(half, GantryError):
             return half
@@ -124,3 +176,23 @@ class Halves:
             return await self._sender.finish(half, outcome)
         except GantryError as error:
             return error
+
+
+async def _begun(half: _Half) -> OpenHalf:
+    begun = await _result_of(half.begun)
+    if isinstance(begun, GantryError):
+        raise begun
+    return begun
+
+
+async def _result_of(task: asyncio.Task[T]) -> T:
+    """Of a task that goes on when we are cancelled. Raises Closed when the client was closed in the meantime."""
+    if not task.done():
+        await asyncio.wait([task])
+    if task.cancelled():
+        raise _closed()
+    return task.result()
+
+
+def _closed() -> Closed:
+    return Closed("the client was closed before the half message was stored or ended")

@@ -35,6 +35,8 @@ class HalfRecord:
     immunity_text: str | None
     keys: str
     tags: str
+    local_transaction: str = ""
+    """LOCAL_TRANSACTION, when gantrymq.sql sent it: the id of the local transaction, and its database."""
 
     @property
     def group(self) -> str:
@@ -69,6 +71,7 @@ class HalfRecord:
             immunity_text=decoded.get(properties.CHECK_IMMUNITY_SECONDS),
             keys=decoded.get(properties.KEYS, ""),
             tags=decoded.get(properties.TAGS, ""),
+            local_transaction=decoded.get(properties.LOCAL_TRANSACTION, ""),
         )
 
 

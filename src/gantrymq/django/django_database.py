@@ -1,0 +1,110 @@
+"""A database of the project, asked on connections that belong to no thread of Django: for check-backs and claims.
+
+They are in autocommit, whatever the project's setting is. A few of them are kept open between check-backs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from gantrymq.errors import ConfigError
+from gantrymq.sql.database import Rows
+from gantrymq.sql.dialect import Dialect, Kind, dialect_of
+
+VENDORS: Final = {"postgresql": Kind.POSTGRESQL, "mysql": Kind.MYSQL, "sqlite": Kind.SQLITE}
+"""Django's names. It calls MariaDB ``mysql``, too."""
+IDLE: Final = 4
+"""As many as there are threads that answer check-backs (``check_threads``)."""
+_inherited: Final[list[BaseDatabaseWrapper]] = []
+"""Connections of the process that this one was forked from. To close them here would end them there."""
+
+
+class DjangoDatabase:
+    """The database with this alias. Any thread may use it, also after a fork."""
+
+    def __init__(self, using: str, claim_timeout_s: float) -> None:
+        self.using: Final = using
+        self._claim_timeout_s = claim_timeout_s
+        self._idle: list[BaseDatabaseWrapper] = []
+        self._pid = os.getpid()
+
+    def dialect(self) -> Dialect:
+        return dialect_of(self._kind().value, "format")  # Django's cursors take %s for every database
+
+    def _kind(self) -> Kind:
+        connection = self._take()
+        kind = VENDORS.get(connection.vendor)
+        if kind is None:
+            raise ConfigError(
+                f"the database {self.using!r} is of the kind {connection.vendor!r}, which is not supported; supported "
+                f"are {', '.join(VENDORS)}"
+            )
+        if kind is Kind.MYSQL:
+            connection.ensure_connection()
+            kind = Kind.MARIADB if connection.mysql_is_mariadb else kind
+        self._idle.append(connection)
+        return kind
+
+    def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
+        connection = self._take()
+        rows: Rows = ()
+        try:
+            if not connection.get_autocommit():
+                connection.set_autocommit(True)
+            for statement, parameters in statements:
+                rows = execute(connection, statement, parameters) or rows
+        except BaseException:
+            # It may be lost, and so may the idle ones. Settings of it may be left behind.
+            _close(connection)
+            self.close()
+            raise
+        if len(self._idle) < IDLE:
+            self._idle.append(connection)
+        else:
+            _close(connection)
+        return rows
+
+    def close(self) -> None:
+        """Close the idle connections. It may be used again."""
+        self._leave_to_parent()
+        with suppress(IndexError):
+            while True:
+                _close(self._idle.pop())
+
+    def _take(self) -> BaseDatabaseWrapper:
+        self._leave_to_parent()
+        with suppress(IndexError):
+            return self._idle.pop()
+        connection = connections.create_connection(self.using)
+        connection.settings_dict = self._settings(connection)
+        connection.inc_thread_sharing()
+        return connection
+
+    def _leave_to_parent(self) -> None:
+        if self._pid != os.getpid():
+            _inherited.extend(self._idle)
+            self._idle, self._pid = [], os.getpid()
+
+    def _settings(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
+        # Not from Django's pool: its connections may all wait for this claim.
+        options = {key: value for key, value in connection.settings_dict["OPTIONS"].items() if key != "pool"}
+        if connection.vendor == "sqlite":  # which has no such limit for one statement
+            options["timeout"] = self._claim_timeout_s
+        return {**connection.settings_dict, "OPTIONS": options}
+
+
+def execute(connection: BaseDatabaseWrapper, statement: str, parameters: tuple[Any, ...]) -> Rows:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters or None)
+        return [tuple(row) for row in cursor.fetchall()] if cursor.description else ()
+
+
+def _close(connection: BaseDatabaseWrapper) -> None:
+    with suppress(Exception):  # it is of no use any more
+        connection.close()

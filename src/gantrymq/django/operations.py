@@ -1,0 +1,72 @@
+"""The migration's operation: both tables, with the exact column types that each database needs. They have no models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import router
+from django.db.migrations.operations.base import Operation
+
+from gantrymq.django.django_database import VENDORS, execute
+from gantrymq.errors import ConfigError
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.sql.database import Rows
+from gantrymq.sql.dialect import Dialect, Kind
+from gantrymq.sql.outcomes import IDENTITY_BYTES, Outcomes
+from gantrymq.sql.tables import INBOX, OUTCOMES, ddl
+
+
+class CreateGantryTables(Operation):
+    """Creates ``gantrymq_outcomes`` and ``gantrymq_inbox``, in every database that the routers let this app into.
+
+    Both tables are without models on purpose: nothing dumps, edits or empties them by accident. A copy of the row
+    ``#database`` in another database would make check-backs believe that both are one.
+    """
+
+    reduces_to_sql = True
+    reversible = True
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        pass
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        connection = schema_editor.connection
+        if not router.allow_migrate(connection.alias, app_label):
+            return
+        kind = _kind(connection)
+        for statement in ddl(kind):
+            schema_editor.execute(statement, params=None)
+        if not schema_editor.collect_sql:  # what sqlmigrate prints may be executed in several databases
+            _identify(connection, kind)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if router.allow_migrate(schema_editor.connection.alias, app_label):
+            for table in (INBOX, OUTCOMES):
+                schema_editor.execute(f"DROP TABLE {table}", params=None)
+
+    def describe(self) -> str:
+        return f"Create the tables {OUTCOMES} and {INBOX}"
+
+
+def _identify(connection: Any, kind: Kind) -> None:
+    """Write the rows that are no transactions: the first ``start`` then only reads, beside a transaction that runs."""
+    asking = Outcomes(Dialect(kind, "format"), "").identify(SystemRng().token(IDENTITY_BYTES).hex())
+    try:
+        statements = next(asking)
+        while True:
+            rows: Rows = ()
+            for statement, parameters in statements:
+                rows = execute(connection, statement, parameters)
+            statements = asking.send(rows)
+    except StopIteration:
+        return
+
+
+def _kind(connection: Any) -> Kind:
+    kind = VENDORS.get(connection.vendor)
+    if kind is None:
+        raise ConfigError(
+            f"the database {connection.alias!r} is of the kind {connection.vendor!r}, in which GantryMQ's tables "
+            "cannot be created; keep them out of it with a database router (allow_migrate)"
+        )
+    return Kind.MARIADB if kind is Kind.MYSQL and connection.mysql_is_mariadb else kind

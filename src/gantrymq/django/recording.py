@@ -1,0 +1,71 @@
+"""The messages of transactions in a TestCase, whose outer transaction never commits: they are kept, and nothing leaves.
+
+A message counts as sent when the outermost ``atomic`` block of the project's own code has ended without an error. It
+disappears when the test is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from gantrymq.django import project_settings
+from gantrymq.message.message import Message
+from gantrymq.message.validation import MAX_BODY_BYTES, check_in_transaction
+from gantrymq.sql.claim import COMMIT, ROLLBACK, Answer
+from gantrymq.sql.outcomes import Statement
+
+
+@dataclass(slots=True, eq=False)
+class Recorded:
+    """One message. ``sent``: its block has ended."""
+
+    message: Message
+    level: object
+    recording: Recording
+    sent: bool = False
+
+
+recorded: Final[list[Recorded]] = []
+"""Of all connections, in the order of ``send``."""
+
+
+class Recording:
+    """In place of an Enlistment, on one connection."""
+
+    transaction_id: Final = "of a TestCase"
+    answer: Answer | None = None
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self._connection = connection
+        settings = project_settings.read()
+        settings.of(connection.alias)  # wrong settings are an error here, too
+        self._max_bytes = settings.producer.get("max_message_bytes", MAX_BODY_BYTES)
+
+    def send(self, message: Message, level: object) -> None:
+        check_in_transaction(message, self._max_bytes)
+        recorded.append(Recorded(message.with_properties({**message.properties}), level, self))
+
+    def drop(self, belongs: Callable[[object], bool]) -> None:
+        recorded[:] = [one for one in recorded if one.recording is not self or not belongs(one.level)]
+
+    def released(self) -> None:
+        """A block has ended; also called before somebody looks, because blocks without a savepoint end silently."""
+        blocks = self._connection.atomic_blocks
+        if all(block._from_testcase for block in blocks) and not self._connection.needs_rollback:
+            self.committed()
+
+    def prepare(self, insert: Callable[[Statement], object]) -> None:
+        pass
+
+    def committed(self) -> Answer:
+        for one in recorded:
+            one.sent = one.sent or one.recording is self
+        return COMMIT
+
+    def failed(self) -> Answer:
+        self.drop(lambda level: True)
+        return ROLLBACK

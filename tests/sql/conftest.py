@@ -1,0 +1,7 @@
+"""The databases of these tests."""
+
+from __future__ import annotations
+
+from tests.sql.databases import database, database_server, mariadb, postgresql, sqlite
+
+__all__ = ["database", "database_server", "mariadb", "postgresql", "sqlite"]

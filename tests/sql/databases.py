@@ -1,0 +1,182 @@
+"""Databases for tests: each test has an empty one of its own, on servers that the whole test run shares.
+
+| fixture        | what it is                                                                                       |
+|----------------|--------------------------------------------------------------------------------------------------|
+| ``postgresql`` | an empty database of PostgreSQL                                                                  |
+| ``mariadb``    | an empty database of MariaDB; the test is skipped where ``mariadbd`` is not installed            |
+| ``sqlite``     | a file of SQLite that does not exist yet                                                         |
+| ``database``   | all three, one after the other; ``@pytest.mark.parametrize("database", [...], indirect=True)``   |
+|                | for some of them                                                                                 |
+
+A test that kills its server has one of its own: ``PostgreSQL(tmp_path / "db")`` of ``database_servers``, and
+``Place.at(server)``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sql.database_servers import DatabaseServer, lacking, shared
+
+KINDS = ("postgresql", "mariadb", "sqlite")
+DRIVERS = {"postgresql": "psycopg", "mariadb": "pymysql", "sqlite": "pysqlite"}
+ASYNC_DRIVERS = {"postgresql": "asyncpg", "sqlite": "aiosqlite"}
+"""What SQLAlchemy calls them."""
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a database is, and how to connect to it."""
+
+    kind: str
+    name: str
+    """Of the database; the path of SQLite's file."""
+    port: int = 0
+    user: str = ""
+
+    @classmethod
+    def at(cls, server: DatabaseServer, name: str = "") -> Place:
+        """A new database of this name on a server that runs; without a name, the one that every server has."""
+        place = cls(server.kind, _MAINTENANCE[server.kind], server.port, server.user)
+        return place.create(name) if name else place
+
+    def url(self, driver: str | None = None) -> str:
+        """For SQLAlchemy, with a driver for threads unless it is named."""
+        driver = driver or DRIVERS[self.kind]
+        if self.kind == "sqlite":
+            return f"sqlite+{driver}:///{self.name}"
+        scheme = "mysql" if self.kind == "mariadb" else self.kind
+        return f"{scheme}+{driver}://{self.user}@127.0.0.1:{self.port}/{self.name}"
+
+    @property
+    def async_url(self) -> str:
+        """For SQLAlchemy's AsyncEngine."""
+        return self.url(ASYNC_DRIVERS[self.kind])
+
+    @property
+    def dsn(self) -> str:
+        """For psycopg and asyncpg."""
+        return f"postgresql://{self.user}@127.0.0.1:{self.port}/{self.name}"
+
+    def connect(self, **options: Any) -> Any:
+        """A new DB-API connection. Its module: psycopg, PyMySQL or sqlite3."""
+        if self.kind == "postgresql":
+            import psycopg
+
+            return psycopg.connect(self.dsn, **options)
+        if self.kind == "mariadb":
+            import pymysql
+
+            where = {"host": "127.0.0.1", "port": self.port, "user": self.user, "database": self.name}
+            return pymysql.connect(**{**where, **options})  # type: ignore[call-overload]
+        return sqlite3.connect(self.name, **options)
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Execute the statements on a connection of its own, each a transaction; the rows of the last one."""
+        rows: list[tuple[Any, ...]] = []
+        options = {"isolation_level": None} if self.kind == "sqlite" else {"autocommit": True}
+        connection = self.connect(**options)
+        try:
+            cursor = connection.cursor()
+            for statement in statements:
+                cursor.execute(statement)
+                rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        finally:
+            connection.close()
+        return rows
+
+    def create(self, name: str) -> Place:
+        """A new database on the same server."""
+        self.execute(f"CREATE DATABASE {name}")
+        return replace(self, name=name)
+
+    def drop(self) -> None:
+        """Remove the database, whoever is connected to it."""
+        if self.kind == "sqlite":
+            Path(self.name).unlink(missing_ok=True)
+            return
+        force = " WITH (FORCE)" if self.kind == "postgresql" else ""
+        replace(self, name=_MAINTENANCE[self.kind]).execute(f"DROP DATABASE IF EXISTS {self.name}{force}")
+
+    def kill_connections(self) -> None:
+        """End all connections to this database, as an administrator or a failover does."""
+        if self.kind == "postgresql":
+            self.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+                f"WHERE datname = '{self.name}' AND pid <> pg_backend_pid()"
+            )
+        elif self.kind == "mariadb":
+            elsewhere = replace(self, name=_MAINTENANCE[self.kind])
+            for (number,) in elsewhere.execute(
+                f"SELECT id FROM information_schema.processlist WHERE db = '{self.name}' AND id <> connection_id()"
+            ):
+                with suppress(Exception):  # it has ended in the meantime
+                    elsewhere.execute(f"KILL HARD CONNECTION {number}")
+
+
+_MAINTENANCE = {"postgresql": "postgres", "mariadb": "mysql"}
+"""A database that every server has."""
+
+
+@pytest.fixture(scope="session")
+def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Place]]:
+    """``database_server("postgresql")`` starts the shared server of that kind, or skips the test."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "databases"
+    places: dict[str, Place] = {}
+    releases: list[Callable[[], None]] = []
+
+    def place_of(kind: str) -> Place:
+        reason = lacking(kind)
+        if reason is not None:
+            pytest.skip(reason)
+        if kind not in places:
+            port, release = shared(kind, root)
+            releases.append(release)
+            places[kind] = Place(kind, _MAINTENANCE[kind], port, {"postgresql": "postgres", "mariadb": "root"}[kind])
+        return places[kind]
+
+    yield place_of
+    for release in releases:
+        release()
+
+
+def _fresh(server: Callable[[str], Place], kind: str) -> Iterator[Place]:
+    place = server(kind).create(f"test_{os.getpid()}_{next(_numbers)}")
+    yield place
+    place.drop()
+
+
+@pytest.fixture
+def postgresql(database_server: Callable[[str], Place]) -> Iterator[Place]:
+    """An empty database of PostgreSQL."""
+    yield from _fresh(database_server, "postgresql")
+
+
+@pytest.fixture
+def mariadb(database_server: Callable[[str], Place]) -> Iterator[Place]:
+    """An empty database of MariaDB."""
+    yield from _fresh(database_server, "mariadb")
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Place:
+    """A file of SQLite that does not exist yet."""
+    return Place("sqlite", str(tmp_path / "database.db"))
+
+
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest) -> Place:
+    """An empty database of each kind."""
+    place: Place = request.getfixturevalue(request.param)
+    return place
