@@ -1,96 +1,85 @@
 """Money moves between two banks: out of one database and, by a message, into the other. All of it or nothing.
 
-The bank of Alice answers UNKNOWN at first, as if it had died right after (or before) its commit. The broker asks back,
-and what the database says then decides.
+The program of Alice's bank is killed again and again while it transfers. What it had committed arrives at Bob's bank,
+once, and nothing else does.
 """
 
+import multiprocessing
+import random
 import sqlite3
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from own_server import name_servers
 
-from gantrymq import LocalTransactionState, Message, MessageView, PushConsumer, TransactionProducer
+from gantrymq import Message, MessageView, PushConsumer
+from gantrymq.sql import Transactions
 
-COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK, LocalTransactionState.UNKNOWN
 TOPIC = "transfer"
+CROWNS = 1_000
+KILLS = 3
 
 
-class Bank:
-    """One account, and the transfers that touched it: id to amount. 0 marks a transfer that never happened."""
-
-    def __init__(self, path: Path, balance: int) -> None:
-        self.path = path
-        with sqlite3.connect(self.path) as database:
-            database.execute("CREATE TABLE account (balance INTEGER CHECK (balance >= 0))")
-            database.execute("CREATE TABLE transfer (id TEXT PRIMARY KEY, amount INTEGER)")
-            database.execute("INSERT INTO account VALUES (?)", (balance,))
-
-    def book(self, transfer_id: str, amount: int) -> None:
-        """Change the balance once for each transfer: a second booking of the same id fails with IntegrityError."""
-        with sqlite3.connect(self.path) as database:
-            database.execute("INSERT INTO transfer VALUES (?, ?)", (transfer_id, amount))
-            database.execute("UPDATE account SET balance = balance + ?", (amount,))
-
-    def balance(self) -> int:
-        with sqlite3.connect(self.path) as database:
-            return int(database.execute("SELECT balance FROM account").fetchone()[0])
+def transactions_of(path: Path, address: str) -> Transactions:
+    """Every process of Alice's bank has these: it transfers, and it answers for one that died."""
+    connect = lambda: sqlite3.connect(path, timeout=30)  # noqa: E731
+    return Transactions("alice-bank", connect, name_servers=address, topics=[TOPIC])
 
 
-class Sender:
-    """The listener of Alice's bank."""
+def transfer_all(path: Path, address: str) -> None:
+    """A process of Alice's bank: 1 crown a time, until nothing is left."""
+    with transactions_of(path, address) as transactions:
+        while balance(path):
+            with transactions.begin() as tx:
+                tx.execute("UPDATE account SET balance = balance - 1")
+                tx.send(Message(TOPIC, "1"))
 
-    def __init__(self, bank: Bank) -> None:
-        self.bank = bank
-        self.asked = 0
 
-    def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
-        if arg == "crash":
-            return UNKNOWN  # nothing was booked
-        try:
-            self.bank.book(message.transaction_id or "", -int(message.body))
-        except sqlite3.IntegrityError:
-            return ROLLBACK
-        return UNKNOWN
+def balance(path: Path) -> int:
+    with sqlite3.connect(path, timeout=30) as database:
+        return int(database.execute("SELECT balance FROM account").fetchone()[0])
 
-    def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
-        # What is not booked must never be booked later, or message and database would differ: so its place is taken.
-        with sqlite3.connect(self.bank.path) as database:
-            database.execute("INSERT OR IGNORE INTO transfer VALUES (?, 0)", (message.transaction_id,))
-            row = database.execute("SELECT amount FROM transfer WHERE id = ?", (message.transaction_id,)).fetchone()
-        self.asked += 1
-        answer = COMMIT if row[0] else ROLLBACK
-        print(f"  broker asks: what became of the transfer of {message.body.decode()}?  database says: {answer.name}")
-        return answer
+
+def open_account(path: Path, crowns: int) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE account (balance INTEGER CHECK (balance >= 0))")
+        database.execute("CREATE TABLE received (id TEXT PRIMARY KEY)")
+        database.execute("INSERT INTO account VALUES (?)", (crowns,))
 
 
 def main() -> None:
     with name_servers(__doc__) as address, tempfile.TemporaryDirectory() as directory:
-        alice, bob = Bank(Path(directory) / "alice.db", 1000), Bank(Path(directory) / "bob.db", 0)
+        alice, bob = Path(directory) / "alice.db", Path(directory) / "bob.db"
+        open_account(alice, CROWNS)
+        open_account(bob, 0)
+        transactions_of(alice, address).create_table()
 
         def credit(messages: list[MessageView]) -> None:
-            for message in messages:
-                try:
-                    bob.book(message.transaction_id or "", int(message.body))
-                    print(f"  Bob's bank receives {message.body.decode()}")
-                except sqlite3.IntegrityError:
-                    print("  Bob's bank has seen this transfer before and ignores it")
+            with sqlite3.connect(bob, timeout=30) as database:
+                for message in messages:  # the second delivery of a message finds its id, and changes nothing
+                    new = database.execute("INSERT OR IGNORE INTO received VALUES (?)", (message.message_id,)).rowcount
+                    database.execute("UPDATE account SET balance = balance + ?", (int(message.body) * new,))
 
-        listener = Sender(alice)
-        receiver = PushConsumer("bob-bank", name_servers=address, listener=credit).subscribe(TOPIC)
-        with receiver, TransactionProducer("alice-bank", name_servers=address, listener=listener) as sender:
-            for amount, arg in ((100, None), (5000, None), (50, "crash")):
-                result = sender.send_in_transaction(Message(TOPIC, str(amount)), arg)
-                print(
-                    f"Alice sends {amount}: {result.state.name}, {'decided' if result.decided else 'not decided yet'}"
-                )
-            deadline = time.monotonic() + 30
-            while (listener.asked < 2 or not bob.balance()) and time.monotonic() < deadline:
-                time.sleep(0.05)
-        print(f"\nAlice has {alice.balance()}, Bob has {bob.balance()}, together {alice.balance() + bob.balance()}.")
-        if (alice.balance(), bob.balance()) != (900, 100):
+        with PushConsumer("bob-bank", name_servers=address, listener=credit).subscribe(TOPIC):
+            for kill in range(KILLS + 1):
+                process = multiprocessing.get_context("spawn").Process(target=transfer_all, args=(alice, address))
+                process.start()
+                if kill < KILLS:
+                    before = balance(alice)
+                    while balance(alice) > before - CROWNS // 10:
+                        time.sleep(0.01)
+                    time.sleep(random.random() / 20)
+                    process.kill()
+                    process.join()
+                    print(f"killed: Alice has {balance(alice)}, Bob has {balance(bob)}")
+            deadline = time.monotonic() + 60
+            while balance(bob) < CROWNS and time.monotonic() < deadline:
+                time.sleep(0.1)
+            process.join()
+        print(f"\nAlice has {balance(alice)}, Bob has {balance(bob)}, together {balance(alice) + balance(bob)}.")
+        if (balance(alice), balance(bob)) != (0, CROWNS):
             raise SystemExit("money was lost or made")
 
 

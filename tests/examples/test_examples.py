@@ -26,14 +26,20 @@ def tell(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.kill
 @pytest.mark.slow
-def test_bank_transfer_is_decided_by_check_back() -> None:
+def test_a_bank_that_is_killed_neither_loses_nor_makes_money() -> None:
     story = tell("bank_transfer.py")
-    assert "Alice sends 100: UNKNOWN, not decided yet" in story
-    assert "Alice sends 5000: ROLLBACK, decided" in story
-    assert "what became of the transfer of 100?  database says: COMMIT" in story
-    assert "what became of the transfer of 50?  database says: ROLLBACK" in story
-    assert "Alice has 900, Bob has 100, together 1000." in story
+    assert story.count("killed: ") == 3
+    assert "Alice has 0, Bob has 1000, together 1000." in story
+
+
+@pytest.mark.slow
+def test_the_classic_listener_does_what_the_first_message_does(tmp_path: Path) -> None:
+    first = _run_beside_a_server((EXAMPLES / "first_message.py").read_text(), tmp_path / "first")
+    classic = _run_beside_a_server((EXAMPLES / "classic_listener.py").read_text(), tmp_path / "classic")
+    assert first == ["Press Enter to stop.", "ship the order o-1", "the order o-1 is paid"]
+    assert classic == ["COMMIT", "Press Enter to stop.", "ship the order o-1"]
 
 
 @pytest.mark.slow
@@ -45,32 +51,38 @@ def test_order_payment_reaches_every_service_once() -> None:
         assert story.count(f"logistics: ship {order}") == story.count(f"cart: cleared after {order}") == 1
 
 
-def test_the_first_program_of_the_readme_commits_a_message_and_sees_it(tmp_path: Path) -> None:
-    code = (EXAMPLES / "first_message.py").read_text()
-    assert f"```python\n{code}```" in (EXAMPLES.parent / "README.md").read_text(), "README.md shows this program"
+def _run_beside_a_server(code: str, directory: Path) -> list[str]:
+    """Run a program for a server of its own, press Enter at its end, and return the lines that it printed, sorted."""
+    directory.mkdir()
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent / "src"), *sys.path])}
-    command = [sys.executable, "-m", "gantrymq.cli.main", "server", "--store", str(tmp_path / "store")]
+    command = [sys.executable, "-m", "gantrymq.cli.main", "server", "--store", str(directory / "store")]
     ports = ["--listen-port", "0", "--name-server-port", "0"]
     with subprocess.Popen([*command, *ports], stdout=subprocess.PIPE, text=True, env=paths) as server:
         try:
             assert server.stdout is not None
             where = re.search(r"name server (\S+:\d+)", server.stdout.readline())
             assert where is not None
-            code = code.replace("127.0.0.1:9876", where[1])
             with subprocess.Popen(
-                [sys.executable, "-u", "-c", code],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=paths, cwd=tmp_path,
+                [sys.executable, "-u", "-c", code.replace("127.0.0.1:9876", where[1])],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=paths, cwd=directory,
             ) as program:  # fmt: skip
                 assert program.stdin is not None and program.stdout is not None
                 said = [program.stdout.readline().strip() for _ in range(3)]
                 program.stdin.write("\n")
         finally:
             server.terminate()
-    assert sorted(said) == ["COMMIT", "Press Enter to stop.", "ship the order o-1"]
     assert program.returncode == 0
+    return sorted(said)
 
 
-@pytest.mark.parametrize("name", ["bank_transfer.py", "first_message.py", "order_payment.py", "own_server.py"])
+def test_the_readme_shows_the_first_program() -> None:
+    code = (EXAMPLES / "first_message.py").read_text()
+    assert f"```python\n{code}```" in (EXAMPLES.parent / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["bank_transfer.py", "classic_listener.py", "first_message.py", "order_payment.py", "own_server.py"]
+)
 def test_an_example_is_short(name: str) -> None:
     assert len((EXAMPLES / name).read_text().splitlines()) < 100
 
