@@ -22,10 +22,11 @@ from gantrymq.remoting.channel import ClientChannel
 log = logging.getLogger("gantrymq.client")
 
 RECONNECT_INTERVAL_MS: Final = 1_000
-"""How often lost connections are made again, so that a restarted broker soon knows its clients."""
+"""How often the client tries to restore lost connections, so that a restarted broker soon knows its clients."""
 
 RECONNECT_TRIES: Final = 6
-"""Attempts after a connection was lost, with the pauses of RemotingClient: about half a second. Then the interval."""
+"""Attempts right after a connection was lost. With the pauses of RemotingClient they take about half a second;
+after them RECONNECT_INTERVAL_MS applies."""
 
 
 class Heartbeats:
@@ -53,15 +54,15 @@ class Heartbeats:
             self._endpoint.tasks.start("reconnect", self._come_back(address))
 
     async def _come_back(self, address: str) -> None:
-        """Connect again at once. A broker takes a producer that is away for half a second for dead, and has the
-        others of its group decide its transactions where their checkers are decisive."""
+        """Connect again at once. When a producer is away for half a second, a broker considers it dead, and lets other
+        members of the group with decisive checkers decide its transactions."""
         for _ in range(RECONNECT_TRIES):
             if self._endpoint.ready(address) is not None or address not in self._addresses():
                 return
             await self._connect(address)
 
     def greet(self, channel: ClientChannel) -> None:
-        """Say who we are on a new connection, ahead of everything else."""
+        """Send a heartbeat on a new connection, before anything else."""
         opaque = channel.next_opaque()
         frame = encode_request(RequestCode.HEART_BEAT, opaque, body=self._beat().encode())
         answer = channel.request(opaque, frame, self._endpoint.config.call_timeout_ms)
@@ -93,7 +94,8 @@ class Heartbeats:
             log.debug("no connection to send a heartbeat: %s", error)
 
     async def unregister(self, producer_group: str | None = None, consumer_group: str | None = None) -> None:
-        """Tell the connected brokers that this client leaves its group. Failures do not matter: they will notice."""
+        """Tell the connected brokers that this client leaves its group. Failures do not matter, because a broker also
+        notices when the connection closes."""
         header = UnregisterClient(
             client_id=self._endpoint.client_id, producer_group=producer_group, consumer_group=consumer_group
         )
