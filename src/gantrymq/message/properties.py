@@ -156,7 +156,7 @@ def finder(name: str) -> Callable[[str], str | None]:
 
 
 def append(text: str, addition: str) -> str:
-    """``text`` followed by items that are already encoded. If the last separator of ``text`` is missing, it is added."""
+    """``text`` followed by items that are already encoded. Adds the last separator of ``text`` if it is missing."""
     if text and not text.endswith("\x02"):
         return f"{text}\x02{addition}"
     return text + addition

@@ -1,4 +1,4 @@
-"""All file access of the product goes through ``Disk``, so that a test can cut the power at every operation."""
+"""File access. All of it goes through ``Disk``, so that a test can simulate a power cut at every operation."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ RIGHTS_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
 
 
 class File(Protocol):
-    """A file open for positional reading and writing. Not safe for use by two threads at once, except ``sync``."""
+    """An open file, read and written at given offsets. Two threads must not use it at once, except for ``sync``."""
 
     path: str
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to ``size`` bytes at ``offset``; shorter at the end of the file."""
+        """Up to ``size`` bytes at ``offset``; fewer at the end of the file."""
 
     def write(self, data: bytes, offset: int) -> None:
         """Write all of ``data`` at ``offset``. Raises DiskFull (then any prefix may have been written)."""
 
     def truncate(self, size: int) -> None:
-        """Make the file exactly ``size`` bytes; growth reads as zeros and takes no space."""
+        """Make the file exactly ``size`` bytes long. Added bytes are zeros and take no space."""
 
     def size(self) -> int: ...
 
     def next_data(self, offset: int) -> int | None:
-        """A place at or behind ``offset`` before which all bytes from there are zero; None when the rest is a hole.
+        """A position at or after ``offset``, such that all bytes between ``offset`` and it are zero; None when all
+        bytes to the end of the file are.
 
-        Only a shortcut over the holes of a sparse file: what lies at the answer may be zero as well.
+        This skips the holes of a sparse file. The byte at the returned position may be zero as well.
         """
 
     def sync(self) -> None:
@@ -52,19 +53,19 @@ class File(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Space of a file system, in bytes. ``used + free`` is below ``total`` where space is kept for the superuser."""
+    """Space of a file system, in bytes. ``used + free`` is below ``total`` if space is reserved for the superuser."""
 
     total: int
     used: int
     free: int
-    """What a program without privileges can still write."""
+    """How much a program without privileges can still write."""
 
     @property
     def fullness(self) -> float:
-        """Share in use of what this program could ever write, from 0 to 1, as ``df`` shows it.
+        """The used share of the space that this program can use, from 0 to 1, as ``df`` shows it.
 
-        Space that is reserved for the superuser counts neither as used nor as free: a share of ``total`` would never
-        reach 1.
+        Space that is reserved for the superuser counts neither as used nor as free. As a share of ``total`` the value
+        would never reach 1.
         """
         reachable = self.used + self.free
         return self.used / reachable if reachable > 0 else 0.0
@@ -72,17 +73,17 @@ class Usage:
 
 class Lock(Protocol):
     def release(self) -> None:
-        """Let others take the lock. The operating system does it when the process dies."""
+        """Release the lock. The operating system does this when the process dies."""
 
 
 class Syncable(Protocol):
-    """Something ``sync_later`` can make durable; ``sync`` runs in the background thread."""
+    """An object that ``sync_later`` can make durable; its ``sync`` runs in the background thread."""
 
     def sync(self) -> None: ...
 
 
 class Directory(Protocol):
-    """A directory that is held, so that making it durable needs nothing that could be missing then."""
+    """An open directory. Making it durable then needs no file descriptor that might not be available."""
 
     def sync(self) -> None:
         """Make creations, renames and removals in it durable."""
@@ -91,27 +92,28 @@ class Directory(Protocol):
 
 
 class Disk(Protocol):
-    """A file system. Paths are absolute; directories are made durable by ``sync_dir``.
+    """A file system. Paths are absolute; ``sync_dir`` makes changes of a directory durable.
 
-    A refusal of the system is a StoreError that says what to do: DiskFull, TooManyOpenFiles, StoreUnavailable (no
-    permission, read only) or another one. A missing file is a FileNotFoundError.
+    When the operating system refuses an operation, a StoreError says what to do: DiskFull, TooManyOpenFiles,
+    StoreUnavailable (no permission, read only) or another one. A missing file is a FileNotFoundError.
     """
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and writing; FileNotFoundError when absent and not ``create``."""
+        """Open a file for reading and writing. Raises FileNotFoundError when it is absent and ``create`` is False."""
 
     def exists(self, path: str) -> bool: ...
 
     def list(self, path: str) -> list[str]:
-        """Sorted names in a directory; empty when there is no such directory."""
+        """The sorted names in a directory; empty when there is no such directory."""
 
     def is_dir(self, path: str) -> bool: ...
 
     def size(self, path: str) -> int:
-        """Bytes of a file; FileNotFoundError when absent."""
+        """The size of a file in bytes. Raises FileNotFoundError when it is absent."""
 
     def make_dirs(self, path: str, *, durable: bool = True) -> None:
-        """Create a directory with its parents, durably unless told otherwise; harmless when it exists."""
+        """Create a directory with its parents, if it does not exist. The new directories are durable on return, unless
+        ``durable`` is False."""
 
     def remove(self, path: str) -> None:
         """Remove a file; harmless when absent."""
@@ -126,7 +128,7 @@ class Disk(Protocol):
         """Make creations, renames and removals in a directory durable."""
 
     def open_dir(self, path: str) -> Directory:
-        """Hold a directory."""
+        """Open a directory."""
 
     def modified_ms(self, path: str) -> int:
         """Time of the last modification, milliseconds since 1970 UTC."""
@@ -135,7 +137,7 @@ class Disk(Protocol):
         """Take the exclusive lock file at ``path`` or raise StoreLocked at once."""
 
     def usage(self, path: str) -> Usage:
-        """Of the file system that ``path`` is on, or will be when it is made."""
+        """The usage of the file system on which ``path`` is, or will be when it is created."""
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         """Sync ``files`` in the background and then run ``done`` on the event loop with None or the error.
@@ -144,11 +146,11 @@ class Disk(Protocol):
         """
 
     def close(self) -> None:
-        """Wait for background syncs and give up the thread."""
+        """Wait for background syncs and end the thread."""
 
 
 def read_whole(disk: Disk, path: str) -> bytes:
-    """All bytes of a file; FileNotFoundError when absent."""
+    """All bytes of a file. Raises FileNotFoundError when it is absent."""
     file = disk.open(path)
     try:
         return file.read(file.size(), 0)
@@ -159,8 +161,8 @@ def read_whole(disk: Disk, path: str) -> bytes:
 def write_durably(disk: Disk, path: str, data: bytes) -> None:
     """Replace a file so that a crash leaves either the old or the new content, never a mixture.
 
-    Temporary file, sync, rename, sync of the directory. When it raises, the old content is there and nothing else: all
-    that is needed behind the rename is held before. Only a disk that fails in that last sync leaves it open which.
+    The steps are: write a temporary file, sync it, rename it, sync the directory. When this raises, the old content is
+    there, because the directory is opened before the rename. Only if the last sync fails may either content be there.
     """
     temporary = path + ".tmp"
     directory = disk.open_dir(os.path.dirname(path))
@@ -188,7 +190,7 @@ def _write_synced(disk: Disk, path: str, data: bytes) -> None:
 
 
 def refusal(error: OSError, what: str, path: str) -> StoreError:
-    """What the system refused, as an error that says what to do. ``what``: ``to write``, ``to open``, ..."""
+    """The error for what the operating system refused; it says what to do. ``what``: ``to write``, ``to open``, ..."""
     if error.errno in FULL_ERRNOS:
         return DiskFull(f"no space left {what} {path}; free space on its file system")
     if error.errno in DESCRIPTOR_ERRNOS:
@@ -207,7 +209,7 @@ def refusal(error: OSError, what: str, path: str) -> StoreError:
 
 @contextlib.contextmanager
 def _refusals(what: str, path: str) -> Iterator[None]:
-    """Have refusals of the system told; what is absent stays a FileNotFoundError."""
+    """Turn an OSError in the block into a StoreError, except FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
@@ -264,7 +266,7 @@ class OsFile:
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return None
-            return offset  # a file system that does not know its holes
+            return offset  # the file system cannot tell where holes are
 
     def sync(self) -> None:
         try:
@@ -278,7 +280,7 @@ class OsFile:
             self._fd = -1
 
     def __del__(self) -> None:
-        # A store that was given up (an error, a test of a crash) must not keep its descriptors for the process's life.
+        # A store that was abandoned (an error, a test of a crash) must not keep its descriptors until the process ends.
         self.close()
 
 
@@ -302,9 +304,9 @@ class OsDirectory:
 def _lock_whole_file(fd: int) -> None:
     """Take the exclusive record lock of a file, or raise OSError at once.
 
-    Java's FileChannel.lock is a POSIX record lock on the whole file; a lock of the same kind (and not flock) is what
-    makes an Apache broker and this one exclude each other. Where the system has it, the lock belongs to the open file
-    and not to the process: then two stores in one process exclude each other, too.
+    Java's FileChannel.lock is a POSIX record lock on the whole file. This takes a lock of the same kind (not flock), so
+    that an Apache broker and this one exclude each other. If the operating system supports it, the lock belongs to the
+    open file and not to the process, so that two stores in one process exclude each other, too.
     """
     of_open_file = getattr(fcntl, "F_OFD_SETLK", None)
     if of_open_file is None:
@@ -415,7 +417,7 @@ class OsDisk:
     def usage(self, path: str) -> Usage:
         stat = _statvfs_of_nearest(path)
         total = stat.f_blocks * stat.f_frsize
-        # As `df` counts: what only the superuser could still write is not free.
+        # As in `df`, space that only the superuser can use is not free.
         free = stat.f_bavail * stat.f_frsize
         return Usage(total=total, used=(stat.f_blocks - stat.f_bfree) * stat.f_frsize, free=free)
 
@@ -433,7 +435,7 @@ class OsDisk:
 
 
 def _statvfs_of_nearest(path: str) -> os.statvfs_result:
-    """Of ``path`` or, as long as it does not exist, of the nearest directory above it."""
+    """The figures of the file system of ``path``. If ``path`` does not exist, of the nearest directory above it."""
     while True:
         try:
             return os.statvfs(path)
@@ -445,7 +447,8 @@ def _statvfs_of_nearest(path: str) -> os.statvfs_result:
 
 
 def _sync_all(syncs: Syncs) -> None:
-    """The flush thread. A plain queue: an executor costs several hand-overs of the interpreter lock for each sync."""
+    """The flush thread. It reads a plain queue, because an executor would hand over the interpreter lock several times
+    for each sync."""
     while (item := syncs.get()) is not None:
         loop, files, done = item
         error: BaseException | None = None
@@ -454,6 +457,6 @@ def _sync_all(syncs: Syncs) -> None:
                 file.sync()
         except (OSError, StoreError) as failure:
             error = failure
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits for the outcome
+        with contextlib.suppress(RuntimeError):  # the event loop was closed, and nothing waits for the result
             loop.call_soon_threadsafe(done, error)
-        del item, files, done  # held until the next sync, they would keep files open that their owner gave up
+        del item, files, done  # otherwise files that their owner has abandoned stay open until the next sync

@@ -1,4 +1,4 @@
-"""Routes: which brokers hold a topic, and their addresses. Source: TopicRouteData, QueueData, BrokerData, ClusterInfo."""
+"""Routes: the brokers of a topic and their addresses. Source: TopicRouteData, QueueData, BrokerData, ClusterInfo."""
 
 from __future__ import annotations
 
