@@ -152,7 +152,7 @@ class Progress:
         self.show()
 
     def move(self, text: str) -> None:
-        """As ``step``, for steps of a second: a line each would be too many where lines cannot be overwritten."""
+        """Like ``step``, for steps of a second. Where lines cannot be overwritten, such steps are not shown."""
         self.text = text
         if self.live:
             self.show()

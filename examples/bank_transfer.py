@@ -1,7 +1,7 @@
-"""Money moves between two banks: out of one database and, by a message, into the other. All of it or nothing.
+"""Money moves between two banks: out of one database and, by a message, into the other. Both happen, or neither.
 
-The bank of Alice answers UNKNOWN at first, as if it had died right after (or before) its commit. The broker asks back,
-and what the database says then decides.
+Alice's bank answers UNKNOWN at first, as if it had died right after (or before) its commit. The broker then checks the
+transaction, and the content of the database decides.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ TOPIC = "transfer"
 
 
 class Bank:
-    """One account, and the transfers that touched it: id to amount. 0 marks a transfer that never happened."""
+    """One account, and the amounts of its transfers by id. The amount 0 marks a transfer that never happened."""
 
     def __init__(self, path: Path, balance: int) -> None:
         self.path = path
@@ -56,7 +56,8 @@ class Sender:
         return UNKNOWN
 
     def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
-        # What is not booked must never be booked later, or message and database would differ: so its place is taken.
+        # A transfer that is not booked now must never be booked later, or message and database would differ. So its id
+        # is inserted here.
         with sqlite3.connect(self.bank.path) as database:
             database.execute("INSERT OR IGNORE INTO transfer VALUES (?, 0)", (message.transaction_id,))
             row = database.execute("SELECT amount FROM transfer WHERE id = ?", (message.transaction_id,)).fetchone()
