@@ -1,8 +1,9 @@
-"""Hole 1: a check while the local transaction still runs.
+"""Hole 1: a check while the local transaction is still running.
 
-Apache's brokers write the half again before they ask, and the check names that copy. The producer's own commit names
-the original, and settles only that: the copy's check, answered COMMIT, delivers a second message; answered UNKNOWN it
-goes on until the copy is discarded, beside the message that was delivered. Ours: one decision per transaction.
+Apache's brokers write the half message again before a check, and the check names that copy. The producer's own commit
+names the original, and settles only that. If the check of the copy is answered COMMIT, a second message is delivered.
+If it is answered UNKNOWN, the checks continue until the copy is discarded, although the message was delivered. Ours:
+one decision per transaction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hole 2: an END_TRANSACTION that comes again.
+"""Hole 2: a repeated END_TRANSACTION.
 
-Apache's brokers remember no decision: a second COMMIT makes a second message, a COMMIT after a ROLLBACK delivers what
-was rolled back, a ROLLBACK after a COMMIT is answered SUCCESS. Ours: the first decision wins for as long as the half
-message exists; the same one again is answered SUCCESS, the opposite one ILLEGAL_OPERATION.
+Apache's brokers remember no decision. A second COMMIT makes a second message, a COMMIT after a ROLLBACK delivers the
+rolled-back message, and a ROLLBACK after a COMMIT is answered SUCCESS. Ours: the first decision wins for as long as the
+half message exists. The same decision again is answered SUCCESS, the opposite decision ILLEGAL_OPERATION.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hole 3: a crash between the final message and the record that its half is settled.
+"""Hole 3: a crash between the final message and the record that its half message is settled.
 
-Apache's brokers append them one after the other, and know nothing of the first when the second is missing: the half is
-checked again and delivered again. Ours writes both with one write; what a power cut leaves of that write is completed
-at the start, because the final message says which half it came from.
+Apache's brokers append the two one after the other. When the second is missing, they do not find the first, so the half
+message is checked again and delivered again. Ours writes both with one write. If a power cut leaves only a part of that
+write, the broker completes it at its start, because the final message names its half message.
 """
 
 from __future__ import annotations

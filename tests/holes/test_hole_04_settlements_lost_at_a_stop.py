@@ -1,7 +1,8 @@
 """Hole 4: settlements that are only in memory when the broker stops.
 
-Apache's 5.5.0 answers an end at once and writes its record up to three seconds later; killed in between, it asks about
-transactions it had settled, and what was rolled back may be delivered. Ours writes the record with the decision.
+Apache's 5.5.0 answers an end at once, and writes its record up to three seconds later. If it is killed in between, it
+checks transactions that it had settled, and may deliver a message that was rolled back. Ours writes the record together
+with the decision.
 """
 
 from __future__ import annotations

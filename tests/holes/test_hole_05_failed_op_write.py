@@ -1,7 +1,8 @@
 """Hole 5: the record of a decision that cannot be written.
 
-Apache's 5.5.0 drops a batch of them when its write fails, although each end was answered SUCCESS: the halves are
-checked again. Ours answers SUCCESS when the record is on the disk; on a full one the half stays open and says so.
+When a write of such records fails, Apache's 5.5.0 drops the whole batch, although each end was answered SUCCESS, so the
+half messages are checked again. Ours answers SUCCESS when the record is on the disk. If the disk is full, the half
+message stays open, and the answer says so.
 """
 
 from __future__ import annotations

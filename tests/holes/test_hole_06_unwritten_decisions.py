@@ -1,7 +1,7 @@
-"""Hole 6: the check-back does not see decisions that are not written yet.
+"""Hole 6: the check-back ignores decisions that are not written yet.
 
-Apache's 5.5.0 asks about halves whose commit it has just answered with SUCCESS, and a COMMIT as answer delivers them
-again. Ours asks its table before it asks anybody.
+Apache's 5.5.0 checks half messages whose commit it has just answered with SUCCESS. If the check is answered COMMIT, the
+message is delivered again. Ours looks into its table of decisions before each check.
 """
 
 from __future__ import annotations

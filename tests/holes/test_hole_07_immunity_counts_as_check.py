@@ -1,8 +1,8 @@
-"""Hole 7: an immunity is spent as if it were checks.
+"""Hole 7: the immunity uses up the checks.
 
-Apache's brokers put a half that is still immune back in every round and count the round: an immunity longer than
-transactionCheckMax rounds ends in the discard topic without a single check. Ours leaves it alone, and asks when the
-immunity ends.
+Apache's brokers write a half message that is still immune again in every round, and count the round. With an immunity
+longer than transactionCheckMax rounds, the half message is discarded without a single check. Ours writes nothing during
+the immunity, and sends the first check when it ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hole 8: a commit during the immunity of a half that was put back meanwhile.
+"""Hole 8: a commit during the immunity of a half message that was written again meanwhile.
 
-Apache's brokers put a half back while it is immune; a commit then settles the copy it names, which is no longer the
-one they look at: the message is delivered, checked when the immunity ends, and delivered again.
+Apache's brokers write a half message again while it is immune. A commit then settles the copy that it names, but the
+broker goes on with another copy. So the message is delivered, checked when the immunity ends, and delivered again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hole 9: a half is discarded while its last check is being answered.
+"""Hole 9: a half message is discarded before the answer to its last check can arrive.
 
-Apache's brokers put a half back for its last check and may discard that copy in the same round, before any answer can
-have come. Ours parks a half when its last check was *answered* with UNKNOWN.
+Apache's brokers write a half message again for its last check, and may discard that copy in the same round. Ours parks
+a half message only when its last check was *answered* with UNKNOWN.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hole 10: rounds are counted while nobody of the producer group is online.
+"""Hole 10: rounds are counted while no member of the producer group is online.
 
-Apache's brokers discard the half of a group that was down for transactionCheckMax rounds, without having asked
-anybody. Ours consumes no attempt, and asks the moment somebody of the group is back.
+If a group is offline for transactionCheckMax rounds, Apache's brokers discard its half messages without having sent a
+check. Ours counts no attempt during this time, and sends the checks as soon as a member of the group is back.
 """
 
 from __future__ import annotations

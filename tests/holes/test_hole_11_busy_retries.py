@@ -1,7 +1,7 @@
-"""Hole 11: what cannot be written is tried again at once.
+"""Hole 11: failed writes are repeated without a pause.
 
-On a full disk Apache's brokers repeat a failed put-back without a pause, with one core busy. Ours backs off, and parks
-the half when there is room again.
+On a full disk, Apache's brokers repeat a failed write of a half message without a pause, which keeps one core busy.
+Ours waits longer each time, and parks the half message when there is space again.
 """
 
 from __future__ import annotations

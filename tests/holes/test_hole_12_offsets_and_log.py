@@ -1,8 +1,8 @@
-"""Hole 12: the offsets of the check-back are written now and then and not tied to the log.
+"""Hole 12: the offsets of the check-back are written now and then, and are not tied to the log.
 
-After a crash an Apache broker starts its scan where an older offset says: halves have several live copies, each of
-which is checked and, when answered COMMIT, delivered. When the log lost its tail, newer offsets pass over halves that
-are then never checked. Ours reads what is open from the log; the offsets are no evidence.
+After a crash, an Apache broker starts its scan at an older offset. Then half messages have several copies, each of
+which is checked and, when answered COMMIT, delivered. If the log has lost its end, newer offsets skip half messages,
+which are then never checked. Ours reads the open half messages from the log, and does not rely on offsets.
 """
 
 from __future__ import annotations

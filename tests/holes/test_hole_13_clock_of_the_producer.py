@@ -1,8 +1,8 @@
 """Hole 13: ages are counted by the producer's clock.
 
-On Apache's brokers a half of a producer whose clock is ahead is checked at once, one of a producer three days behind is
-discarded without a check, and a young half stops the round for all behind it. Ours counts from the store time, and
-every half has its own due time.
+If the producer's clock is ahead, Apache's brokers check its half messages at once. If it is three days behind, they
+discard them without a check. A young half message ends the round for all those after it. Ours counts from the store
+time, and every half message has its own due time.
 """
 
 from __future__ import annotations

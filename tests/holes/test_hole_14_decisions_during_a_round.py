@@ -1,7 +1,8 @@
-"""Hole 14: decisions that arrive while a round of checks is under way.
+"""Hole 14: decisions that arrive during a round of checks.
 
-Apache's brokers read the decisions before a round, and ask about halves that were committed during it. Ours asks the
-table at the moment of each check: also for halves that wait because their producers have enough to answer.
+Apache's brokers read the decisions before a round, and check half messages that were committed during the round. Ours
+looks into its table at the moment of each check, also for half messages that wait because their producers have enough
+checks to answer.
 """
 
 from __future__ import annotations

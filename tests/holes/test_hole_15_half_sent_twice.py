@@ -1,10 +1,11 @@
-"""Hole 15: a half that is sent again after a timeout.
+"""Hole 15: a half message that is sent again after a time-out.
 
-Its sender knows one half, an Apache broker two with the same UNIQ_KEY: the second is committed, the first one is
-checked and, answered COMMIT, delivered as well. On our broker the second send joins the first half. A second send that
-went to *another* broker cannot be joined there. Its sender could tell the two apart, but a sibling of the group cannot,
-and it is the sibling that is asked when the sender died (simulation, seeds 93 and 138). So our client sends a half only
-where an earlier attempt may have stored it; when that broker does not answer in time, the transaction does not run.
+The sender knows one half message, but an Apache broker has two with the same UNIQ_KEY. The second is committed. The
+first is checked and, when answered COMMIT, delivered as well. On our broker the second send joins the first half
+message. A second send to *another* broker cannot be joined. The sender could tell the two apart, but another member of
+its group cannot, and that member gets the checks when the sender has died (found by simulation, seeds 93 and 138). So
+our client sends a half message again only to the broker that may have stored it. If that broker does not answer in
+time, the local transaction does not run.
 """
 
 from __future__ import annotations

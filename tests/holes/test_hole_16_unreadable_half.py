@@ -1,10 +1,10 @@
-"""Hole 16: one half that cannot be read.
+"""Hole 16: a half message that cannot be read.
 
-A body length of nearly 2 GB is an OutOfMemoryError for Apache's brokers, and that ends every round of checks there: no
-half behind it is checked, and those before it are checked, and delivered, once in every round. (One that cannot be read
-for another reason, like a body length beyond the record, is passed over, by them, too.)
+A body length of nearly 2 GB causes an OutOfMemoryError in Apache's brokers, which ends every round of checks there. The
+half messages after it are never checked, and those before it are checked, and delivered, in every round. (If a half
+message cannot be read for another reason, such as a body length beyond the record, Apache's brokers skip it, too.)
 
-Ours says so, leaves it alone, and asks about all others; also after a restart.
+Ours logs the damage, skips the half message, and checks all others, also after a restart.
 """
 
 from __future__ import annotations

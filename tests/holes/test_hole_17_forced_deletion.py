@@ -1,7 +1,8 @@
 """Hole 17: deletion removes half messages that are still open.
 
-When the disk fills up, Apache's brokers delete their oldest files whatever lies in them: the commit of a half that was
-in one is answered SYSTEM_ERROR, and its message is gone. Ours never deletes the file of the oldest open half.
+When the disk fills up, Apache's brokers delete their oldest files, whatever they contain. The commit of a half message
+in such a file is answered SYSTEM_ERROR, and the message is lost. Ours never deletes the file of the oldest open half
+message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Hole 18: one queue and one scan for all checks.
 
-Apache's brokers copy every due half before they come to the next: behind a hundred thousand unanswered ones of another
-group a check waits for 17 s and more. Ours has a due time for each half, and a group that has enough to answer
-does not get in another's way.
+Apache's brokers write every due half message again before they come to the next. Behind a hundred thousand unanswered
+half messages of another group, a check waits for 17 s and more. Ours has a due time for each half message, and a group
+that has enough checks to answer does not delay other groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hole 19: a half message with a delay.
 
-Apache's brokers accept it, answer its commit with SUCCESS, and lose it; 4.9.7 loses another half beside it. Ours
-refuses it when it is sent.
+Apache's brokers accept it, answer its commit with SUCCESS, and lose it; 4.9.7 also loses another half message. Ours
+refuses the send.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hole 20: a half that was checked loses its flag and its reconsume times.
+"""Hole 20: a half message that was checked loses its flag and its reconsume times.
 
-Apache's brokers write a half again to check it, with both set to 0; a commit that answers the check delivers that copy.
-Ours delivers what was sent, however often it was asked about it.
+Apache's brokers write a half message again to check it, with both set to 0. A commit that answers the check delivers
+that copy. Ours delivers the message as it was sent, however often it was checked.
 """
 
 from __future__ import annotations

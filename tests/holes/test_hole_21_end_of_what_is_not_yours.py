@@ -1,9 +1,9 @@
-"""Hole 21: an END_TRANSACTION of somebody else, or naming something that is no half.
+"""Hole 21: an END_TRANSACTION from another client, or for a record that is not a half message.
 
-Apache's brokers end for every connection, and take whatever bytes lie at the offset of the request for a half: a
-delivered message again, an ordinary message to a topic of choice, a record made up inside a body. Ours: only a member
-of the producer group, or the process that sent the half, ends it; and an end names a half by its entry in the table of
-open transactions, never by bytes.
+Apache's brokers accept ends from every connection, and treat the bytes at the offset in the request as a half message.
+So a request can deliver a message again, send an ordinary message to any topic, or deliver a forged record inside a
+body. Ours: only a member of the producer group, or the process that sent the half message, may end it. An end refers to
+an entry in the table of open transactions, never to bytes.
 """
 
 from __future__ import annotations

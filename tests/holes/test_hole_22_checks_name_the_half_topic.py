@@ -1,7 +1,8 @@
 """Hole 22: the header of a check names a system topic.
 
-Clients copy it into their answer, and a broker with access control judges the answer by it: whoever may publish to the
-user's topic may not end its transactions. Apache 5.5.0 names the half topic, 4.9.7 names none. Ours: the real topic.
+Clients copy the topic into their answer, and a broker with access control checks the permission for it. So a client
+that may publish to the user's topic may not end its transactions. Apache 5.5.0 names the half topic, 4.9.7 names none.
+Ours names the real topic.
 """
 
 from __future__ import annotations

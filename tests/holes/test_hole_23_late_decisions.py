@@ -1,8 +1,8 @@
-"""Hole 23: a decision that comes after the half's own immunity is refused, and nobody hears of it.
+"""Hole 23: a decision after the half message's own immunity is refused, and the producer does not notice.
 
-Apache 5.5.0 answers 604 to a COMMIT that comes later than CHECK_IMMUNITY_TIME_IN_SECONDS; official clients send it
-one-way, so the refusal is lost. Ours: an open half takes its decision however late it comes. And our client, which
-sends the end two-way, says the truth on every broker: it was taken, or it was not.
+Apache 5.5.0 answers 604 to a COMMIT that comes later than CHECK_IMMUNITY_TIME_IN_SECONDS. Official clients send it
+one-way, so the refusal is lost. Ours: an open half message accepts its decision at any time. And our client sends the
+end two-way, so on every broker it can report whether the decision was accepted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hole 24: the proxy of Apache 5.x forgets after 30 s where a half lies, and another proxy never knew.
+"""Hole 24: the proxy of Apache 5.x forgets after 30 s where a half message is, and another proxy never knew it.
 
-We have no proxy, so there is nothing to close. What holds instead: the end of a half is taken at any time, and from any
-member of its group, by the place that it was answered with.
+GantryMQ has no proxy, so it does not have this hole. The test shows what holds instead: the end of a half message is
+accepted at any time, and from any member of its group, with the position that the answer to the send contained.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Hole 25: while their broker is away, halves of Apache 5.x escape to another one, which may skip or settle them twice.
+"""Hole 25: while their broker is down, half messages of Apache 5.x "escape" to another broker, which may skip them
+or settle them twice.
 
-We have no escape, so there is nothing to close. What holds instead: a half stays on the broker that took it. While that
-is away it waits, and afterwards it is asked about, and has one outcome.
+GantryMQ has no such escape, so it does not have this hole. The test shows what holds instead: a half message stays on
+the broker that stored it. It waits while that broker is down; afterwards it is checked, and has one outcome.
 """
 
 from __future__ import annotations

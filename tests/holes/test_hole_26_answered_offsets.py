@@ -1,7 +1,8 @@
-"""Hole 26: the offset that a half is answered with is not its own.
+"""Hole 26: the offset in the answer to a half message is not its own.
 
-Static topics of Apache 5.x add their logic offset to the answer to a half; every end that names it is refused. Our
-broker has no static topics, and the answer names the half's own place, whichever queue its message is for.
+With static topics, Apache 5.x adds their logic offset to the answer, and every end that names this offset is refused.
+Our broker has no static topics, and the answer contains the half message's own position, whichever queue its message is
+for.
 """
 
 from __future__ import annotations

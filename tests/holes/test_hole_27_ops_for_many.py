@@ -1,7 +1,7 @@
-"""Hole 27: an op message that settles many halves is taken as done when one of them is found.
+"""Hole 27: an op message that settles many half messages counts as done when one of them is found.
 
-The source of Apache 5.x has that path; from outside it cannot be reached. Ours reads each offset of an op message for
-itself, whoever wrote it: what it names is settled, and nothing else is.
+The source of Apache 5.x has this path, but no request reaches it. Ours reads each offset of an op message separately,
+whichever broker wrote it: the half messages that it names are settled, and no others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hole 28: the topics of transactions can be deleted, and the number of open ones drifts.
+"""Hole 28: the topics of transactions can be deleted, and the number of open transactions drifts.
 
-Apache 5.5.0 counts up for each half and down for each end, so that two ends of one half count twice. Deleting the
-topics is refused by Apache's brokers, too. Ours refuses for all three topics, and what it says is
-open is the length of the table of open transactions.
+Apache 5.5.0 counts up for each half message and down for each end, so that two ends of one half message count twice.
+Apache's brokers do refuse to delete the topics. Ours refuses it for all three topics, and the number of open
+transactions is the length of the table of open transactions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Hole 29: an END_TRANSACTION that waits for over 3 s is dropped, and was sent once, one-way.
+"""Hole 29: an END_TRANSACTION that waits for more than 3 s is dropped, although it was sent only once, one-way.
 
-While the disk of an Apache broker hangs, ends queue up and those over waitTimeMillsInTransactionQueue are answered
-SYSTEM_BUSY and not executed. Ours: an end is executed as soon as it is read, and answered when the disk has it, however
-late; to end again is harmless. Our client sends two-way and repeats what was not taken.
+While the disk of an Apache broker hangs, ends queue up. Those that waited for longer than
+waitTimeMillsInTransactionQueue are answered SYSTEM_BUSY and not executed. Ours executes an end as soon as it is read,
+and answers when the record is on the disk, however late; repeating an end is harmless. Our client sends ends two-way,
+and repeats those that were not accepted.
 """
 
 from __future__ import annotations

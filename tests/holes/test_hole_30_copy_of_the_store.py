@@ -1,8 +1,8 @@
-"""Hole 30: after a failover settled halves are checked again.
+"""Hole 30: after a failover, settled half messages are checked again.
 
-On Apache 5.5.0 a replica has the final message and not yet the op. Our broker has no replicas; what stands in for one
-is a copy of its directory, at any moment, without the private files. The op lies in the same append as the final
-message, so a copy has both, or neither.
+On Apache 5.5.0 a replica may have the final message, but not yet the op message. Our broker has no replicas. The test
+uses a copy of its directory instead, taken at any moment and without the private files. The op message is in the same
+append as the final message, so a copy has both or neither.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hole 31: a commit whose append timed out may be stored, and is delivered again by the check.
+"""Hole 31: a commit whose append timed out may be stored, and is then delivered again by the check.
 
-Ours gives no answer before the disk has given one, so no decision is half known: who asks again meanwhile, or whose
-check is answered meanwhile, waits for the first decision and hears its outcome.
+Ours does not answer before the disk has confirmed the write, so no decision is uncertain. An end, or an answer to a
+check, that arrives meanwhile waits for the first decision and gets its outcome.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hole 32: a half whose discard record cannot be written is gone without a trace.
+"""Hole 32: when the discard record of a half message cannot be written, the half message is lost without a trace.
 
-Apache's scan has moved on before the record of TRANS_CHECK_MAX_TIME_TOPIC is stored. Ours: a half leaves the table when
-its parked copy is durable; until then it stays open, and parking it is tried again.
+Apache's scan continues before the record of TRANS_CHECK_MAX_TIME_TOPIC is stored. Ours removes a half message from the
+table only when its parked copy is durable. Until then it stays open, and parking is tried again.
 """
 
 from __future__ import annotations

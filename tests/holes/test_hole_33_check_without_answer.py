@@ -1,8 +1,7 @@
-"""Hole 33: a client that gives a check no answer.
+"""Hole 33: a client that does not answer a check.
 
-Apache's Java client sends nothing when the listener returns null, and drops checks when its pool of 2,000 is full. Ours
-answers every check: UNKNOWN where it has nothing better, so that the broker knows that somebody is there, and asks
-again.
+Apache's Java client sends nothing when the listener returns null, and drops checks when its queue of 2,000 is full.
+Ours answers every check, if need be with UNKNOWN, so that the broker knows that the client is alive, and asks again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hole 34: one slow check holds up all others of the client.
+"""Hole 34: one slow check delays all other checks of the client.
 
-Apache's clients check in one thread. Ours has several, and does not ask the listener at all about a transaction whose
-local part is still running here: the broker is told UNKNOWN, and asks again.
+Apache's clients check in one thread. Ours has several. It does not call the listener for a transaction whose local
+transaction is still running in this process, but answers UNKNOWN, and the broker asks again.
 """
 
 from __future__ import annotations

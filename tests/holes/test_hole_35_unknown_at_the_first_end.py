@@ -1,8 +1,9 @@
-"""Hole 35: an UNKNOWN at the first end tells the broker nothing.
+"""Hole 35: an UNKNOWN at the first end has no effect.
 
-Apache's brokers log it and do not even answer; the half is checked when the scan comes by. Ours answers it, notes it,
-and asks exactly when the immunity ends. Not earlier: the local transaction of an UNKNOWN may be decided elsewhere, and
-a checker that says ROLLBACK for what it does not find yet would be wrong.
+Apache's brokers log it and do not even answer. The half message is checked when the scan comes to it. Ours answers it,
+records it, and checks exactly when the immunity ends. It does not check earlier, because another process may still
+decide a local transaction whose end was UNKNOWN, and a checker that answers ROLLBACK for a transaction that it does not
+find yet would be wrong.
 """
 
 from __future__ import annotations

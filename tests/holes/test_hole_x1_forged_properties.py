@@ -1,8 +1,8 @@
-"""X1: a sender sets what only the broker may set.
+"""X1: a sender sets properties that only the broker may set.
 
-With TRANSACTION_CHECK_TIMES on it a half is discarded by Apache's brokers in the first round, before its timeout and
-before any check. Ours takes such properties off every message that comes in, so nothing a sender writes steers a
-transaction, and consumers never see it.
+Apache's brokers discard a half message with TRANSACTION_CHECK_TIMES in the first round, before its time-out and before
+any check. Ours removes such properties from every incoming message. So no property of a sender can influence a
+transaction, and consumers never see them.
 """
 
 from __future__ import annotations

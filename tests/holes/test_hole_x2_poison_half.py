@@ -1,8 +1,9 @@
 """X2: one half message stops all checks of a broker.
 
-Properties a few bytes below the limit of 32,767: an Apache broker takes the half, and cannot put it back to check it,
-because the copy has one property more. Its scan tries that for ever, and no half behind is checked. Ours refuses when
-it is sent whatever could not be parked or resumed later; and it writes nothing to check a half.
+When the properties are a few bytes below the limit of 32,767, an Apache broker accepts the half message, but cannot
+write it again to check it, because the copy has one property more. Its scan tries this for ever, and no later half
+message is checked. Ours refuses the send of any message that could not be parked or resumed later, and it writes
+nothing to check a half message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""X3: a half that was discarded can still be committed.
+"""X3: a half message that was discarded can still be committed.
 
-Apache's brokers answer SUCCESS and deliver, and the discard record stays: two outcomes. Ours: a parked half is decided;
-a late end is answered ILLEGAL_OPERATION. The operator's way is to resume it: then it is open again, and can be ended.
+Apache's brokers answer SUCCESS and deliver the message, and the discard record stays: two outcomes. Ours: a parked half
+message is decided, and a late end is answered ILLEGAL_OPERATION. An operator can resume it; then it is open again, and
+can be ended.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""X4: the topic is deleted between half and commit.
+"""X4: the topic is deleted between half message and commit.
 
-Apache's brokers answer SUCCESS, and the message lies where no consumer can read it. Ours refuses the commit with
-TOPIC_NOT_EXIST and keeps the half open: when the topic is there again, the next end, or the answer to the next check,
-delivers it. A topic that came back with fewer queues gets it in one of those.
+Apache's brokers answer SUCCESS, and store the message where no consumer can read it. Ours refuses the commit with
+TOPIC_NOT_EXIST, and keeps the half message open. When the topic exists again, the next end, or the answer to the next
+check, delivers it. If the topic now has fewer queues, the message goes to one of those.
 """
 
 from __future__ import annotations

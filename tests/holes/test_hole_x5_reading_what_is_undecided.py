@@ -1,9 +1,9 @@
-"""X5: anybody can read what nobody has decided yet.
+"""X5: every consumer can read undecided messages.
 
-A consumer group that pulls the half topic of an Apache broker gets the halves, with body and properties; it can have
-one sent back to itself as if it had consumed it, and a tool can have it consumed. Ours gives half, op and parked
-messages to no consumer group, by whatever way. Tools of the owner may look: they pull as TOOLS_CONSUMER, or ask for a
-message by its id.
+A consumer group that pulls the half topic of an Apache broker gets the half messages, with body and properties. It can
+have one sent back to itself as if it had consumed it, and a tool can have it consumed. Ours delivers half, op and
+parked messages to no consumer group, in no way. Tools of the operator may read them: they pull as TOOLS_CONSUMER, or
+ask for a message by its id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""X6: in a burst some checks never reach a live producer, and count all the same.
+"""X6: in a burst some checks never reach a live producer, and count nevertheless.
 
-Clients keep a limited number of checks in mind (2,000) and drop what comes on top. Ours sends a group no more than its
-members can keep, the next when one is answered; and only an answer counts, so a check that was lost costs nothing but
-time.
+Clients queue a limited number of checks (2,000) and drop further ones. Ours sends a group no more checks than its
+members can queue, and sends the next one when one is answered. Only an answer counts, so a check that was lost only
+costs time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""X7: the answer to a ROLLBACK says SUCCESS with the remark "not set any response code"."""
+"""X7: the answer to a ROLLBACK is SUCCESS with the remark "not set any response code"."""
 
 from __future__ import annotations
 
