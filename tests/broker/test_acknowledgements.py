@@ -41,7 +41,7 @@ DELAYS_MS = (1_000, 5_000)
 
 @dataclass
 class Stage:
-    """A broker, its disk, and the replica that the test speaks for."""
+    """A broker, its disk, and a replica that the test controls."""
 
     c: Cluster
     disk: SimDisk

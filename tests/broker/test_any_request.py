@@ -1,4 +1,4 @@
-"""Whatever a client says is answered in order: no request reaches a line that did not expect it."""
+"""Every request, even a malformed one, gets a proper answer, and causes no internal error."""
 
 from __future__ import annotations
 

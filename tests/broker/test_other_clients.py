@@ -1,4 +1,4 @@
-"""Requests as clients in other languages write them: the protocol, not the Java client, is what we serve.
+"""Requests as clients in other languages write them, because a broker must serve more than the Java client.
 
 Headers here are written by hand. Source: docs/protocol.md#headers, docs/protocol.md#what-clients-send-and-when.
 """

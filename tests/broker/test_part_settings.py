@@ -1,4 +1,4 @@
-"""The broker's settings, as its parts are told."""
+"""How the broker's settings are passed to its parts."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ AT_FIVE = AT_FOUR + HOUR_MS
 
 
 class Clock(SimClock):
-    """Reads what a test says."""
+    """A clock with the time that the test sets."""
 
     wall = AT_FIVE
 

@@ -1,6 +1,6 @@
-"""What a person does with the tools, as stories that hold on our broker and on Apache's.
+"""Tests of the command line that run on our broker and on Apache's.
 
-Each makes topics and groups of its own, so that they can share a cluster.
+Each creates topics and groups of its own, so that they can share a cluster.
 """
 
 from __future__ import annotations

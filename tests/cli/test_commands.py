@@ -1,4 +1,4 @@
-"""The commands against a real server of ours; ``tests/interop/test_cli.py`` tells the same stories on Apache's."""
+"""The commands against a real GantryMQ server; ``tests/interop/test_cli.py`` runs the same tests on Apache's."""
 
 from __future__ import annotations
 

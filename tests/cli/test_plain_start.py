@@ -1,4 +1,4 @@
-"""Servers started plainly: the same programs as by the command line, with less loaded."""
+"""Servers that are started without the full command line: the same programs, with fewer modules loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEAVY = (
     *("gantrymq.broker.filtering.evaluation", "gantrymq.broker.transactions.explanations"),
     *("gantrymq.spark", "gantrymq.demo", "gantrymq.testing", "pyspark", "pyarrow", "numpy", "pandas"),
 )
-"""What a server does not load, together about half its memory and start."""
+"""Modules that a server does not load. They would double its memory and start-up time."""
 NOT_FOR_NAMES = ("gantrymq.broker", "gantrymq.store", "gantrymq.transactions")
 """What a name server does not load either."""
 

@@ -1,4 +1,4 @@
-"""A scripted cluster over real sockets: one name server and some brokers that keep messages in lists.
+"""A scripted cluster over real sockets: one name server, and brokers that store messages in lists.
 
 For what a real broker does not do on demand: refuse, be silent, die between two frames. It is no broker: it has no
 disk and no rules.

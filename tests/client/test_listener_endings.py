@@ -1,4 +1,4 @@
-"""However a listener or a checker ends, its messages are settled and everything else goes on."""
+"""However a listener or a checker ends, its messages are settled and other work continues."""
 
 from __future__ import annotations
 

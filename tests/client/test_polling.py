@@ -1,4 +1,4 @@
-"""What ``poll`` promises: what it returned is consumed with the next poll, whatever becomes of the program."""
+"""The guarantee of ``poll``: its messages become consumed with the next poll, even if the program dies in between."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState.COMMIT, LocalTransactionState.
 
 
 class Listener:
-    """Answers what it is told to."""
+    """A listener with the answers that the test sets."""
 
     def __init__(self, execute: Any = COMMIT, check: Any = COMMIT) -> None:
         self.execute = execute

@@ -1,4 +1,4 @@
-"""The client against our own broker: what each promises the other."""
+"""The client with a real GantryMQ broker."""
 
 from __future__ import annotations
 

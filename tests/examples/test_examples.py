@@ -1,4 +1,4 @@
-"""The examples run as a reader would run them, tell their story and end well."""
+"""The examples run as documented, print the expected output and succeed."""
 
 from __future__ import annotations
 

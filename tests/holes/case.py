@@ -1,4 +1,4 @@
-"""What is shown about a hole, by which scenario, on whom."""
+"""The description of a test of a hole: its scenario, and the expected results on each broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ APACHE_VERSIONS = ("4.9.7", "5.5.0")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a scenario saw: in ``wrong`` of ``of`` tries the promise was broken."""
+    """The result of a scenario: in ``wrong`` of ``of`` tries the guarantee was broken."""
 
     wrong: int
     of: int
@@ -24,12 +24,12 @@ class Seen:
 
 
 class Apache(enum.Enum):
-    """What an Apache broker shows of a hole."""
+    """How often a hole occurs on an Apache broker."""
 
     ALWAYS = "occurs"
-    """In every try."""
+    """It occurs in every try."""
     SOMETIMES = "occurs in some tries"
-    """In at least one try."""
+    """It occurs in at least one try."""
     NEVER = "does not occur"
 
     def fits(self, seen: Seen) -> bool:
@@ -48,13 +48,13 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class NotRepeated:
-    """The scenario cannot be played on Apache's brokers here; ``why`` says what is known from where."""
+    """The scenario cannot run on Apache's brokers here. ``why``: what is known of the hole, and from which source."""
 
     why: str
 
 
 class On(enum.Enum):
-    """With which settings an Apache broker plays a scenario."""
+    """The settings of the Apache broker for a scenario."""
 
     QUICK = "transactionTimeOut 1 s, ops written at once"
     DEFAULT = "transactionTimeOut 6 s, op settings as delivered"
@@ -66,9 +66,9 @@ class On(enum.Enum):
 class Case:
     """One scenario.
 
-    ``play`` plays it and says what it saw; it raises NotShown when it did not come to its point. Our broker must keep
-    the promise in all tries; with any of the mutants it must break it in at least one; Apache's brokers do as
-    ``apache`` says, by version.
+    ``play`` runs it and returns the result; it raises NotShown when a precondition did not come true. Our broker must
+    keep the guarantee in all tries, and each mutant of it must break the guarantee in at least one try. ``apache``: the
+    expected results on Apache's brokers, by version.
     """
 
     name: str
@@ -77,11 +77,11 @@ class Case:
     apache: dict[str, Apache] | NotRepeated
     on: On = On.QUICK
     restarts: str = ""
-    """``kill`` or ``stop``: the scenario restarts the broker once, with all others that do so."""
+    """``kill`` or ``stop``: the scenario restarts the broker once, together with all other scenarios that do this."""
     alone: bool = False
-    """Nobody else uses the Apache broker meanwhile."""
+    """Whether no other scenario may use the Apache broker at the same time."""
     first: bool = False
-    """And nobody has used it before."""
+    """Whether no other scenario may have used the Apache broker before."""
     ours: dict[str, Any] = field(default_factory=dict)
     """Settings of our broker that differ."""
 

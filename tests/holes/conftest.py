@@ -1,7 +1,7 @@
-"""Plays every case three ways: on our broker, on our broker without its fix, and on Apache's brokers.
+"""Runs every case in three ways: on our broker, on our broker without its fix, and on Apache's brokers.
 
-Ours are part of every test run. Apache's take minutes and change only when a scenario does, so they are played when
-``GANTRY_INTEROP_CONTROLS=1`` asks for them:
+The first two are part of every test run. The runs on Apache's brokers take minutes, and their results change only when
+a scenario does. So they run only with ``GANTRY_INTEROP_CONTROLS=1``:
 
     GANTRY_INTEROP_CONTROLS=1 python3 -m pytest tests/holes -m interop
 """
@@ -21,7 +21,7 @@ from tests.interop import jars
 
 CONTROLS = "GANTRY_INTEROP_CONTROLS"
 PLAYED = pytest.StashKey[dict[str, dict[str, Seen | BaseException]]]()
-"""By version and the case's name: what was seen."""
+"""The results by version and name of the case."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -46,7 +46,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def played(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], None]:
-    """Plays one case one way, and fails when it shows something else than it should."""
+    """Run one case in one way, and fail when the result is not the expected one."""
     case, how = request.param
     if how is None:
         return lambda: _keeps(case, play_ours(case.play, **case.ours))
@@ -74,7 +74,7 @@ def _as_written(case: Case, version: str, seen: Seen) -> None:
 
 
 def _on_apache(session: pytest.Session, case: Case, version: str, factory: pytest.TempPathFactory) -> Seen:
-    """What a case saw on that version. The first one to ask has all selected cases of the session played."""
+    """The result of a case on that version. The first call runs all selected cases of the session."""
     known = session.stash.setdefault(PLAYED, {})
     if version not in known:
         try:

@@ -1,7 +1,8 @@
-"""Fills docs/holes.md in from the tests: ``python3 -m tests.holes.table`` after a test was added or changed.
+"""Updates docs/holes.md from the tests. Run ``python3 -m tests.holes.table`` after a test was added or changed.
 
-Written by hand: number, what goes wrong, what we do about it, and what was seen of Apache's brokers without a test (in
-*italics*). From the tests: their names, what they break without, and what they say of Apache's brokers.
+These columns are written by hand: the number, the fault, our solution, and observations of Apache's brokers without a
+test (in *italics*). The tests provide: their names, the fixes without which they fail, and the results of Apache's
+brokers.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def cases(number: str) -> list[Case]:
 
 
 def filled(row: dict[str, str]) -> dict[str, str]:
-    """A row with what its tests say."""
+    """A row with the columns that the tests provide."""
     names, found = modules(row["hole"]), cases(row["hole"])
     if names:
         row = row | {"tests": ", ".join(f"`{name}`" for name in names)}
@@ -70,7 +71,7 @@ def _seen(found: list[Case], version: str) -> str:
 
 
 def page(text: str) -> str:
-    """docs/holes.md as it should be."""
+    """The text that docs/holes.md should have."""
     by_number = {number: filled(row) for number, row in rows(text).items()}
     lines = [
         f"| {' | '.join(by_number[cells(line)[0]].values())} |"

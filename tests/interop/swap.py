@@ -1,7 +1,7 @@
-"""What a store has to keep when it is handed from one broker to another: written, remembered, looked for again.
+"""What a store must keep when it moves from one broker to another.
 
-One SwapStory goes with one store directory. Each broker that has it in turn is told to ``write`` one chapter, is
-stopped or killed, and the next one is asked whether everything of all chapters is where it was.
+One SwapStory belongs to one store directory. Each broker in turn must ``write`` one chapter, and is then stopped or
+killed. Then the test checks that the next broker has everything of all chapters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ``gantry`` commands on Apache's servers and on ours: the stories of ``tests/cli``."""
+"""The ``gantry`` commands on Apache's servers and on ours: the tests of ``tests/cli/stories.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One broker writes, another opens the same directory and goes on: ours, Apache's, ours again, Apache's again."""
+"""One broker writes, another opens the same store and continues: ours, Apache's, ours again, Apache's again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends of transactions are read quickly with the same result as slowly, whatever their bytes are."""
+"""The fast decoder of END_TRANSACTION gives the same result as ``decode_command``, for any bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends are read quickly with the same result as slowly, whatever their bytes are."""
+"""The fast decoder of SEND_MESSAGE_V2 gives the same result as ``decode_command``, for any bytes."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ REFUSALS = [
     (errno.EROFS, StoreUnavailable, "read only"),
     (errno.EIO, StoreError, "Input/output error"),
 ]
-"""What a system says, what it becomes, and a word of what to do."""
+"""An error of the system, the error that it becomes, and a word of the advice in its message."""
 CALLS = {
     "open": ("open", lambda disk, root: disk.open(f"{root}/a", create=True)),
     "make_dirs": ("mkdir", lambda disk, root: disk.make_dirs(f"{root}/b/c")),

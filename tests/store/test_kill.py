@@ -1,4 +1,4 @@
-"""A real process, killed while it writes: what it was told to be stored is there."""
+"""A real process is killed while it writes. Everything whose storing was confirmed is there afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer on its own connection that remembers what the broker tells it."""
+"""A consumer with a connection of its own, which records the requests of the broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reply = Callable[[Command], tuple[int, bytes]]
 
 
 class Consumer:
-    """A member of a consumer group and of the producer group PG. ``replies``: code to what it answers the broker."""
+    """A member of a consumer group and of the producer group PG. ``replies``: its answers to the broker, by code."""
 
     def __init__(self, cluster: Cluster, client_id: str, group: str = "CG") -> None:
         self.cluster = cluster

@@ -179,7 +179,7 @@ KINDS = (committed, rolled_back, ordinary, lost_end)
 
 
 def play(seed: int, count: int) -> list[TransactionFacts]:
-    """Good stories, each of a transaction of its own."""
+    """Correct histories, each of a transaction of its own."""
     rng = random.Random(seed)
     return [rng.choice(KINDS)(rng.randrange) for _ in range(count)]
 

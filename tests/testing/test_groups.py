@@ -1,4 +1,4 @@
-"""Consumer groups by seeds: every message is processed, whatever becomes of the members.
+"""Simulation of consumer groups by seeds: every message is processed, whatever happens to the members.
 
 More with ``gantry simulate --groups --seeds 0..10000 --jobs 2``.
 """

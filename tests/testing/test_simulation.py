@@ -1,4 +1,4 @@
-"""Seeds: a cluster with faults keeps its promises; the same seed tells the same story; a broken broker is found."""
+"""Simulation by seeds: a cluster with faults keeps its guarantees, a seed repeats a run, and defects are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP endpoint over real sockets: what it answers, and what it does about clients that mean no good."""
+"""The HTTP endpoint over real sockets: its answers, and its protection against malicious clients."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Client:
 def served(
     work: Callable[[Client, HttpServer], Awaitable[None]], handle: Callable[[Request], Awaitable[Answer]] | None = None
 ) -> None:
-    """Run ``work`` against an endpoint without a broker; it answers what it was asked unless told otherwise."""
+    """Run ``work`` against an endpoint without a broker, which by default returns the question as its answer."""
 
     async def echo(asked: Request) -> Answer:
         return answer({"path": list(asked.path), "query": asked.query})
@@ -126,7 +126,7 @@ def test_what_a_broker_answers(tmp_path: Path) -> None:
 
 
 def without_time(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ages, and what is told relative to now, differ between two questions."""
+    """Remove ages and other relative times, which differ from one request to the next."""
     return [{**one, "age_ms": 0, "next_check_in_ms": 0, "next_check_at": 0, "why": ""} for one in told]
 
 

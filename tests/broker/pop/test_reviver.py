@@ -1,4 +1,4 @@
-"""When messages come back, also when the store refuses at first."""
+"""When messages become visible again, also when the store refuses the first write."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.support.brokers import TIMEOUT_MS, Cluster, new_client, story, until
 
 
 class Peer:
-    """A client that remembers what it is told."""
+    """A client that records the notifications it gets."""
 
     def __init__(self, cluster: Cluster, client_id: str) -> None:
         self.cluster = cluster

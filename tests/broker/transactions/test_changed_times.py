@@ -1,4 +1,4 @@
-"""Changes of the times of checks while halves are open: they apply to those, and no half is asked about too early."""
+"""Changes of the check times apply to open half messages, too, and no half message is checked too early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker says of its transactions: each kind of event with its time and cause, before and after restarts."""
+"""A broker's explanations of transactions: each kind of event with its time and cause, before and after restarts."""
 
 from __future__ import annotations
 

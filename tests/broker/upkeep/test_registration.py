@@ -1,4 +1,4 @@
-"""How a broker keeps itself known, and what it says when another one has its name and id."""
+"""How a broker registers, and what it reports when another broker has its name and id."""
 
 from __future__ import annotations
 

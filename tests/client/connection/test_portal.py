@@ -1,4 +1,4 @@
-"""The thread of the blocking clients: what escapes into it, what is called on it, and its end."""
+"""The thread of the blocking clients: errors that are raised in it, calls on it, and its end."""
 
 from __future__ import annotations
 

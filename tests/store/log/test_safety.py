@@ -1,4 +1,4 @@
-"""The object that says when a position of the log is safe, with a second condition that confirms late."""
+"""When a position of the log is safe, with a second condition that confirms late."""
 
 from __future__ import annotations
 

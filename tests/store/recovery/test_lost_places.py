@@ -1,4 +1,4 @@
-"""What a damaged record tells of its place in its queue."""
+"""What can be learned from a damaged record about its position in its queue."""
 
 from __future__ import annotations
 

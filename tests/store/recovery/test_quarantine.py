@@ -1,4 +1,4 @@
-"""What a store does about damage that only one who goes through the log, or reads a queue, meets."""
+"""How a store handles damage that is found only when the log is scanned or a queue is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.places import durable, open_store, record, run, small
 
 COUNT: Final = 60
 READS_MAX: Final = 20_000
-"""More than any story here needs; one that does not end fails there."""
+"""More steps than any test here needs, so that a test that does not end fails."""
 
 ENTRIES: Final = {
     "size too large": (8, b"\x7f"),
