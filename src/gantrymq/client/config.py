@@ -25,7 +25,7 @@ MAX_LOCK_INTERVAL_MS: Final = 28_000
 LARGEST_BODY: Final = MAX_FRAME_BYTES - 128 * 1024
 """What fits into a frame beside its header."""
 _SILENCE: Final = "brokers forget a client after 120 s of silence"
-_LOCKS: Final = "a lock is believed in for 30 s after it was renewed"
+_LOCKS: Final = "a lock is trusted for 30 s after it was renewed"
 MAX_THREADS: Final = 1_000
 """As Java's clients (DefaultMQPushConsumerImpl.checkConfig)."""
 MAX_BATCH: Final = 1_024
