@@ -15,6 +15,7 @@ from gantrymq.broker.broker import Broker
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, StoreFormatUnknown, StoreLocked, Unreachable
+from gantrymq.message import system_topics
 from gantrymq.message.message import Message
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -24,6 +25,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
+from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import File, OsDisk, read_whole, refusal
@@ -248,6 +250,27 @@ def test_what_waits_for_the_disk_is_answered_before_the_broker_closes() -> None:
         disk.hold_syncs = False
         while disk.held:
             disk.release_sync()
+
+    run(work())
+
+
+@pytest.mark.parametrize("kind", ["plain", "half"])
+def test_with_a_limit_a_sender_does_not_wait_for_a_disk_that_hangs(kind: str) -> None:
+    """As at Apache's broker the message is stored, and consumers get it when the disk is back."""
+
+    async def work() -> None:
+        disk = SimDisk()
+        async with cluster("/store", disk=disk, sync_flush_timeout=50) as c:
+            await c.create_topic("T")
+            disk.hold_syncs = True
+            answer = await c.send("T", properties="TRAN_MSG\x01true\x02PGROUP\x01PG\x02" if kind == "half" else "")
+            assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
+            assert answer.header(SendMessageAnswer).queue_offset == 0, "it has a place"
+            topic = "T" if kind == "plain" else system_topics.HALF
+            assert c.broker.store.queue_range(topic, 0)[1] == 0, "and is not visible yet"
+            disk.hold_syncs = False
+            disk.release_sync()
+            await until(lambda: c.broker.store.queue_range(topic, 0)[1] == 1)
 
     run(work())
 

@@ -30,8 +30,8 @@ def opened(
     mode: FlushDiskType = FlushDiskType.SYNC_FLUSH,
 ) -> MessageStore:  # fmt: skip
     return MessageStore.open(
-        small(ROOT, flush_disk_type=mode), disk, clock or SimClock(), HOST,
-        conditions=() if replica is None else (replica,), flush_limit_ms=flush_limit_ms,
+        small(ROOT, flush_disk_type=mode, sync_flush_timeout=flush_limit_ms or 0), disk, clock or SimClock(), HOST,
+        conditions=() if replica is None else (replica,),
     )  # fmt: skip
 
 
