@@ -89,7 +89,8 @@ async def _second_send_on_another_broker(cluster: Cluster) -> int:
         assert host.broker is not None
         host.broker.topics.ensure("T", 1)
     await asyncio.sleep(1)
-    node, *_, doors = cluster.process("service", "10.0.1.1")
+    process = cluster.process("service", "10.0.1.1")
+    node, doors = process.node, process.doors
     producer = TransactionProducer(
         "order-service",
         name_servers=NAME_SERVERS,

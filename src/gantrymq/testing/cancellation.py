@@ -209,8 +209,9 @@ class _Run:
     async def _client(self, world: World, call: Call) -> tuple[Node, Any]:
         self._numbers += 1
         address = f"10.1.{self._numbers // 250 % 250}.{self._numbers % 250 + 1}"
-        node, _, doors = self._cluster.process(f"client-{self._numbers}", address)
-        client = node.call(call.make, doors, world)
+        process = self._cluster.process(f"client-{self._numbers}", address)
+        node = process.node
+        client = node.call(call.make, process.doors, world)
         await self._ends(node, call.prepare(client, world))
         return node, client
 

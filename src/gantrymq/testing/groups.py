@@ -52,9 +52,9 @@ async def _story(cluster: Cluster, plan: Plan) -> None:
         cluster.history.add("group", group=group, topic=TOPIC, orderly=group != PUSHING, retries=group == PUSHING)
         for _ in range(AT_THE_START):
             crowd.join(group)
-    node, _, doors = cluster.process("sender", "10.0.1.1")
-    sending = node.start(_send(cluster, plan.orders, Producer(
-        "senders", name_servers=NAME_SERVERS, doors=doors, default_topic_queue_nums=QUEUES
+    process = cluster.process("sender", "10.0.1.1")
+    sending = process.node.start(_send(cluster, plan.orders, Producer(
+        "senders", name_servers=NAME_SERVERS, doors=process.doors, default_topic_queue_nums=QUEUES
     )))  # fmt: skip
     rng = random.Random(cluster.rng.randrange(1 << 62))
     await break_things(cluster, plan, rng, _faults_of(crowd), TROUBLE_S)

@@ -50,14 +50,11 @@ def pull_request(
     *,
     tags: str = "*",
     wait_ms: int = 0,
-    sub_version: int = 0,
     commit_offset: int | None = None,
-    inline: bool = True,
     kind: str = "TAG",
 ) -> PullMessage:
-    """The header of a pull. ``inline``: the request contains ``tags`` (an expression of this ``kind``); otherwise the
-    broker uses the subscription in the group's heartbeat."""
-    sys_flag = (SUSPEND if wait_ms else 0) | (INLINE_SUBSCRIPTION if inline else 0)
+    """The header of a pull, with the expression ``tags`` of this ``kind``, so that the broker needs no heartbeat."""
+    sys_flag = (SUSPEND if wait_ms else 0) | INLINE_SUBSCRIPTION
     return PullMessage(
         consumer_group=group,
         topic=queue.topic,
@@ -67,8 +64,8 @@ def pull_request(
         sys_flag=sys_flag | (COMMIT if commit_offset else 0),
         commit_offset=commit_offset or 0,
         suspend_timeout_millis=wait_ms,
-        sub_version=sub_version,
-        subscription=tags if inline else None,
+        sub_version=0,
+        subscription=tags,
         expression_type=kind,
         max_msg_bytes=max_bytes,
         bname=queue.broker_name,
