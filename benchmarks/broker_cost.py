@@ -142,7 +142,7 @@ class Peer:
         """Pass ``data`` to the broker, and return its answers when there are ``expected`` of them."""
         out = self._wire.out
         splitter = FrameSplitter()
-        answered = seen = turns = 0
+        answered = counted = turns = 0
         while True:
             started = time.thread_time()
             if self._profile is not None:
@@ -154,8 +154,8 @@ class Peer:
                 self._profile.disable()
             self.spent_s += time.thread_time() - started
             data = b""
-            answered += sum(len(splitter.feed(part)) for part in out[seen:])
-            seen = len(out)
+            answered += sum(len(splitter.feed(part)) for part in out[counted:])
+            counted = len(out)
             turns += 1
             if answered >= expected and turns > 1:
                 answers = b"".join(out)

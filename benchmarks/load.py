@@ -101,13 +101,13 @@ async def pull(name_server: str, topic: str) -> Rate:
 
 async def push(name_server: str, topic: str, expected: int, limit_s: float = 60.0) -> Rate:
     """Read all messages of a topic with a push consumer, whose listener only counts them."""
-    seen, first, done = 0, 0.0, asyncio.Event()
+    received, first, done = 0, 0.0, asyncio.Event()
 
     async def listener(messages: list[MessageView]) -> ConsumeStatus:
-        nonlocal seen, first
+        nonlocal received, first
         first = first or time.perf_counter()
-        seen += len(messages)
-        if seen >= expected:
+        received += len(messages)
+        if received >= expected:
             done.set()
         return ConsumeStatus.CONSUME_SUCCESS
 
@@ -122,4 +122,4 @@ async def push(name_server: str, topic: str, expected: int, limit_s: float = 60.
     async with consumer:
         async with asyncio.timeout(limit_s):
             await done.wait()
-        return Rate(seen / (time.perf_counter() - first), operations=seen)
+        return Rate(received / (time.perf_counter() - first), operations=received)

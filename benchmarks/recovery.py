@@ -130,7 +130,7 @@ async def lines(output: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-async def consume(case: Case, consumer: PullConsumer, queue: MessageQueue, told: Callable[[], None]) -> None:
+async def consume(case: Case, consumer: PullConsumer, queue: MessageQueue, delivered: Callable[[], None]) -> None:
     offset = await consumer.max_offset(queue)
     while True:
         found = await consumer.pull(queue, offset, wait_ms=10_000)
@@ -139,7 +139,7 @@ async def consume(case: Case, consumer: PullConsumer, queue: MessageQueue, told:
             case.delivered.setdefault(message.body.decode(), now)
             case.times_delivered += 1
         offset = found.next_offset
-        told()
+        delivered()
 
 
 async def kill_one(

@@ -75,10 +75,10 @@ _SYSTEM_FLAGS: Final = {_written(b"", number, _G): number for number in range(10
 _FLAGS: Final = {_written(_H, number, _I): number for number in range(100)}
 
 
-def _number(usual: dict[bytes, int], text: bytes, before: bytes, after: bytes) -> int:
+def _number(numbers: dict[bytes, int], text: bytes, before: bytes, after: bytes) -> int:
     """The number in ``text``, which may be outside of the table. Raises ValueError for a text that Java does not write,
     and for other bytes around it."""
-    number = usual.get(text)
+    number = numbers.get(text)
     if number is None:
         number = int(text[len(before) + 1 : len(text) - len(after)])
         if not -(2**31) <= number < 2**31 or _written(before, number, after) != text:

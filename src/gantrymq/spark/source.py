@@ -106,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a stream without a checkpoint begins. It is computed once per run."""
         self._target: Positions | None = None
         """The positions at which a query with trigger AvailableNow ends."""
-        self._seen: StreamOffset | None = None
+        self._latest: StreamOffset | None = None
         """The ends of the queues when the brokers were last asked."""
         self._asked_at = 0.0
         self._idle = False
@@ -130,7 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         base = self._base_for(begin)
         reached = {queue: begin.positions.get(queue, offset) for queue, offset in base.items()}
         latest = self._planned().latest(self._planned().queues(), reached)
-        self._seen = StreamOffset(latest, base)
+        self._latest = StreamOffset(latest, base)
         allowed = {queue: max(self._allowed(queue, latest), at) for queue, at in reached.items()}
         end = limited(reached, allowed, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         self._idle = end == begin.positions
@@ -162,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked_at = clock.monotonic()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return self._seen.to_json() if self._seen else None
+        return self._latest.to_json() if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         ranges = ranges_between(StreamOffset.from_json(start), StreamOffset.from_json(end))

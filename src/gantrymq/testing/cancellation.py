@@ -171,13 +171,13 @@ class _Run:
         asyncio.set_event_loop(None)
         try:
             with hurry():
-                loop.run_until_complete(self._story(call))
+                loop.run_until_complete(self._play(call))
         except NothingToDo as stuck:
             self._violation(f"stuck: {stuck}")
         finally:
             self._end()
 
-    async def _story(self, call: Call) -> None:
+    async def _play(self, call: Call) -> None:
         cluster = self._cluster
         await cluster.start_name_server()
         await cluster.start_broker(cluster.brokers[0])
@@ -353,8 +353,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     calls = [call for call in CALLS if not chosen.call or any(name in call.name for name in chosen.call)]
     report = run(range(chosen.first, chosen.first + chosen.seeds), calls, rough=True)
     sys.stdout.writelines(f"{name:50} {count:6}\n" for name, count in report.points.items())
-    told = f"{report.seeds} seed(s), {report.points.total()} points, {len(report.violations)} violations"
-    sys.stdout.write(f"{told}\n")
+    summary = f"{report.seeds} seed(s), {report.points.total()} points, {len(report.violations)} violations"
+    sys.stdout.write(f"{summary}\n")
     sys.stdout.writelines(f"{violation}\n" for violation in report.violations)
     return 1 if report.violations else 0
 

@@ -39,10 +39,10 @@ DEFAULT: Final = Plan(orders=80, faults=GROUP_FAULTS, fault_count=30)
 
 def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) -> Result:
     """Play one seed of consumer groups from its beginning to its end; see ``simulation.play``."""
-    return play(seed, plan, _story, log=log, **settings)
+    return play(seed, plan, _scenario, log=log, **settings)
 
 
-async def _story(cluster: Cluster, plan: Plan) -> None:
+async def _scenario(cluster: Cluster, plan: Plan) -> None:
     cluster.started = partial(_note_progress, cluster)
     await cluster.start_name_server()
     for host in cluster.brokers:

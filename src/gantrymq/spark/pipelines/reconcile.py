@@ -205,16 +205,16 @@ def _findings(spark: SparkSession, paid: DataFrame, rows: DataFrame) -> dict[str
         f.col("amount") == f.expr("paid_cents div unit"), f.lit(True)
     )
     known = f.col("paid_user").isNotNull()
-    seen = (
+    counted = (
         rows.join(paid, "order_id", "left")
         .groupBy("where", "order_id")
         .agg(f.count("*").alias("times"), f.first(known).alias("known"), f.min(fits).alias("right"))
         .persist()
     )
-    broken = seen.where("times > 1 or not known or not coalesce(right, false)").collect()
+    broken = counted.where("times > 1 or not known or not coalesce(right, false)").collect()
     places = spark.createDataFrame([(name,) for name in (TOPIC, *ORDER_TABLES)], "where string")
-    absent = paid.select("order_id").crossJoin(places).join(seen, ["where", "order_id"], "left_anti").collect()
-    counts = {row["where"]: row["rows"] for row in seen.groupBy("where").agg(f.sum("times").alias("rows")).collect()}
+    absent = paid.select("order_id").crossJoin(places).join(counted, ["where", "order_id"], "left_anti").collect()
+    counts = {row["where"]: row["rows"] for row in counted.groupBy("where").agg(f.sum("times").alias("rows")).collect()}
     return {
         name: Findings(
             rows=counts.get(name, 0),
