@@ -166,6 +166,25 @@ def test_a_successor_that_sends_nothing_answers_for_its_predecessor(tmp_path: Pa
     run(test)
 
 
+def test_a_successor_that_names_no_topics_answers_for_its_predecessor(tmp_path: Path) -> None:
+    """Without a send and without ``topics`` it knows the brokers from the name servers."""
+
+    async def test() -> None:
+        async with server(tmp_path, auto_create_topic_enable=False, **FAST_CHECKS) as address:
+            async with Admin(address) as admin:
+                await admin.create_topic("T", 1)
+            gone = Books({b"x": UNKNOWN}, {})
+            async with TransactionProducer("tpg", name_servers=address, listener=gone) as producer:
+                await producer.send_in_transaction(Message("T", b"x"))
+            heir = Books({}, {b"x": COMMIT})
+            async with TransactionProducer("tpg", name_servers=address, listener=heir):
+                while not await everything(address, "T"):
+                    await asyncio.sleep(0.01)
+                assert heir.checked[0].transaction_id
+
+    run(test)
+
+
 @pytest.mark.slow
 def test_the_first_decision_wins(tmp_path: Path) -> None:
     async def test() -> None:

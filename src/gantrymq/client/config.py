@@ -109,7 +109,8 @@ class ProducerConfig(ClientConfig):
     """Where to (customizedTraceTopic)."""
     topics: Annotated[tuple[str, ...], rules.Topics()] = ()
     """Topics whose brokers get heartbeats from the start. So they can check older transactions with a restarted
-    producer before it sends anything."""
+    producer before it sends anything. A TransactionProducer without topics sends heartbeats to all brokers that the
+    name servers know."""
 
     def __post_init__(self) -> None:
         ClientConfig.__post_init__(self)

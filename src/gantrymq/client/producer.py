@@ -69,7 +69,7 @@ class Producer(Lifetime):
             type(self).__name__, config, default_doors() if doors is None else doors,
             pushes=self._pushed, greet=self._greet,
         )  # fmt: skip
-        self._heartbeats = Heartbeats(self._endpoint, self._beat, self._endpoint.routes.masters)
+        self._heartbeats = Heartbeats(self._endpoint, self._beat, self._brokers)
         self._delivery = Delivery(self._endpoint, self._config)
         self._frames: dict[MessageQueue, SendFrames] = {}
         self._stamps = Stamps(self._endpoint.next_unique_key, {})
@@ -84,6 +84,11 @@ class Producer(Lifetime):
             return
         self._endpoint.start()
         # What needs no waiting comes first, so that a producer whose start is cancelled further down still works.
+        self._start_tasks()
+        await self._find_topics()
+        await self._heartbeats.send()
+
+    def _start_tasks(self) -> None:
         self._heartbeats.start()
         if self._config.topics:
             looking = every(self._endpoint.clock, LOOK_UP_INTERVAL_MS, self._find_topics, "topics")
@@ -91,8 +96,6 @@ class Producer(Lifetime):
         if self._tracer is not None:
             tracing = every(self._endpoint.clock, FLUSH_INTERVAL_MS, self._tracer.flush, "trace")
             self._endpoint.tasks.start("trace", tracing)
-        await self._find_topics()
-        await self._heartbeats.send()
 
     async def close(self) -> None:
         """Refuse new calls, wait for running ones (``close_timeout_ms`` at most; then they raise Closed), disconnect.
@@ -415,6 +418,10 @@ class Producer(Lifetime):
                     await self._delivery.route(topic)
                 except GantryError as error:
                     log.warning("topic %s is not known yet: %s", topic, error)
+
+    def _brokers(self) -> Iterable[str]:
+        """The addresses of the brokers that get heartbeats."""
+        return self._endpoint.routes.masters()
 
     def _beat(self) -> HeartbeatData:
         return HeartbeatData(

@@ -14,6 +14,7 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
+from gantrymq.client.connection.cluster_brokers import ClusterBrokers
 from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.listener import (
     ListenerAnswer,
@@ -91,8 +92,9 @@ class LocalRun:
 class TransactionProducer(Producer):
     """A producer whose messages wait for the end of a local transaction: a commit delivers them, a rollback drops them.
 
-    Give ``topics`` to a producer that may be restarted: brokers can then ask it about open transactions of its
-    predecessor as soon as it starts, not only after its first send. Everything in Producer's description applies, too.
+    From its start, and not only after its first send, brokers can ask it about open transactions of its predecessor:
+    those of ``topics``, or without that setting all brokers that the name servers know. Everything in Producer's
+    description applies, too.
     """
 
     _config: TransactionProducerConfig
@@ -119,6 +121,7 @@ class TransactionProducer(Producer):
         self._half_stamps = Stamps(self._endpoint.next_unique_key, marks)
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
+        self._cluster = None if self._config.topics else ClusterBrokers(self._endpoint)
         self._ends: dict[MessageQueue, EndFrames] = {}
         self._open: set[str] = set()
         """The ids of transactions between ``begin`` and their end here."""
@@ -127,6 +130,14 @@ class TransactionProducer(Producer):
         if self._checks is None:
             self._checks = CheckBack(self._endpoint, self.group, self.listener, self._memory, self._config)
         await super().start()
+
+    def _start_tasks(self) -> None:
+        super()._start_tasks()
+        if self._cluster is not None:
+            self._endpoint.tasks.start("brokers", self._cluster.keep(self._heartbeats.connect))
+
+    def _brokers(self) -> Iterable[str]:
+        return super()._brokers() if self._cluster is None else self._cluster.addresses()
 
     async def close(self) -> None:
         """Like Producer.close. It waits for running local transactions within the same time. A transaction that takes

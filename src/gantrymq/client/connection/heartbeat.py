@@ -44,7 +44,7 @@ class Heartbeats:
         config = endpoint.config
         endpoint.when_lost = self._lost
         endpoint.tasks.start("heartbeats", every(endpoint.clock, config.heartbeat_interval_ms, self.send, "heartbeat"))
-        endpoint.tasks.start("reconnects", every(endpoint.clock, RECONNECT_INTERVAL_MS, self._reconnect, "reconnect"))
+        endpoint.tasks.start("reconnects", every(endpoint.clock, RECONNECT_INTERVAL_MS, self.connect, "reconnect"))
         endpoint.tasks.start(
             "routes", every(endpoint.clock, config.route_refresh_ms, endpoint.routes.refresh, "routes")
         )
@@ -75,14 +75,18 @@ class Heartbeats:
 
     async def send(self) -> None:
         """One heartbeat to every broker that can be reached."""
-        for address in list(self._addresses()):
+        unconnected = []
+        for address in self._addresses():
             channel = self._endpoint.ready(address)
             if channel is not None:
                 self.greet(channel)
             else:
-                await self._connect(address)
+                unconnected.append(address)
+        for address in unconnected:  # behind the others, which must not wait for brokers that cannot be reached
+            await self._connect(address)
 
-    async def _reconnect(self) -> None:
+    async def connect(self) -> None:
+        """Connect to the brokers that are not connected; each new connection begins with a heartbeat."""
         for address in list(self._addresses()):
             if self._endpoint.ready(address) is None:
                 await self._connect(address)
