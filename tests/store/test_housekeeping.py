@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gantrymq.store.recovery.recovery import Case
+from gantrymq.store.recovery.cases import Case
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.store.recovery.recovery import Case
+from gantrymq.store.recovery.cases import Case
 from tests.support.places import durable, open_store, record, run, small
 
 WRITER = """

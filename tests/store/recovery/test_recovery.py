@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import logging
 import shutil
 import struct
@@ -8,33 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.errors import InvariantViolated
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.files.checkpoint import MarkFile
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.recovery.recovery import CASES, Case, Facts, decide
+from gantrymq.store.recovery.cases import Case
 from gantrymq.store.values import GetStatus, Placement
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
-
-NAMES = ("has_log", "has_queues", "clean", "has_mark", "has_checkpoint")
-
-
-def test_exactly_one_row_holds_for_any_facts() -> None:
-    seen = set()
-    for values in itertools.product([False, True], repeat=len(NAMES)):
-        facts = Facts(*values)
-        rows = [case for row, case in CASES if all(getattr(facts, name) == value for name, value in row.items())]
-        assert rows == [decide(facts)]
-        seen.add(rows[0])
-    assert seen == set(Case)
-
-
-def test_facts_without_a_case_stop_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gantrymq.store.recovery.recovery.CASES", CASES[:1])
-    with pytest.raises(InvariantViolated, match="0 recovery cases"):
-        decide(Facts(True, True, True, True, True))
 
 
 async def fill(root: Path, count: int = 60, *, die: bool = False) -> list[Placement]:
