@@ -28,8 +28,9 @@ from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.disk import File, OsDisk, read_whole, refusal
+from gantrymq.runtime.disk import File, OsDisk, read_whole
 from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.runtime.os_files import refusal
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.disk import SimDisk
 from tests.support.brokers import (

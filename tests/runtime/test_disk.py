@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable, TooManyOpenFiles
-from gantrymq.runtime.disk import Disk, OsDisk, OsFile, Usage, read_whole, write_durably
+from gantrymq.runtime.disk import Disk, OsDisk, Usage, read_whole, write_durably
+from gantrymq.runtime.os_files import OsFile
 from gantrymq.testing.disk import SimDisk
 
 

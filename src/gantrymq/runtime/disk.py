@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import fcntl
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
 from typing import Protocol, TypeAlias
 
-from gantrymq.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable, TooManyOpenFiles
-
-FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
-DESCRIPTOR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE})
-RIGHTS_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
+from gantrymq.errors import StoreError, StoreLocked
+from gantrymq.runtime.os_files import OsDirectory, OsFile, OsLock, lock_whole_file, refusals
 
 
 class File(Protocol):
@@ -189,146 +183,8 @@ def _write_synced(disk: Disk, path: str, data: bytes) -> None:
         file.close()
 
 
-def refusal(error: OSError, what: str, path: str) -> StoreError:
-    """The error for what the operating system refused; it says what to do. ``what``: ``to write``, ``to open``, ..."""
-    if error.errno in FULL_ERRNOS:
-        return DiskFull(f"no space left {what} {path}; free space on its file system")
-    if error.errno in DESCRIPTOR_ERRNOS:
-        return TooManyOpenFiles(
-            f"too many open files {what} {path}; raise the limit (ulimit -n, LimitNOFILE of a service) and start it "
-            "again, or let some clients disconnect"
-        )
-    if error.errno in RIGHTS_ERRNOS:
-        return StoreUnavailable(
-            f"no right {what} {path} ({error.strerror}); give it to the user that this program runs as"
-        )
-    if error.errno == errno.EROFS:
-        return StoreUnavailable(f"it is not possible {what} {path}: its file system is read only; mount it for writing")
-    return StoreError(f"it was not possible {what} {path}: {error}")
-
-
-@contextlib.contextmanager
-def _refusals(what: str, path: str) -> Iterator[None]:
-    """Turn an OSError in the block into a StoreError, except FileNotFoundError."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise refusal(error, what, path) from error
-
-
 Syncs: TypeAlias = "queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, Sequence[Syncable], Done] | None]"
 Done: TypeAlias = Callable[[BaseException | None], None]
-
-
-class OsFile:
-    """A file of the operating system."""
-
-    __slots__ = ("_fd", "path")
-
-    def __init__(self, path: str, fd: int) -> None:
-        self.path = path
-        self._fd = fd
-
-    def read(self, size: int, offset: int) -> bytes:
-        data = os.pread(self._fd, size, offset)
-        if len(data) == size or not data:
-            return data
-        parts = [data]
-        got = len(data)
-        while got < size:
-            more = os.pread(self._fd, size - got, offset + got)
-            if not more:
-                break
-            parts.append(more)
-            got += len(more)
-        return b"".join(parts)
-
-    def write(self, data: bytes, offset: int) -> None:
-        try:
-            done = os.pwrite(self._fd, data, offset)
-            while done < len(data):
-                done += os.pwrite(self._fd, memoryview(data)[done:], offset + done)
-        except OSError as error:
-            raise refusal(error, "to write", self.path) from error
-
-    def truncate(self, size: int) -> None:
-        with _refusals("to set the size of", self.path):
-            os.ftruncate(self._fd, size)
-
-    def size(self) -> int:
-        return os.fstat(self._fd).st_size
-
-    def next_data(self, offset: int) -> int | None:
-        try:
-            return os.lseek(self._fd, offset, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return None
-            return offset  # the file system cannot tell where holes are
-
-    def sync(self) -> None:
-        try:
-            os.fdatasync(self._fd)
-        except OSError as error:
-            raise refusal(error, "to sync", self.path) from error
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __del__(self) -> None:
-        # A store that was abandoned (an error, a test of a crash) must not keep its descriptors until the process ends.
-        self.close()
-
-
-class OsDirectory:
-    """A directory of the operating system, held open."""
-
-    __slots__ = ("_fd", "_path")
-
-    def __init__(self, path: str, fd: int) -> None:
-        self._path = path
-        self._fd = fd
-
-    def sync(self) -> None:
-        with _refusals("to sync", self._path):
-            os.fsync(self._fd)
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-
-def _lock_whole_file(fd: int) -> None:
-    """Take the exclusive record lock of a file, or raise OSError at once.
-
-    Java's FileChannel.lock is a POSIX record lock on the whole file. This takes a lock of the same kind (not flock), so
-    that an Apache broker and this one exclude each other. If the operating system supports it, the lock belongs to the
-    open file and not to the process, so that two stores in one process exclude each other, too.
-    """
-    of_open_file = getattr(fcntl, "F_OFD_SETLK", None)
-    if of_open_file is None:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    else:
-        fcntl.fcntl(fd, of_open_file, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-
-
-_FLOCK = Struct("@hhqqi0q")
-"""struct flock: type, whence, start, length (0: to the end), process (0)."""
-
-
-class OsLock:
-    __slots__ = ("_fd",)
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def release(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 class OsDisk:
@@ -340,7 +196,7 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        with _refusals("to create" if create else "to open", path):
+        with refusals("to create" if create else "to open", path):
             return OsFile(path, os.open(path, flags, 0o644))
 
     def exists(self, path: str) -> bool:
@@ -365,7 +221,7 @@ class OsDisk:
             missing.append(parent)
             parent = parent.parent
         for directory in reversed(missing):
-            with _refusals("to make", str(directory)):
+            with refusals("to make", str(directory)):
                 directory.mkdir(exist_ok=True)
             if durable:
                 self.sync_dir(str(directory.parent))
@@ -383,7 +239,7 @@ class OsDisk:
             return
 
     def rename(self, source: str, target: str) -> None:
-        with _refusals("to replace", target):
+        with refusals("to replace", target):
             os.replace(source, target)
 
     def sync_dir(self, path: str) -> None:
@@ -394,17 +250,17 @@ class OsDisk:
             directory.close()
 
     def open_dir(self, path: str) -> OsDirectory:
-        with _refusals("to open", path):
+        with refusals("to open", path):
             return OsDirectory(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def lock(self, path: str) -> Lock:
-        with _refusals("to open", path):
+        with refusals("to open", path):
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _lock_whole_file(fd)
+            lock_whole_file(fd)
         except OSError as error:
             os.close(fd)
             raise StoreLocked(
