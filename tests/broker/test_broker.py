@@ -39,9 +39,9 @@ from tests.support.brokers import (
     broker_config,
     cluster,
     new_client,
+    on_broker,
     pull_header,
     send_header,
-    story,
     until,
 )
 from tests.support.places import run
@@ -80,7 +80,7 @@ def test_garbage_ends_its_connection_and_nothing_else(tmp_path: Path, data: byte
         assert await answered(c, data) == b""
         assert (await c.send("T")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_unknown_codes_and_missing_fields_are_answered(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_unknown_codes_and_missing_fields_are_answered(tmp_path: Path) -> None:
         assert incomplete.code == ResponseCode.SYSTEM_ERROR
         assert incomplete.remark
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_port_in_use_a_locked_store_and_a_strange_one(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_port_in_use_a_locked_store_and_a_strange_one(tmp_path: Path) -> None:
             await new_broker(tmp_path / "strange").start()
         assert (await c.send("T")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path / "store")
+    on_broker(work, tmp_path / "store")
 
 
 def test_a_start_that_failed_leaves_port_and_store_free(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_full_disk_refuses_sends_says_so_and_goes_on_when_there_is_room() -> N
         assert [message.body for message in found] == [b"before", b"after"], "nothing of the refused one is there"
         assert found[0].queue_offset == before.queue_offset == 0
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 class RefusingDisk(SimDisk):
@@ -194,7 +194,7 @@ def test_a_topic_that_cannot_be_noted_is_refused_with_what_to_do(
         assert (await attempt(c, "New")).code == ResponseCode.SUCCESS
         assert "defect" not in caplog.text
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 def test_a_full_disk_refuses_half_messages_too() -> None:
@@ -210,7 +210,7 @@ def test_a_full_disk_refuses_half_messages_too() -> None:
         assert not c.broker.topics.exists("U")
         disk.free_bytes = None
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 def test_after_a_failed_sync_nothing_is_acknowledged_any_more() -> None:
@@ -225,7 +225,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged_any_more() -> None:
             assert "sync" in (refused.remark or "")
         assert [message.body for message in scan((await c.pull("T")).body)] == [b"safe"]
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 def test_what_waits_for_the_disk_is_answered_before_the_broker_closes() -> None:
@@ -339,7 +339,7 @@ def test_one_client_cannot_fill_the_memory_by_not_reading(tmp_path: Path) -> Non
         assert (await c.pull("T")).code == ResponseCode.SUCCESS, "others are served"
         writer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> Non
         assert (answer.code, "replicas" in (answer.remark or "")) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, True)
         assert not {code for code, _ in refused_codes()} & c.broker.handlers.keys()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_the_fast_port_serves_as_well(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_the_fast_port_serves_as_well(tmp_path: Path) -> None:
         assert answer.code == ResponseCode.SUCCESS
         assert (await c.pull("T")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path, listen_port=main)
+    on_broker(work, tmp_path, listen_port=main)
 
 
 def test_a_taken_fast_port_keeps_no_broker_from_serving(tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_a_taken_fast_port_keeps_no_broker_from_serving(tmp_path: Path) -> None:
         assert (await c.send("T")).code == ResponseCode.SUCCESS
 
     with socket.create_server(("127.0.0.1", fast)):
-        story(work, tmp_path, listen_port=main)
+        on_broker(work, tmp_path, listen_port=main)
 
 
 def test_the_name_server_knows_a_new_topic_when_its_first_message_is_answered(tmp_path: Path) -> None:
@@ -389,4 +389,4 @@ def test_the_name_server_knows_a_new_topic_when_its_first_message_is_answered(tm
             )  # fmt: skip
             assert route.code == ResponseCode.SUCCESS
 
-    story(work, tmp_path, with_name_server=True)
+    on_broker(work, tmp_path, with_name_server=True)

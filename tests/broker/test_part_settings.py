@@ -35,8 +35,8 @@ def test_a_negative_limit_is_refused() -> None:
 
 
 def test_transactions_are_told_what_the_broker_is_called() -> None:
-    told = transaction_config(BrokerConfig.of(broker_name="b", transaction_time_out=7, transaction_check_max=3))
-    assert (told.broker_name, told.timeout_ms, told.check_max) == ("b", 7, 3)
+    reported = transaction_config(BrokerConfig.of(broker_name="b", transaction_time_out=7, transaction_check_max=3))
+    assert (reported.broker_name, reported.timeout_ms, reported.check_max) == ("b", 7, 3)
 
 
 @pytest.mark.parametrize(("wanted", "precision"), [(50, 100), (100, 100), (700, 500), (5000, 1000)])

@@ -119,9 +119,9 @@ async def play(name: str, root: Path) -> tuple[int, Counter[Any]]:
 @pytest.mark.parametrize(
     "name",
     [
-        f"{version}-{story}"
+        f"{version}-{played}"
         for version in ("v4", "v5")
-        for story in ("producer-plain", "push-broadcast", "lite-pull", "binary-client")
+        for played in ("producer-plain", "push-broadcast", "lite-pull", "binary-client")
     ],
 )
 def test_official_clients_get_the_answers_they_know(tmp_path: Path, name: str) -> None:

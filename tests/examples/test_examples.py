@@ -28,21 +28,21 @@ def tell(name: str, *arguments: str) -> str:
 
 @pytest.mark.slow
 def test_bank_transfer_is_decided_by_check_back() -> None:
-    story = tell("bank_transfer.py")
-    assert "Alice sends 100: UNKNOWN, not decided yet" in story
-    assert "Alice sends 5000: ROLLBACK, decided" in story
-    assert "what became of the transfer of 100?  database says: COMMIT" in story
-    assert "what became of the transfer of 50?  database says: ROLLBACK" in story
-    assert "Alice has 900, Bob has 100, together 1000." in story
+    scenario = tell("bank_transfer.py")
+    assert "Alice sends 100: UNKNOWN, not decided yet" in scenario
+    assert "Alice sends 5000: ROLLBACK, decided" in scenario
+    assert "what became of the transfer of 100?  database says: COMMIT" in scenario
+    assert "what became of the transfer of 50?  database says: ROLLBACK" in scenario
+    assert "Alice has 900, Bob has 100, together 1000." in scenario
 
 
 @pytest.mark.slow
 def test_order_payment_reaches_every_service_once() -> None:
-    story = tell("order_payment.py")
-    assert "order o-3 (99): ROLLBACK" in story and "ship o-3" not in story
-    assert "order o-4 (45): UNKNOWN" in story and "check-back: order o-4 is paid" in story
+    scenario = tell("order_payment.py")
+    assert "order o-3 (99): ROLLBACK" in scenario and "ship o-3" not in scenario
+    assert "order o-4 (45): UNKNOWN" in scenario and "check-back: order o-4 is paid" in scenario
     for order in ("o-1", "o-2", "o-4", "o-5"):
-        assert story.count(f"logistics: ship {order}") == story.count(f"cart: cleared after {order}") == 1
+        assert scenario.count(f"logistics: ship {order}") == scenario.count(f"cart: cleared after {order}") == 1
 
 
 def test_the_first_program_of_the_readme_commits_a_message_and_sees_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.client.connection.endpoint import Doors
-from tests.holes.case import Case, On, Seen
+from tests.holes.case import Case, Observed, On
 from tests.holes.stage import BODY_LENGTH_AT, CHECK_MAX, INTERVAL_S, WRONG_LENGTH, Stage
 from tests.interop.apache import ApacheCluster
 from tests.interop.process import Process
@@ -46,7 +46,7 @@ class House:
         if self._process is not None:
             self._process.kill()
 
-    async def play(self, cases: Iterable[Case]) -> dict[str, Seen | BaseException]:
+    async def play(self, cases: Iterable[Case]) -> dict[str, Observed | BaseException]:
         """These cases at the same time."""
         cases = list(cases)
         self._playing, self._waiting = len(cases), 0
@@ -55,7 +55,7 @@ class House:
             found = await asyncio.gather(*(self._one(case) for case in cases), return_exceptions=True)
         return dict(zip((case.name for case in cases), found, strict=True))
 
-    async def _one(self, case: Case) -> Seen:
+    async def _one(self, case: Case) -> Observed:
         stage = ApacheStage(self, TIMEOUT_S[self.on])
         try:
             return await case.play(stage)
@@ -119,10 +119,10 @@ class ApacheStage(Stage):
         await self._house.restart(orderly=orderly)
 
 
-def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, Seen | BaseException]:
+def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, Observed | BaseException]:
     """Run all these cases on brokers of one version. Returns the result of each case, or the error that it raised."""
     cluster = ApacheCluster(version, directory)
-    found: dict[str, Seen | BaseException] = {}
+    found: dict[str, Observed | BaseException] = {}
 
     async def on_house(house: House, cases: list[Case]) -> None:
         rounds = sorted(cases, key=_round)

@@ -15,7 +15,7 @@ APACHE_VERSIONS = ("4.9.7", "5.5.0")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """The result of a scenario: in ``wrong`` of ``of`` tries the guarantee was broken."""
 
     wrong: int
@@ -32,10 +32,10 @@ class Apache(enum.Enum):
     """It occurs in at least one try."""
     NEVER = "does not occur"
 
-    def fits(self, seen: Seen) -> bool:
+    def fits(self, observed: Observed) -> bool:
         if self is Apache.NEVER:
-            return seen.wrong == 0
-        return seen.wrong == seen.of if self is Apache.ALWAYS else seen.wrong > 0
+            return observed.wrong == 0
+        return observed.wrong == observed.of if self is Apache.ALWAYS else observed.wrong > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class NotRepeated:
 class On(enum.Enum):
     """The settings of the Apache broker for a scenario."""
 
-    QUICK = "transactionTimeOut 1 s, ops written at once"
+    FAST = "transactionTimeOut 1 s, ops written at once"
     DEFAULT = "transactionTimeOut 6 s, op settings as delivered"
-    DAMAGED = "as QUICK; a record of its log is destroyed"
-    THROWN_AWAY = "as QUICK; the broker is of no use to others afterwards"
+    DAMAGED = "as FAST; a record of its log is destroyed"
+    THROWN_AWAY = "as FAST; the broker is of no use to others afterwards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class Case:
     """
 
     name: str
-    play: Callable[[Any], Awaitable[Seen]]
+    play: Callable[[Any], Awaitable[Observed]]
     mutants: tuple[Mutant, ...]
     apache: dict[str, Apache] | NotRepeated
-    on: On = On.QUICK
+    on: On = On.FAST
     restarts: str = ""
     """``kill`` or ``stop``: the scenario restarts the broker once, together with all other scenarios that do this."""
     alone: bool = False
@@ -86,7 +86,7 @@ class Case:
     """Settings of our broker that differ."""
 
 
-Scenario = Callable[[Stage], Awaitable[Seen]]
+Scenario = Callable[[Stage], Awaitable[Observed]]
 
 
 def both(outcome: Apache) -> dict[str, Apache]:

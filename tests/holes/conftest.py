@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.holes.apache_stage import play_apache
-from tests.holes.case import APACHE_VERSIONS, Case, Mutant, NotRepeated, Seen
+from tests.holes.case import APACHE_VERSIONS, Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import play_ours
 from tests.interop import jars
 
 CONTROLS = "GANTRY_INTEROP_CONTROLS"
-PLAYED = pytest.StashKey[dict[str, dict[str, Seen | BaseException]]]()
+PLAYED = pytest.StashKey[dict[str, dict[str, Observed | BaseException]]]()
 """The results by version and name of the case."""
 
 
@@ -56,24 +56,25 @@ def played(
     return lambda: _as_written(case, how, _on_apache(request.session, case, how, tmp_path_factory))
 
 
-def _keeps(case: Case, seen: Seen) -> None:
-    assert seen.of > 0, "a scenario tries at least once"
-    assert seen.wrong == 0, f"{case.name}: broken in {seen.wrong} of {seen.of} tries; {seen.note}"
+def _keeps(case: Case, observed: Observed) -> None:
+    assert observed.of > 0, "a scenario tries at least once"
+    assert observed.wrong == 0, f"{case.name}: broken in {observed.wrong} of {observed.of} tries; {observed.note}"
 
 
-def _breaks(case: Case, mutant: Mutant, seen: Seen) -> None:
-    assert seen.wrong > 0, f"{case.name} does not notice that {mutant.name} is missing"
+def _breaks(case: Case, mutant: Mutant, observed: Observed) -> None:
+    assert observed.wrong > 0, f"{case.name} does not notice that {mutant.name} is missing"
 
 
-def _as_written(case: Case, version: str, seen: Seen) -> None:
+def _as_written(case: Case, version: str, observed: Observed) -> None:
     expected = case.apache[version]
-    assert expected.fits(seen), (
-        f"{case.name}: Apache {version} was said to show '{expected.value}', seen in {seen.wrong} of {seen.of} tries; "
-        f"{seen.note}"
+    assert expected.fits(observed), (
+        f"{case.name}: Apache {version} was said to show '{expected.value}', "
+        f"observed in {observed.wrong} of {observed.of} tries; "
+        f"{observed.note}"
     )
 
 
-def _on_apache(session: pytest.Session, case: Case, version: str, factory: pytest.TempPathFactory) -> Seen:
+def _on_apache(session: pytest.Session, case: Case, version: str, factory: pytest.TempPathFactory) -> Observed:
     """The result of a case on that version. The first call runs all selected cases of the session."""
     known = session.stash.setdefault(PLAYED, {})
     if version not in known:
@@ -83,12 +84,12 @@ def _on_apache(session: pytest.Session, case: Case, version: str, factory: pytes
         except jars.NotHere as reason:
             pytest.skip(str(reason))
         known[version] = play_apache(version, _selected(session, version), Path(factory.mktemp(f"holes-{version}")))
-        for name, seen in known[version].items():
-            print(f"Apache {version}: {name}: {seen}")
-    seen = known[version][case.name]
-    if isinstance(seen, BaseException):
-        raise seen
-    return seen
+        for name, observed in known[version].items():
+            print(f"Apache {version}: {name}: {observed}")
+    observed = known[version][case.name]
+    if isinstance(observed, BaseException):
+        raise observed
+    return observed
 
 
 def _selected(session: pytest.Session, version: str) -> list[Case]:

@@ -57,13 +57,15 @@ def filled(row: dict[str, str]) -> dict[str, str]:
         row = row | {"tests": ", ".join(f"`{name}`" for name in names)}
     if found:
         mutants = dict.fromkeys(mutant.name for case in found for mutant in case.mutants)
-        row = row | {"mutants": "; ".join(mutants)} | {version: _seen(found, version) for version in APACHE_VERSIONS}
+        row = (
+            row | {"mutants": "; ".join(mutants)} | {version: _observed(found, version) for version in APACHE_VERSIONS}
+        )
         for version in APACHE_VERSIONS:
             row[version] = row[version] or rows(PAGE.read_text())[row["hole"]][version]
     return row
 
 
-def _seen(found: list[Case], version: str) -> str:
+def _observed(found: list[Case], version: str) -> str:
     said = {case.name: case.apache[version].value for case in found if not isinstance(case.apache, NotRepeated)}
     if len(set(said.values())) == 1:
         return next(iter(said.values()))

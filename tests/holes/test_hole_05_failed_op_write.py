@@ -12,7 +12,7 @@ from collections.abc import Callable
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
-from tests.holes.case import Case, NotRepeated, Seen
+from tests.holes.case import Case, NotRepeated, Observed
 from tests.holes.mutants import LATE_OPS, LATE_OPS_NO_COMPLETION
 from tests.holes.stage import OurStage
 
@@ -20,7 +20,7 @@ STEP = 64
 STEPS = 14
 
 
-async def _on_a_full_disk(stage: OurStage, resolution: Resolution) -> Seen:
+async def _on_a_full_disk(stage: OurStage, resolution: Resolution) -> Observed:
     """The disk takes so and so many bytes more, ends are sent; then there is room again, and the broker restarts."""
     topic, group = await stage.topic(), stage.new_name("PG")
     wrong = 0
@@ -44,14 +44,14 @@ async def _on_a_full_disk(stage: OurStage, resolution: Resolution) -> Seen:
             wrong += copies != wanted or bool(sibling.checks or asked)
         else:
             wrong += copies != 1  # it stayed open: the checks decided
-    return Seen(wrong, STEPS)
+    return Observed(wrong, STEPS)
 
 
-async def commits(stage: OurStage) -> Seen:
+async def commits(stage: OurStage) -> Observed:
     return await _on_a_full_disk(stage, Resolution.COMMIT)
 
 
-async def rollbacks(stage: OurStage) -> Seen:
+async def rollbacks(stage: OurStage) -> Observed:
     return await _on_a_full_disk(stage, Resolution.ROLLBACK)
 
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, On, Seen
+from tests.holes.case import Apache, Case, Observed, On
 from tests.holes.mutants import NO_MEMORY
 from tests.holes.stage import INTERVAL_S, Stage, require
 
 TRIES = 20
 
 
-async def committed_just_in_time(stage: Stage) -> Seen:
+async def committed_just_in_time(stage: Stage) -> Observed:
     """Commits that are answered a second before the first check is due; every check is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.COMMIT)
@@ -31,7 +31,7 @@ async def committed_just_in_time(stage: Stage) -> Seen:
     await stage.sleep(5 * INTERVAL_S)
     keys = await stage.keys(topic)
     broken = sum(bool(producer.checks_of(half)) or keys.count(half.key) != 1 for half in halves)
-    return Seen(broken, TRIES, f"{len(producer.checks)} checks, {len(keys)} delivered")
+    return Observed(broken, TRIES, f"{len(producer.checks)} checks, {len(keys)} delivered")
 
 
 CASES = [

@@ -12,7 +12,7 @@ from gantrymq.broker.transactions import checks as transaction_checks
 from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import CHECK_MAX, OurStage, key_of, require
 
 FULL_S = 30
@@ -20,7 +20,7 @@ TRIES_ALLOWED = 10
 """Of parking it in that time: 1, 2, 4, 8 ... s after each other, and some more."""
 
 
-async def parking_on_a_full_disk(stage: OurStage) -> Seen:
+async def parking_on_a_full_disk(stage: OurStage) -> Observed:
     """A half whose checks were all answered UNKNOWN, on a disk that is full for a while."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.UNKNOWN)
@@ -44,7 +44,7 @@ async def parking_on_a_full_disk(stage: OurStage) -> Seen:
     stage.disk.free_bytes = None
     await stage.sleep(70)
     parked = [key_of(message) for message in await stage.parked()]
-    return Seen(tries > TRIES_ALLOWED or parked != [half.key], 1, f"{tries} tries in {FULL_S} s, parked {parked}")
+    return Observed(tries > TRIES_ALLOWED or parked != [half.key], 1, f"{tries} tries in {FULL_S} s, parked {parked}")
 
 
 CASES = [

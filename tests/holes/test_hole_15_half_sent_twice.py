@@ -29,13 +29,13 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.testing.cluster import NAME_SERVERS, BrokerHost, Cluster
 from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.stage import INTERVAL_S, Stage, require, run_to_the_end
 
 TRIES = 5
 
 
-async def same_key_twice(stage: Stage) -> Seen:
+async def same_key_twice(stage: Stage) -> Observed:
     """Two halves with one key, the second is committed, every check is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.COMMIT)
@@ -48,7 +48,7 @@ async def same_key_twice(stage: Stage) -> Seen:
     await stage.sleep(INTERVAL_S)
     keys = await stage.keys(topic)
     broken = sum(keys.count(first.key) != 1 for first in firsts)
-    return Seen(broken, TRIES, f"{len(keys)} delivered, {len(producer.checks)} checks")
+    return Observed(broken, TRIES, f"{len(keys)} delivered, {len(producer.checks)} checks")
 
 
 CASES = [

@@ -19,7 +19,7 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.transactions import rebuild
 from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Mutant, NotRepeated, On, Seen, both
+from tests.holes.case import Apache, Case, Mutant, NotRepeated, Observed, On, both
 from tests.holes.mutants import Patch
 from tests.holes.stage import INTERVAL_S, OurStage, Stage
 
@@ -29,17 +29,17 @@ BODY = bytes(4096)
 BALLAST = 60
 
 
-async def while_running(stage: Stage) -> Seen:
+async def while_running(stage: Stage) -> Observed:
     """Damaged while the broker runs; every check is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.COMMIT)
     halves = await producer.halves(topic, TRIES)
     stage.damage(halves[DAMAGED].place[1])
     await stage.sleep(stage.timeout_s + 8 * INTERVAL_S)
-    return await _seen(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
+    return await _observed(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
 
 
-async def after_a_restart(stage: OurStage) -> Seen:
+async def after_a_restart(stage: OurStage) -> Observed:
     """Damaged far before the end of the log, where recovery does not look; then a restart."""
     topic, other, producer = await stage.topic(), await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -53,16 +53,16 @@ async def after_a_restart(stage: OurStage) -> Seen:
     except Exception:
         started = False
     if not started:
-        return Seen(TRIES, TRIES, "the broker did not start")
+        return Observed(TRIES, TRIES, "the broker did not start")
     sibling = await stage.producer(producer.group)
     sibling.answer = always(Resolution.COMMIT)
     await stage.sleep(stage.timeout_s + 3 * INTERVAL_S)
-    return await _seen(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
+    return await _observed(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
 
 
-async def _seen(stage: Stage, topic: str, halves: list[Any]) -> Seen:
+async def _observed(stage: Stage, topic: str, halves: list[Any]) -> Observed:
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), len(halves), f"{len(keys)} delivered")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), len(halves), f"{len(keys)} delivered")
 
 
 def _let_it_out(patch: Patch) -> None:

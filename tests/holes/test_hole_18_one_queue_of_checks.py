@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.holes.case import Case, NotRepeated, Seen
+from tests.holes.case import Case, NotRepeated, Observed
 from tests.holes.mutants import QUEUE_OF_CHECKS
 from tests.holes.stage import OurStage
 
@@ -17,7 +17,7 @@ CROWD = 300
 TRIES = 5
 
 
-async def behind_a_crowd(stage: OurStage) -> Seen:
+async def behind_a_crowd(stage: OurStage) -> Observed:
     """Many halves of a group with a long immunity, and of one that answers nothing; then some of another group."""
     topic = await stage.topic()
     patient, silent, other = await stage.producer(), await stage.producer(), await stage.producer()
@@ -27,7 +27,7 @@ async def behind_a_crowd(stage: OurStage) -> Seen:
     await stage.sleep(3)
     waited = [check.at - half.sent_at for half in halves for check in other.checks_of(half)[:1]]
     broken = TRIES - sum(abs(seconds - stage.timeout_s) < 0.1 for seconds in waited)
-    return Seen(broken, TRIES, f"first checks after {waited}")
+    return Observed(broken, TRIES, f"first checks after {waited}")
 
 
 CASES = [

@@ -15,18 +15,18 @@ import pytest
 from gantrymq.broker.remoting import check_back
 from gantrymq.message.system_topics import HALF
 from gantrymq.protocol.headers.transaction import CheckTransactionState
-from tests.holes.case import Apache, Case, Mutant, Seen
+from tests.holes.case import Apache, Case, Mutant, Observed
 from tests.holes.stage import Stage
 
 TRIES = 5
 
 
-async def _asked(stage: Stage) -> Seen:
+async def _asked(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     await stage.until(lambda: all(producer.checks_of(half) for half in halves), "every half is checked")
     named = [check.header.topic for check in producer.checks]
-    return Seen(sum(name not in (None, topic) for name in named), len(named), f"names {set(named)}")
+    return Observed(sum(name not in (None, topic) for name in named), len(named), f"names {set(named)}")
 
 
 def _half_topic(patch: pytest.MonkeyPatch) -> None:

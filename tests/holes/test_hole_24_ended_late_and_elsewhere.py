@@ -11,14 +11,14 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.broker.registries.clients import ProducerGroups
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import Stage
 
 TRIES = 3
 LATE_S = 45.0
 
 
-async def _by_a_sibling(stage: Stage) -> Seen:
+async def _by_a_sibling(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     await stage.sleep(LATE_S)
@@ -26,7 +26,7 @@ async def _by_a_sibling(stage: Stage) -> Seen:
     sibling = await stage.producer(producer.group)
     codes = [(await sibling.commit(half)).code for half in halves]
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"answers {codes}")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"answers {codes}")
 
 
 def _nobody_else(patch: pytest.MonkeyPatch) -> None:

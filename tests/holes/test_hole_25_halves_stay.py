@@ -14,14 +14,14 @@ import pytest
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import INTERVAL_S, OurStage, Stage
 
 TRIES = 3
 AWAY_S = 60.0
 
 
-async def _broker_away(stage: Stage) -> Seen:
+async def _broker_away(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -32,7 +32,7 @@ async def _broker_away(stage: Stage) -> Seen:
     producer.answer = always(Resolution.COMMIT)
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
 
 
 def _forget(patch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from gantrymq.client.transaction_producer import OpenHalf
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import OurStage, Stage
 
@@ -39,7 +39,7 @@ NEEDS_A_HANG = NotRepeated(
 )
 
 
-async def _disk_hangs(stage: Stage) -> Seen:
+async def _disk_hangs(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, ENDS)
@@ -51,7 +51,7 @@ async def _disk_hangs(stage: Stage) -> Seen:
     codes = [answer.code for answer in await asyncio.gather(*ends)]
     keys = await stage.keys(topic)
     wrong = sum(code != 0 or keys.count(half.key) != 1 for half, code in zip(halves, codes, strict=True))
-    return Seen(wrong, ENDS, f"answers {set(codes)}")
+    return Observed(wrong, ENDS, f"answers {set(codes)}")
 
 
 class Listener:
@@ -62,7 +62,7 @@ class Listener:
         return LocalTransactionState.UNKNOWN
 
 
-async def _our_client_repeats(stage: Stage) -> Seen:
+async def _our_client_repeats(stage: Stage) -> Observed:
     """A broker that drops the first end of each half. The checks do not help: nobody is asked for a minute."""
     assert isinstance(stage, OurStage)
     topic = await stage.topic()
@@ -80,7 +80,7 @@ async def _our_client_repeats(stage: Stage) -> Seen:
     async with our_client(stage, Listener()) as producer:
         results = [await producer.send_in_transaction(Message(topic, b"paid")) for _ in range(3)]
     delivered = len(await stage.keys(topic))
-    return Seen(3 - delivered, 3, f"decided: {[result.decided for result in results]}")
+    return Observed(3 - delivered, 3, f"decided: {[result.decided for result in results]}")
 
 
 # ---- without the fixes

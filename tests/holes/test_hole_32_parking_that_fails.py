@@ -15,13 +15,13 @@ from gantrymq.errors import StoreError
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import always
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require
 
 TRIES = 5
 
 
-async def _on_a_full_disk(stage: Stage) -> Seen:
+async def _on_a_full_disk(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.UNKNOWN)
@@ -33,7 +33,7 @@ async def _on_a_full_disk(stage: Stage) -> Seen:
     stage.disk.free_bytes = None
     await stage.sleep(MAX_BACKOFF_S)
     keys = [key_of(message) for message in await stage.parked()]
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} parked")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} parked")
 
 
 def _move_on(patch: pytest.MonkeyPatch) -> None:

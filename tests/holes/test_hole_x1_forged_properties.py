@@ -17,7 +17,7 @@ from gantrymq.message import properties
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.values import NewRecord
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.stage import INTERVAL_S, Stage
 
 TRIES = 5
@@ -27,14 +27,14 @@ FORGED = {
 }  # fmt: skip
 
 
-async def _discards(stage: Stage) -> Seen:
+async def _discards(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES, **{properties.CHECK_TIMES: "99"})
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
-    return Seen(sum(not producer.checks_of(half) for half in halves), TRIES, f"{len(producer.checks)} checks")
+    return Observed(sum(not producer.checks_of(half) for half in halves), TRIES, f"{len(producer.checks)} checks")
 
 
-async def _is_passed_on(stage: Stage) -> Seen:
+async def _is_passed_on(stage: Stage) -> Observed:
     """Everything forged, committed at once and by a check."""
     topic, producer = await stage.topic(), await stage.producer()
     at_once = await producer.halves(topic, TRIES, **FORGED)
@@ -45,7 +45,7 @@ async def _is_passed_on(stage: Stage) -> Seen:
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
     texts = [message.properties_text for message in await stage.delivered(topic)]
     clean = sum(not any(properties.find(text, name) == value for name, value in FORGED.items()) for text in texts)
-    return Seen(2 * TRIES - clean, 2 * TRIES, f"{len(texts)} delivered, {clean} of them clean")
+    return Observed(2 * TRIES - clean, 2 * TRIES, f"{len(texts)} delivered, {clean} of them clean")
 
 
 def _leave_them(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 from gantrymq.broker.operations import send_half
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import Half, Producer, Refused, always
-from tests.holes.case import Apache, Case, Mutant, On, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, On, both
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require
 
 LIMIT = 32_767
@@ -24,7 +24,7 @@ STEP = 8
 BEHIND = 5
 
 
-async def _poisoned(stage: Stage) -> Seen:
+async def _poisoned(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     poison = await _largest(producer, topic)
     halves = await producer.halves(topic, BEHIND)
@@ -35,7 +35,7 @@ async def _poisoned(stage: Stage) -> Seen:
     if isinstance(stage, OurStage):
         parked = {key_of(message) for message in await stage.parked()}
         wrong = max(wrong, sum(half.key not in parked for half in [poison, *halves]))
-    return Seen(wrong, BEHIND + 1, f"{len(producer.checks)} checks")
+    return Observed(wrong, BEHIND + 1, f"{len(producer.checks)} checks")
 
 
 async def _largest(producer: Producer, topic: str) -> Half:

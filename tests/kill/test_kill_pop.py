@@ -28,7 +28,7 @@ INVISIBLE_MS = 3_000
 TIMEOUT_MS = 5_000
 
 
-class Story:
+class Scenario:
     """The messages that were sent, popped and acknowledged."""
 
     def __init__(self, address: str) -> None:
@@ -102,22 +102,22 @@ def test_no_popped_message_is_lost_and_no_acknowledged_one_comes_back(tmp_path: 
 
 async def _play(root: Path, chance: random.Random) -> None:
     server = Server(root, "SYNC_FLUSH")
-    story = Story(f"127.0.0.1:{server.broker_port}")
+    scenario = Scenario(f"127.0.0.1:{server.broker_port}")
     try:
         for number in range(ROUNDS):
             server.start()
             client = new_client()
-            playing = asyncio.create_task(story.round(client, number * COUNT, chance))
+            playing = asyncio.create_task(scenario.round(client, number * COUNT, chance))
             await asyncio.sleep(chance.uniform(0.3, 2.0))
             server.kill()
             await playing
             await client.close()
         server.start()
         client = new_client()
-        await story.drain(client)
+        await scenario.drain(client)
         await client.close()
     finally:
         server.kill()
-    assert story.wrong == []
-    assert story.sent - story.tried == set(), "never acknowledged, and yet gone"
-    assert len(story.acked) > COUNT
+    assert scenario.wrong == []
+    assert scenario.sent - scenario.tried == set(), "never acknowledged, and yet gone"
+    assert len(scenario.acked) > COUNT

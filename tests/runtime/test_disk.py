@@ -110,7 +110,7 @@ def test_usage_adds_up(place: tuple[Disk, str]) -> None:
 def test_background_syncs_answer_on_the_loop_and_in_order(place: tuple[Disk, str]) -> None:
     disk, root = place
 
-    async def story() -> list[object]:
+    async def scenario() -> list[object]:
         answers: list[object] = []
         last = asyncio.Event()
         files = [disk.open(f"{root}/{name}", create=True) for name in "ab"]
@@ -121,7 +121,7 @@ def test_background_syncs_answer_on_the_loop_and_in_order(place: tuple[Disk, str
         await last.wait()
         return answers
 
-    assert asyncio.run(story()) == [None, None, "third"]
+    assert asyncio.run(scenario()) == [None, None, "third"]
 
 
 def test_a_failed_background_sync_is_reported(place: tuple[Disk, str]) -> None:
@@ -131,12 +131,12 @@ def test_a_failed_background_sync_is_reported(place: tuple[Disk, str]) -> None:
         def sync(self) -> None:
             raise OSError(5, "Input/output error")
 
-    async def story() -> object:
+    async def scenario() -> object:
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         disk.sync_later([Broken()], answer.set_result)
         return await answer
 
-    assert isinstance(asyncio.run(story()), OSError)
+    assert isinstance(asyncio.run(scenario()), OSError)
 
 
 def test_two_holders_of_one_lock(place: tuple[Disk, str]) -> None:
@@ -268,9 +268,9 @@ def test_what_the_system_refuses_becomes_an_error_that_says_what_to_do(
     refusing = call not in ("truncate", "sync", "write")
     monkeypatch.setattr(os, name, refuse)
     monkeypatch.setattr(Path, "mkdir", lambda self, **_: refuse())
-    with pytest.raises(kind, match=word) as told:
+    with pytest.raises(kind, match=word) as reported:
         work(OsDisk(), root)
-    assert root in str(told.value), "it says which file"
+    assert root in str(reported.value), "it says which file"
     assert (tmp_path / "file").read_bytes() == b"old"
     assert sorted(os.listdir(root)) == ["file"], "nothing half-made stays"
 

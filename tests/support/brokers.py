@@ -134,7 +134,7 @@ async def cluster(
         yield Cluster(broker, client, name_server)
 
 
-def story(work: Callable[[Cluster], Awaitable[None]], root: Path | str, **settings: object) -> None:
+def on_broker(work: Callable[[Cluster], Awaitable[None]], root: Path | str, **settings: object) -> None:
     """Run ``work`` against a fresh broker on ``root``."""
 
     async def bounded() -> None:

@@ -21,19 +21,19 @@ class Consumer:
         self.cluster = cluster
         self.client_id = client_id
         self.group = group
-        self.told: list[Command] = []
+        self.reported: list[Command] = []
         self.replies: dict[int, Reply] = {}
         self._client = new_client(self._hear)
 
     def _hear(self, channel: ClientChannel, command: Command) -> None:
-        self.told.append(command)
+        self.reported.append(command)
         reply = self.replies.get(command.code)
         if reply is not None:
             code, body = reply(command)
             channel.send(encode_response(command, code, body=body, remark="as asked"))
 
     def heard(self, code: int) -> list[Command]:
-        return [command for command in self.told if command.code == code]
+        return [command for command in self.reported if command.code == code]
 
     async def ask(self, code: int, header: Header | None = None, body: bytes = b"") -> Command:
         return await self._client.call(self.cluster.broker.address, code, header, body, timeout_ms=TIMEOUT_MS)

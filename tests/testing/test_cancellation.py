@@ -113,7 +113,7 @@ def test_a_planted_defect_is_found(
 
 def test_the_command_says_how_many_points_were_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert cancellation.main(["--call", "PullConsumer.commit"]) == 0
-    told = capsys.readouterr().out
-    assert "PullConsumer.commit" in told and "points, 0 violations" in told
+    reported = capsys.readouterr().out
+    assert "PullConsumer.commit" in reported and "points, 0 violations" in reported
     assert cancellation.main(["--list"]) == 0
     assert capsys.readouterr().out.splitlines() == [call.name for call in CALLS]

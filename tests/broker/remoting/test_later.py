@@ -15,7 +15,7 @@ from gantrymq.protocol.headers.tools import ExplainTransaction, GetConsumerStatu
 from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
 from gantrymq.runtime.network import split_address
 from tests.broker.remoting.test_pop import pop_header
-from tests.support.brokers import INLINE_SUBSCRIPTION, SUSPEND, Cluster, pull_header, story, until
+from tests.support.brokers import INLINE_SUBSCRIPTION, SUSPEND, Cluster, on_broker, pull_header, until
 
 LONG_MS = 20_000
 ONE_WAY, ASKED = 1, 2
@@ -81,7 +81,7 @@ def test_a_one_way_request_gets_no_late_answer(
         )
         assert answer.opaque == ASKED, answer.remark
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_one_way_pop_that_finds_a_message_at_once_is_not_answered(tmp_path: Path) -> None:
@@ -95,4 +95,4 @@ def test_a_one_way_pop_that_finds_a_message_at_once_is_not_answered(tmp_path: Pa
         assert answer.opaque == ASKED
         assert b"two" in answer.body, "the one-way request popped the first message"
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

@@ -53,7 +53,7 @@ def first_breach(plan: Plan, rule: str, file: str) -> str:
 
 
 @pytest.mark.slow
-def test_crashes_of_a_short_story_keep_every_promise() -> None:
+def test_crashes_of_a_short_workload_keep_every_promise() -> None:
     """Every ninth operation, and second cuts behind one of them; all with ``gantry crash-points``."""
     enumeration = Enumeration(replace(ENDS, chapters=("topics plain ends",)))
     found = Figures()
@@ -68,7 +68,7 @@ def test_crashes_of_a_short_story_keep_every_promise() -> None:
     assert found.opened < found.points, "disks that come again are not started again"
 
 
-def test_the_story_holds_what_it_should() -> None:
+def test_the_workload_holds_what_it_should() -> None:
     """All files are met: new ones of the log, queues and index, the decisions, offsets, and removals."""
     played = play("SYNC_FLUSH")
     assert played.errors == []
