@@ -67,8 +67,8 @@ def row(what: str, flush: str, size: int, width: int, rate: Rate, **more: object
     found: Row = {"what": what, "flush": flush, "bytes": size, "in_flight": width, **dataclasses.asdict(rate), **more}
     found["floor"] = FLOORS.get((what, flush, size, width))
     found["machine_speed"] = round(machine_speed(), 1)
-    told = f"{what} {flush} {size} B, {width} in flight" if width else f"{what} {flush} {size} B"
-    console.print(f"  {told}: {rate.per_second:,.0f}/s  p50 {rate.p50_ms:.2f} ms  p99 {rate.p99_ms:.2f} ms")
+    line = f"{what} {flush} {size} B, {width} in flight" if width else f"{what} {flush} {size} B"
+    console.print(f"  {line}: {rate.per_second:,.0f}/s  p50 {rate.p50_ms:.2f} ms  p99 {rate.p99_ms:.2f} ms")
     return found
 
 
