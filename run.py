@@ -152,7 +152,7 @@ class Progress:
         self.show()
 
     def move(self, text: str) -> None:
-        """As ``step``, for steps of a second: a line each would be too many where lines cannot be overwritten."""
+        """Like ``step``, for steps of a second. Where lines cannot be overwritten, such steps are not shown."""
         self.text = text
         if self.live:
             self.show()
@@ -182,7 +182,7 @@ def pip_install(pip: List[str], arguments: List[str], progress: Progress) -> Non
     if not os.path.isdir(VENV):
         fail("%s is missing" % VENV)
     command = [*pip, "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", *arguments]
-    seen = set()
+    collected = set()
     with open(LOG, "a") as log:
         process = subprocess.Popen(
             command,
@@ -195,13 +195,13 @@ def pip_install(pip: List[str], arguments: List[str], progress: Progress) -> Non
         for line in process.stdout or ():
             log.write(line)
             name = re.match(r"Collecting ([A-Za-z0-9._-]+)", line)
-            if name and name.group(1) not in seen:
-                seen.add(name.group(1))
+            if name and name.group(1) not in collected:
+                collected.add(name.group(1))
                 progress.step("fetching " + name.group(1), done=1)
             elif re.match(r"\s*Building wheel", line):
                 progress.step(line.strip())
-            elif seen and line.startswith("Installing collected packages"):
-                progress.step("unpacking %d packages" % len(seen))
+            elif collected and line.startswith("Installing collected packages"):
+                progress.step("unpacking %d packages" % len(collected))
         if process.wait() != 0:
             progress.close()
             tail = "".join((read(LOG) or "").splitlines(True)[-25:])

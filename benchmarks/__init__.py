@@ -1,1 +1,1 @@
-"""Measurements: ``python -m benchmarks`` runs them all; see ``--help``."""
+"""Benchmarks: ``python -m benchmarks`` runs them; see ``--help``."""

@@ -1,9 +1,9 @@
 """``python -m benchmarks``: messages per second and latencies, for both flush modes, with a ratio to a bare peer.
 
-The machine decides absolute figures, so every row also says how it compares with the same client against a process
-that answers at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run. ``python -m benchmarks
-apache`` compares with Apache's broker instead, ``python -m benchmarks open-transactions`` shows how costs grow with
-the number of open transactions, ``python -m benchmarks recovery`` what a killed producer costs.
+Absolute figures depend on the machine. So every row also has the ratio to the same client with a process that answers
+at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run. ``python -m benchmarks apache``
+compares with Apache's broker instead. ``python -m benchmarks open-transactions`` shows how costs grow with the number
+of open transactions, and ``python -m benchmarks recovery`` how long messages of a killed producer are delayed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ FLOORS = {
     ("transaction", "sync", 2048, 32): 5_000,
     ("push", "async", 128, 0): 40_000,
 }
-"""What the first release must reach: (what, flush, bytes, in flight) to messages per second."""
+"""The messages per second that the first release must reach, by (operation, flush, bytes, requests in flight)."""
 ATTEMPTS = 3
-"""Rows with a floor are measured so often and the best is shown: a shared machine changes its speed by a factor of two
-within a minute, and only the best says what the program can do. All attempts are in the JSON report."""
+"""Rows with a floor are measured this often, and the best result is shown: the speed of a shared machine changes by a
+factor of two within a minute, and only the best result shows what the program can do. The JSON report has all."""
 
 console = Console()
 Row = dict[str, Any]
 
 
 def operations(width: int, quick: bool) -> int:
-    """How many operations make a row: enough to last a few seconds at each width."""
+    """The number of operations of a row: enough for a few seconds with each number of requests in flight."""
     full = {1: 4_000, 32: 40_000, 64: 60_000}[width]
     return full // 10 if quick else full
 
@@ -55,7 +55,7 @@ def measure(work: Coroutine[Any, Any, Rate]) -> Rate:
 
 
 def machine_speed() -> float:
-    """Million rounds of an empty loop per second, now: what figures of different moments are compared by."""
+    """Million rounds of an empty loop per second. With it, figures of different moments can be compared."""
     rounds = 400_000
     started = time.perf_counter()
     for _ in range(rounds):
@@ -67,13 +67,13 @@ def row(what: str, flush: str, size: int, width: int, rate: Rate, **more: object
     found: Row = {"what": what, "flush": flush, "bytes": size, "in_flight": width, **dataclasses.asdict(rate), **more}
     found["floor"] = FLOORS.get((what, flush, size, width))
     found["machine_speed"] = round(machine_speed(), 1)
-    told = f"{what} {flush} {size} B, {width} in flight" if width else f"{what} {flush} {size} B"
-    console.print(f"  {told}: {rate.per_second:,.0f}/s  p50 {rate.p50_ms:.2f} ms  p99 {rate.p99_ms:.2f} ms")
+    line = f"{what} {flush} {size} B, {width} in flight" if width else f"{what} {flush} {size} B"
+    console.print(f"  {line}: {rate.per_second:,.0f}/s  p50 {rate.p50_ms:.2f} ms  p99 {rate.p99_ms:.2f} ms")
     return found
 
 
 def bare(quick: bool, log: Path) -> dict[tuple[int, int], Rate]:
-    """The peer of this run: (bytes, in flight) to rate."""
+    """The rates of the bare peer by (bytes, in flight)."""
     console.print("[bold]bare peer[/] (answers at once, stores nothing)")
     rates = {}
     with processes.bare_peer(log) as peer:
@@ -116,7 +116,8 @@ def broker_rows(running: Running, flush: str, quick: bool) -> list[Row]:
 
 
 def profile(running: Running, log: Path, seconds: int) -> str:
-    """Where the broker's time goes under 64 plain sends in flight, sampled by py-spy; a reason when it is not there."""
+    """Where the broker spends its time with 64 plain sends in flight, sampled by py-spy. If py-spy is missing, a text
+    that says so."""
     target = log.parent / "profile.txt"
     command = [
         str(Path(sys.executable).with_name("py-spy")),

@@ -1,4 +1,6 @@
-"""Apache's programs as child processes: its jars by Maven, its broker and name server, its benchmark clients."""
+"""Runs Apache's programs as child processes: fetches the jars with Maven, starts the broker and the name server, and
+starts the benchmark clients.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +29,22 @@ JAVA_OPENS = [
     ),
 ]
 BROKER_HEAP = ["-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g"]
-"""Apache's own start script gives its broker 8 GiB; so much less is in its favour where memory is compared."""
+"""Apache's own start script gives its broker 8 GiB. With less, the comparison of memory is in Apache's favour."""
 CLIENT_HEAP = ["-Xms256m", "-Xmx512m"]
 PATIENT = "-Dcom.rocketmq.remoting.client.connect.timeout=30000"
-"""Two cold JVMs and a broker on two cores: the usual 3 s may be too short for the first connection. A consumer whose
-first heartbeat fails for that does nothing for 30 s."""
+"""With two JVMs that have just started and a broker on two cores, the default of 3 s may be too short for the first
+connection. A consumer whose first heartbeat fails for this reason does nothing for 30 s."""
 SECONDS_PER_LINE = 10
-"""Apache's benchmark programs say what they measured this often."""
+"""The interval at which Apache's benchmark programs report."""
 
 
 class NotPossible(Exception):
-    """Something the comparison needs is not on this machine; the text says what to do."""
+    """The comparison needs something that is not on this machine; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jars:
-    """Directories with Apache's programs and all they need."""
+    """The directories with Apache's programs and their dependencies."""
 
     server: Path
     example: Path | None = None
@@ -50,7 +52,7 @@ class Jars:
 
 
 def jars(*, programs: bool = True) -> Jars:
-    """Fetched by Maven on the first call, into the directory of the interop tests. Raises NotPossible.
+    """The jars. On the first call Maven fetches them into the directory of the interop tests. Raises NotPossible.
 
     ``programs``: whether the benchmark programs are needed as well.
     """
@@ -70,7 +72,7 @@ def _java(lib: Path, options: Sequence[str], *program: str) -> list[str]:
 def child(
     command: Sequence[str], log: Path, home: Path | None = None, environment: Mapping[str, str | None] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, its output in ``log``; it is gone when the block ends, however it ends.
+    """A process in a group of its own, with its output in ``log``. It is ended when the block ends, in whatever way.
 
     ``environment``: variables to set or (None) to remove.
     """
@@ -134,7 +136,7 @@ def broker(lib: Jars, directory: Path, flush: str) -> Iterator[Running]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a benchmark program reported about its last ten seconds, and the sample that was taken then."""
+    """The report of a benchmark program on its last ten seconds, and the sample that was taken at its end."""
 
     per_second: float
     average_ms: float
@@ -145,7 +147,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A benchmark program at work."""
+    """A running benchmark program."""
 
     output: Path
     pid: int
@@ -165,7 +167,7 @@ _FORMS = {
 
 
 def parse(kind: str, text: str) -> tuple[float, float, float, int] | None:
-    """(per second, average ms, max ms, failed) of a line; None when it is another one."""
+    """(per second, average ms, max ms, failed) of a line; None when the line is not a report."""
     found = _FORMS["consume" if kind == "consume" else "plain"].search(text)
     if found is None:
         return None
@@ -178,7 +180,7 @@ def parse(kind: str, text: str) -> tuple[float, float, float, int] | None:
 def client(
     lib: Jars, kind: str, running: Running, topic: str, size: int, threads: int, directory: Path, *, json: bool
 ) -> Iterator[Client]:
-    """A benchmark program of Apache's while it works."""
+    """A running benchmark program of Apache's."""
     assert lib.example is not None
     program = ["org.apache.rocketmq.example.benchmark." + _PROGRAMS[kind], "-n", running.name_server, "-t", topic]
     program += ["-w", str(threads)] + (["-s", str(size)] if kind != "consume" else [])
@@ -191,7 +193,7 @@ def client(
 
 
 def follow(kind: str, output: Path, sample: Callable[[], Sample], lines: int) -> list[Line]:
-    """The next ``lines`` reports of a program, each with a sample. Raises NotPossible when they do not come."""
+    """The next ``lines`` reports of a program, each with a sample. Raises NotPossible when it reports nothing."""
     found: list[Line] = []
     deadline = time.monotonic() + SECONDS_PER_LINE * lines + 60
     while len(found) < lines:

@@ -1,4 +1,7 @@
-"""The peer every figure is compared with: same wire, same client, no store. ``python -m benchmarks.bare_peer PORT``."""
+"""A process that answers every send at once and stores nothing, with which the broker is compared.
+
+Run it with ``python -m benchmarks.bare_peer PORT``.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""``python -m benchmarks.broker_cost``: what one message costs the thread of a broker, without sockets.
+"""``python -m benchmarks.broker_cost``: the processor time that a broker's thread needs for one message, without
+sockets.
 
-A broker runs in this process over a network that is none: requests are handed to it as the bytes of a read with
-``--batch`` frames, its answers are collected. Only the processor time of the broker is counted (``thread_time``), with
-its housekeeping and index up to its orderly end; making the requests is not. Figures of two versions are compared by
-running both in turns (``PYTHONPATH`` chooses the version): the machine changes its speed by a factor of two.
+A broker runs in this process without a network: it gets requests as bytes, as if one read had returned ``--batch``
+frames, and its answers are collected. Only the processor time of the broker is counted (``thread_time``), including
+housekeeping and indexing until its orderly end. Making the requests is not counted. To compare two versions, run both
+in turns (``PYTHONPATH`` chooses the version), because the speed of a machine changes by a factor of two.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from gantrymq.runtime.network import Link, Listener, Receiver
 from gantrymq.runtime.rng import SystemRng
 
 ROUND = 512
-"""Messages between two figures; the best round says what the program can do, the mean what it did."""
+"""Messages in a round. The best round shows what the program can do, and the mean what it did in this run."""
 COMMIT = 8
 FORMS = {"binary": SerializeType.ROCKETMQ, "json": SerializeType.JSON}
 TOPIC = "T"
@@ -53,7 +54,7 @@ class _Listener:
 
 
 class _NoNetwork:
-    """Keeps how connections are accepted, and accepts none by itself."""
+    """Stores the function that accepts connections, and opens none by itself."""
 
     accept: Callable[[], Receiver]
 
@@ -66,7 +67,7 @@ class _NoNetwork:
 
 
 class _Wire:
-    """A link that keeps what is written to it."""
+    """A link that collects the bytes that are written to it."""
 
     peer = "127.0.0.1:5555"
     local = "127.0.0.1:10911"
@@ -87,7 +88,7 @@ class _Wire:
 
 
 class Peer:
-    """The client: makes requests, counts what the broker uses for them."""
+    """The client: makes requests, and counts the processor time that the broker needs for them."""
 
     def __init__(
         self, network: _NoNetwork, form: SerializeType, body_bytes: int, profile: cProfile.Profile | None
@@ -102,7 +103,7 @@ class Peer:
         self.spent_s = 0.0
 
     def sends(self, count: int, *, half: bool) -> bytes:
-        """Requests for messages, each with properties as a Java client gives them."""
+        """Requests that send messages with the properties of a Java client."""
         frames = []
         for _ in range(count):
             self._number += 1
@@ -118,7 +119,7 @@ class Peer:
         return b"".join(frames)
 
     def ends(self, answers: bytes, *, one_way: bool) -> bytes:
-        """A commit for every half that was answered."""
+        """A commit for every half message that was answered."""
         frames = []
         for form, head, body in FrameSplitter().feed(answers):
             answer = decode_command(form, head, body)
@@ -138,10 +139,10 @@ class Peer:
         return b"".join(frames)
 
     async def ask(self, data: bytes, expected: int) -> bytes:
-        """Hand ``data`` to the broker; its answers, once there are ``expected`` ones."""
+        """Pass ``data`` to the broker, and return its answers when there are ``expected`` of them."""
         out = self._wire.out
         splitter = FrameSplitter()
-        answered = seen = turns = 0
+        answered = counted = turns = 0
         while True:
             started = time.thread_time()
             if self._profile is not None:
@@ -153,8 +154,8 @@ class Peer:
                 self._profile.disable()
             self.spent_s += time.thread_time() - started
             data = b""
-            answered += sum(len(splitter.feed(part)) for part in out[seen:])
-            seen = len(out)
+            answered += sum(len(splitter.feed(part)) for part in out[counted:])
+            counted = len(out)
             turns += 1
             if answered >= expected and turns > 1:
                 answers = b"".join(out)
@@ -183,7 +184,7 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         await peer.ask(encode_request(RequestCode.HEART_BEAT, 1, body=HEARTBEAT), 1)
         await peer.plain(4)
         rounds: list[float] = []
-        # A question brings the index up to date, so that every round has its share of indexing.
+        # A query updates the index, so that every round includes its share of indexing.
         query = QueryMessage(topic=TOPIC, key="nobody", max_num=1, begin_timestamp=0, end_timestamp=1 << 60)
         question = encode_request(RequestCode.QUERY_MESSAGE, 1, query, serialize=FORMS[chosen.form])
         peer.spent_s = 0.0
@@ -198,7 +199,7 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
             rounds.append((peer.spent_s - before) / (ROUND // chosen.batch * chosen.batch) * 1e6)
         total = len(rounds) * (ROUND // chosen.batch * chosen.batch)
         started = time.thread_time()
-        await broker.close()  # with what is left to index
+        await broker.close()  # includes the rest of the indexing
         spent = peer.spent_s + time.thread_time() - started
         return {
             "kind": chosen.kind, "form": chosen.form, "best_us": round(min(rounds), 1),

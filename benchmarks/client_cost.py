@@ -1,10 +1,10 @@
-"""``python -m benchmarks.client_cost``: what one message costs the thread of our own client, without sockets.
+"""``python -m benchmarks.client_cost``: the processor time that the thread of GantryMQ's client needs for one message,
+without sockets.
 
-A producer runs in this process over a network that is none: its requests are collected, and answered by canned frames
-(what brokers were recorded answering, with places for what differs), ``--batch`` of them in one read. Only the
-processor time of the client is counted (``thread_time``), with the loop's; making the answers is not. Figures of two
-versions are compared by running both in turns (``PYTHONPATH`` chooses the version): the machine changes its speed by a
-factor of two.
+A producer runs in this process without a network: its requests are collected, and answered with prepared frames
+(recorded answers of brokers, with placeholders), ``--batch`` of them in one read. Only the processor time of the client
+is counted (``thread_time``), including its event loop. Making the answers is not counted. To compare two versions, run
+both in turns (``PYTHONPATH`` chooses the version), because the speed of a machine changes by a factor of two.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.runtime.network import Link, Listener, Receiver
 
 ROUND = 512
-"""Messages between two figures; the best round says what the program can do, the mean what it did."""
+"""Messages in a round. The best round shows what the program can do, and the mean what it did in this run."""
 TURNS = 3
-"""Of the loop, until a client that was answered has sent what it sends next."""
+"""Turns of the event loop until a client that got an answer has sent its next request."""
 TOPIC = "T"
 NAME_SERVER = "127.0.0.1:9876"
 BROKER = "127.0.0.1:10911"
@@ -54,11 +54,11 @@ ANSWERS: Final = {
         b'"serializeTypeCurrentRPC":"JSON","version":407}'
     ),
 }
-"""Answers to sends, by who answers so: queue, UNIQ_KEY (not of 4.x), log offset, queue offset, opaque."""
+"""Answers to sends, by the broker that answers so: queue, UNIQ_KEY (not in 4.x), log offset, queue offset, opaque."""
 
 
 class _Wire:
-    """A link that keeps what is written to it."""
+    """A link that collects the bytes that are written to it."""
 
     local = "127.0.0.1:5555"
 
@@ -82,7 +82,7 @@ class _Wire:
 
 
 class Peers:
-    """The network, with a name server and a broker in it; counts what the client uses."""
+    """The network with a name server and a broker; counts the processor time that the client needs."""
 
     def __init__(self, answers: str, batch: int) -> None:
         self._sent = ANSWERS[answers]

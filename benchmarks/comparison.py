@@ -1,4 +1,4 @@
-"""The run of ``bench apache``: brokers are started, rows are measured on each of them in turns."""
+"""A run of ``bench apache``: starts the brokers, and measures each row on each of them in turns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from benchmarks.turns import SHORT_S, SHORT_WARM_UP_S, SHORT_WARM_UP_TURN_S, Ben
 from gantrymq.aio import Admin
 
 NARROWEST = 230
-"""Columns the table needs."""
+"""The number of columns that the table needs."""
 console = Console()
 if console.width < NARROWEST:
     console.width = NARROWEST
@@ -37,7 +37,7 @@ Report = dict[str, Any]
 
 
 class Progress:
-    """Says after each row what it gave and how long the others will take."""
+    """Prints the result of each row, and how long the remaining rows will take."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -64,14 +64,14 @@ class Plan:
     turns: int
     short: bool
     compiled: dict[str, str | None] | None
-    """The environment in which our broker runs the compiled core; None: it is not measured."""
+    """The environment in which our broker runs the compiled core; None: the compiled core is not measured."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return (APACHE, PURE) if self.compiled is None else (APACHE, PURE, COMPILED)
 
     def groups(self) -> list[tuple[Setup, str, list[Row]]]:
-        """Rows that are measured on the same brokers. A short run starts fewer of them."""
+        """Groups of rows that are measured on the same brokers. A short run has fewer groups."""
         found: dict[tuple[Setup, str, int], list[Row]] = {}
         for setup in self.setups:
             for row in self.rows:
@@ -79,7 +79,7 @@ class Plan:
         return [(setup, flush, members) for (setup, flush, _), members in found.items()]
 
     def minutes(self) -> float:
-        """About how long it takes."""
+        """The approximate time of the run."""
         each = {"java": self.seconds + 2.0, "ours": self.seconds * own_load.SHARE}
         if self.short:
             each = {"java": SHORT_WARM_UP_S + SHORT_S + 1.5, "ours": SHORT_S}
@@ -98,7 +98,7 @@ async def _make_topics(name_server: str, topics: list[str]) -> None:
 
 
 def measured_turn(row: Row, running: Running, bench: Bench) -> Figures:
-    """Measure one row on one broker; once more, with a sentence about it, when that gave nothing."""
+    """Measure one row on one broker. If that gives no result, report it and measure once more."""
     found = turn(row, running, bench)
     if found.per_second == 0:
         console.print(f"  {row}: nothing arrived in this turn, it is repeated.", markup=False)
@@ -110,7 +110,7 @@ def measured_turn(row: Row, running: Running, bench: Bench) -> Figures:
 
 
 def compare(plan: Plan, lib: apache.Jars, scratch: Path, save: Callable[[], None], report: Report) -> None:
-    """Measure all rows into ``report``, calling ``save`` whenever something was added."""
+    """Measure all rows into ``report``, and call ``save`` after each addition."""
     progress = Progress(len(plan.rows) * len(plan.setups))
     for number, (setup, flush, members) in enumerate(plan.groups()):
         placement = machine.placement(setup, os.sched_getaffinity(0))
@@ -121,7 +121,7 @@ def compare(plan: Plan, lib: apache.Jars, scratch: Path, save: Callable[[], None
         sizes = sorted({row.size for row in members})
         with contextlib.ExitStack() as stack:
             started = {name: stack.enter_context(_broker(name, plan, bench, flush)) for name in plan.names}
-            time.sleep(2)  # what a start leaves to be done in the background
+            time.sleep(2)  # for work that brokers do in the background after their start
             before = {name: _size_at_start(running) for name, running in started.items()}
             shown = " and ".join(f"{size} B" for size in sizes)
             console.print(f"[bold]{setup}, {flush.upper()}_FLUSH, {shown}[/]: the brokers are up")
@@ -129,7 +129,7 @@ def compare(plan: Plan, lib: apache.Jars, scratch: Path, save: Callable[[], None
             for running in started.values():
                 uvloop.run(_make_topics(running.name_server, topics))
             warm: set[str] = set()
-            # Transactions last: what they leave running in Apache's broker is not for the others to pay.
+            # Transactions come last, because afterwards Apache's broker stays busy, which would slow down other rows.
             for row in sorted(members, key=lambda row: row.kind == "transaction"):
                 if row.kind not in warm and row.kind != "consume":
                     warm_up(row, started, bench)
@@ -150,7 +150,7 @@ def compare(plan: Plan, lib: apache.Jars, scratch: Path, save: Callable[[], None
 def _measured_row(row: Row, started: dict[str, Running], bench: Bench, plan: Plan) -> dict[str, list[Figures]]:
     found: dict[str, list[Figures]] = {name: [] for name in plan.names}
     for number in range(plan.turns):
-        # Whoever was last is first: what the machine does in the meantime shall hit both.
+        # Every second turn has the reverse order, so that changes of the machine's speed affect all brokers.
         for name in plan.names if number % 2 == 0 else plan.names[::-1]:
             with _alone(name, started) as running:
                 found[name].append(measured_turn(row, running, bench))
@@ -175,7 +175,7 @@ def _broker(name: str, plan: Plan, bench: Bench, flush: str) -> Iterator[Running
 
 @contextlib.contextmanager
 def _alone(name: str, started: dict[str, Running]) -> Iterator[Running]:
-    """The other brokers are stopped meanwhile."""
+    """Stop the other brokers for the time of the block."""
     with contextlib.ExitStack() as stack:
         for other, running in started.items():
             if other != name:
@@ -184,7 +184,7 @@ def _alone(name: str, started: dict[str, Running]) -> Iterator[Running]:
 
 
 def warm_up(row: Row, started: dict[str, Running], bench: Bench) -> None:
-    """A turn of this kind that is not counted: on all brokers, in a short run on Apache's, whose code is compiled."""
+    """Run a turn that is not counted on all brokers. In a short run only on Apache's, because its JVM compiles code."""
     like = replace(row, threads=WARM_UP_THREADS, client="ours" if row.client == "ours" else "java")
     short = bench.counted_s is not None
     length = replace(

@@ -1,9 +1,9 @@
-"""``python -m benchmarks.consume_cost``: what reading costs the thread of a broker, without sockets.
+"""``python -m benchmarks.consume_cost``: the processor time that a broker's thread needs for reading, without sockets.
 
-As ``benchmarks.broker_cost`` does it, with the same network that is none. ``--kind pull`` asks for messages that are
-there. ``held`` asks before they are there; the sends that wake these pulls are counted, too. ``pop`` takes messages and
-acknowledges each one (JSON only: the compact header has no room for its code). Figures are microseconds of one request,
-those of ``pop`` of one message. Two versions are compared by running both in turns (``PYTHONPATH`` chooses one).
+It measures as ``benchmarks.broker_cost`` does. ``--kind pull`` reads messages that are stored. ``held`` pulls before
+the messages are stored; the sends that wake these pulls are counted, too. ``pop`` takes messages and acknowledges each
+one (with JSON headers only, because the compact header has no room for its code). Figures are microseconds per request,
+for ``pop`` per message. To compare two versions, run both in turns (``PYTHONPATH`` chooses the version).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ QUEUES = 4
 HOLD, INLINE_SUBSCRIPTION = 2, 4
 INVISIBLE_MS = 600_000
 STORED = 4096
-"""Messages that are there before the first pull, over all queues."""
+"""The number of messages in all queues before the first pull."""
 REQUESTS_PER_ROUND = 256
 
 
 class Reader:
-    """A consumer that asks in bunches, as a consumer of several queues does."""
+    """A consumer that sends several requests at once, like a consumer of several queues."""
 
     def __init__(self, peer: Peer, form: SerializeType, count: int) -> None:
         self._peer = peer
@@ -65,7 +65,7 @@ class Reader:
         return self._request(RequestCode.PULL_MESSAGE, header)
 
     async def pull(self, requests: int) -> int:
-        """Pulls of messages that are there; returns how many were answered."""
+        """Pull messages that are stored. Returns the number of answers."""
         last = STORED // QUEUES - self._count
         frames = [
             self._pull(number % QUEUES, (number * self._count) % last, HOLD | INLINE_SUBSCRIPTION)
@@ -76,7 +76,7 @@ class Reader:
         return requests
 
     async def held(self, requests: int) -> int:
-        """Pulls at the ends of the queues, each of which gets a message that comes later."""
+        """Pull at the ends of the queues. Each pull gets a message that is sent later."""
         for _ in range(requests // QUEUES):
             frames = [self._pull(queue, self._ends[queue], HOLD | INLINE_SUBSCRIPTION) for queue in range(QUEUES)]
             assert not await self._peer.ask(b"".join(frames), 0)
@@ -86,7 +86,7 @@ class Reader:
         return requests // QUEUES * QUEUES
 
     async def pop(self, requests: int) -> int:
-        """Pops and an acknowledgement of each message; returns how many messages there were."""
+        """Pop messages and acknowledge each one. Returns the number of messages."""
         messages = requests // self._count * self._count
         spent = self._peer.spent_s
         await self._peer.plain(messages)
@@ -106,7 +106,7 @@ class Reader:
         return taken
 
     def begin_at(self, end: int) -> None:
-        """The queues have so many messages each."""
+        """Begin where the queues have ``end`` messages each."""
         self._ends = [end] * QUEUES
 
 
@@ -115,7 +115,7 @@ def _commands(data: bytes) -> list[Command]:
 
 
 def _acks(answer: Command) -> list[AckMessage]:
-    """What acknowledges every message of an answer to a pop."""
+    """The acknowledgements of all messages in the answer to a pop."""
     found = answer.header(PopMessageAnswer)
     acks: list[AckMessage] = []
     starts = (found.start_offset_info or "").split(";")

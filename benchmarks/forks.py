@@ -1,9 +1,10 @@
-"""``python -m benchmarks.forks``: what each second way through the code saves, in microseconds a message.
+"""``python -m benchmarks.forks``: how many microseconds each fast path in the code saves per message.
 
-A second way for the sake of speed must pay for itself: it stays when it saves 5 % of what a message costs the broker
-(or the client, for the client's own), compiled. Both ways are timed in turns in one process, on the core that runs
-(``gantry --version`` says which; ``GANTRY_PURE=1`` chooses the pure one). ``--message-us`` and ``--transaction-us`` are
-what ``benchmarks.broker_cost`` printed for that core on this machine.
+A fast path is a second implementation for the sake of speed. It stays in the code only if it saves 5 % of the processor
+time that the compiled broker (or client, for a fast path of the client) needs for a message. Both implementations are
+timed in turns in one process. ``gantry --version`` tells whether the core is compiled, and ``GANTRY_PURE=1`` chooses
+pure Python. ``--message-us`` and ``--transaction-us`` are the results of ``benchmarks.broker_cost`` for the same core
+on this machine.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ HALF_TEXT = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02" + TEXT
 BODY = b"x" * 128
 
 Call = Callable[[int], object]
-"""One message, by its number."""
+"""Handles one message, given its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Two ways to do the same for one message."""
+    """Two implementations of the same work for one message."""
 
     name: str
     of: str
@@ -64,11 +65,11 @@ class Fork:
     short: Call
     long: Call
     after: Callable[[], None] = lambda: None
-    """Not timed: what has to be done now and then."""
+    """Work that must be done from time to time and is not timed."""
 
 
 def best_us(call: Call, after: Callable[[], None]) -> float:
-    """Of one call, in the best round."""
+    """Microseconds per call, in the best round."""
     best = float("inf")
     for round_number in range(ROUNDS):
         started = time.perf_counter()
@@ -96,7 +97,7 @@ def _end(number: int) -> EndTransaction:
 
 
 def _frames(code: RequestCode, headers: list[SendMessage] | list[EndTransaction], form: SerializeType) -> list[bytes]:
-    """The headers of requests as they come from the frame splitter."""
+    """The headers of requests as the frame splitter returns them."""
     frames = []
     for number, header in enumerate(headers):
         frame = encode_request(code, number, header, b"", serialize=form)

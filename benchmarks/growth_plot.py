@@ -10,7 +10,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One set of axes. ``lines``: field of the figures to what the legend says; ``goal``: a limit to draw, or None."""
+    """One set of axes. ``lines``: texts of the legend by field; ``goal``: a limit to draw, or None."""
 
     title: str
     lines: Mapping[str, str]
@@ -52,7 +52,7 @@ COLORS: Final = ("#0b6e99", "#c2570c", "#4a7d1e")
 
 
 def draw(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The picture; ``rows``: the figures as the JSON file has them, each with ``open``."""
+    """The picture as SVG. ``rows``: the figures in the JSON file, each with ``open``."""
     columns = 2
     height = HEIGHT * math.ceil(len(PANELS) / columns)
     size = f'width="{WIDTH * columns}" height="{height}"'

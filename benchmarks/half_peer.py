@@ -1,4 +1,4 @@
-"""A producer reduced to its bytes: sends half messages, ends them and answers checks, many in flight."""
+"""A minimal producer: sends half messages, ends them and answers checks, with many requests in flight."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP = "PG_open"
 TOPIC = "OpenTransactions"
 IN_FLIGHT = 256
 HEARTBEAT_S = 30.0
-"""A producer that is silent for two minutes is taken for dead."""
+"""The interval of heartbeats. A broker considers a producer dead after two minutes of silence."""
 _QUEUE_OFFSET = re.compile(rb'"queueOffset":"(\d+)"')
 _MSG_ID = re.compile(rb'"msgId":"([0-9A-F]{32})"')
 _OPAQUE = re.compile(rb'"opaque":(\d+)')
@@ -37,11 +37,11 @@ _UNKNOWN = (
 )
 
 Place = tuple[int, int, str]
-"""(half queue offset, log offset, UNIQ_KEY) of a half."""
+"""(half queue offset, log offset, UNIQ_KEY) of a half message."""
 
 
 class HalfPeer(asyncio.Protocol):
-    """One connection of one producer of ``GROUP``; see the methods."""
+    """One connection of one producer of ``GROUP``."""
 
     def __init__(self, address: str, body_bytes: int) -> None:
         self._host, _, self._port = address.rpartition(":")
@@ -50,12 +50,12 @@ class HalfPeer(asyncio.Protocol):
         self._splitter = FrameSplitter()
         self._opaque = 0
         self._begun: dict[int, tuple[float, str]] = {}
-        """Requests in flight: opaque to (time of sending, key)."""
+        """Requests in flight: (time of sending, key) by opaque."""
         self._answers: deque[tuple[int, str, bytes, bytes]] = deque()
         self._woken = asyncio.Event()
         self._asked: set[bytes] = set()
         self.slowest_s = 0.0
-        """Longest time an answer took."""
+        """The longest time that an answer took."""
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -70,7 +70,7 @@ class HalfPeer(asyncio.Protocol):
     # ---- what is done with it
 
     async def send_halves(self, number: int, keep: int) -> list[Place]:
-        """Send that many halves; the places of about ``keep`` of them, spread over all."""
+        """Send ``number`` half messages. Returns the places of about ``keep`` of them, spread evenly."""
         every = max(number // keep, 1)
         places: list[Place] = []
         sent = answered = 0
@@ -85,7 +85,7 @@ class HalfPeer(asyncio.Protocol):
         return places
 
     async def transactions(self, number: int, width: int = 64) -> None:
-        """Halves, each committed as soon as it is answered."""
+        """Send half messages, and commit each as soon as its answer arrives."""
         started = ended = 0
         while ended < number:
             while started < number and len(self._begun) < width:
@@ -105,13 +105,13 @@ class HalfPeer(asyncio.Protocol):
             await self._some_answers()
 
     async def heartbeat(self) -> None:
-        """Be a live producer of the group; may be followed by checks at once."""
+        """Register as a live producer of the group. The broker may send checks at once."""
         body = {"clientID": f"bench@{self._prefix}", "producerDataSet": [{"groupName": GROUP}], "consumerDataSet": []}
         self._request("", encode_request(RequestCode.HEART_BEAT, self._next(), None, json.dumps(body).encode()))
         await self._some_answers()
 
     async def asked_about(self, number: int) -> None:
-        """Until so many different halves were checked; every check is answered with UNKNOWN at once."""
+        """Answer checks with UNKNOWN, until ``number`` different half messages were checked."""
         beaten = time.monotonic()
         while len(self._asked) < number:
             if time.monotonic() - beaten > HEARTBEAT_S:
@@ -122,7 +122,7 @@ class HalfPeer(asyncio.Protocol):
                 await asyncio.wait_for(self._woken.wait(), HEARTBEAT_S)
 
     async def log_end(self) -> int:
-        """Log offset behind the last record, from the broker."""
+        """Ask the broker for the log offset after the last record."""
         self._request("", encode_request(RequestCode.GET_BROKER_RUNTIME_INFO, self._next()))
         ((_, _, _, body),) = await self._some_answers()
         return int(json.loads(body)["table"]["commitLogMaxOffset"])
@@ -153,7 +153,7 @@ class HalfPeer(asyncio.Protocol):
         self._request(place[2], encode_request(RequestCode.END_TRANSACTION, self._next(), header))
 
     async def _some_answers(self) -> list[tuple[int, str, bytes, bytes]]:
-        """(opaque, key, header, body) of the answers that have come, at least one; SystemExit when one is a refusal."""
+        """(opaque, key, header, body) of the next answers, at least one. Raises SystemExit for a refusal."""
         while not self._answers:
             self._woken.clear()
             await self._woken.wait()

@@ -1,8 +1,8 @@
 """``python -m benchmarks.hops``: how many functions and files one request crosses inside a broker.
 
-A broker runs in this process without sockets, as in ``benchmarks.broker_cost``. The functions of gantrymq that are
-called while it handles one half message, its end, one plain message or one pull are counted, from the bytes of the
-request to the bytes of the answer. Pure Python only: compiled functions are not seen.
+A broker runs in this process without sockets, as in ``benchmarks.broker_cost``. While it handles one half message, its
+end, one plain message or one pull, this counts the functions of gantrymq that are called, from the bytes of the request
+to the bytes of the answer. It works with pure Python only, because calls of compiled functions are not visible.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Called = collections.Counter[tuple[str, str]]
 
 
 class Tracer:
-    """Counts calls by file and function while it is on."""
+    """Counts calls by file and function, while it is switched on."""
 
     def __init__(self) -> None:
         self.called: Called = collections.Counter()
@@ -52,7 +52,7 @@ class Tracer:
 def config_of(root: str) -> Any:
     from gantrymq.broker.config import BrokerConfig
 
-    make = getattr(BrokerConfig, "of", BrokerConfig)  # versions before the sections of the configuration have no ``of``
+    make = getattr(BrokerConfig, "of", BrokerConfig)  # older versions, without sections of settings, have no ``of``
     return make(
         store_path_root_dir=root, listen_port=0, bind_address="127.0.0.1", flush_disk_type="ASYNC_FLUSH",
         disk_space_warning_level_ratio=100, mapped_file_size_commit_log=64 << 20,

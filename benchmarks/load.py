@@ -1,4 +1,4 @@
-"""Loads: what is done how often, by how many at a time. Each returns its rate and latencies."""
+"""The loads of the benchmarks: sending, transactions and consuming. Each returns its rate and latencies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gantrymq.aio import (
 )
 
 WARM_UP = 0.1
-"""Share of the operations that is done first and not counted."""
+"""The share of the operations that comes first and is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Rate:
 
 
 async def _in_flight(total: int, width: int, operation: Callable[[int], Awaitable[object]]) -> Rate:
-    """Run ``operation`` ``total`` times with ``width`` at a time."""
+    """Run ``operation`` ``total`` times, ``width`` of them at the same time."""
     clock = time.perf_counter
     for share in (int(total * WARM_UP), total):
         numbers = iter(range(share))
@@ -66,7 +66,7 @@ async def plain_send(name_server: str, topic: str, body_bytes: int, width: int, 
 
 
 class Commit:
-    """Commits everything; the local transaction is free, so that only messaging is measured."""
+    """Commits every transaction. The local transaction does nothing, so that only messaging is measured."""
 
     async def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
         return LocalTransactionState.COMMIT
@@ -83,7 +83,7 @@ async def transaction(name_server: str, topic: str, body_bytes: int, width: int,
 
 
 async def pull(name_server: str, topic: str) -> Rate:
-    """Everything a topic holds, one queue after the other, decoded to messages; latencies are those of one pull."""
+    """Pull all messages of a topic, one queue after the other, and decode them. The latencies are those of pulls."""
     async with PullConsumer("bench-pull", name_servers=name_server) as consumer:
         clock = time.perf_counter
         started, count, latencies = clock(), 0, []
@@ -100,14 +100,14 @@ async def pull(name_server: str, topic: str) -> Rate:
 
 
 async def push(name_server: str, topic: str, expected: int, limit_s: float = 60.0) -> Rate:
-    """Everything a topic holds, by a push consumer with a listener that only counts."""
-    seen, first, done = 0, 0.0, asyncio.Event()
+    """Read all messages of a topic with a push consumer, whose listener only counts them."""
+    received, first, done = 0, 0.0, asyncio.Event()
 
     async def listener(messages: list[MessageView]) -> ConsumeStatus:
-        nonlocal seen, first
+        nonlocal received, first
         first = first or time.perf_counter()
-        seen += len(messages)
-        if seen >= expected:
+        received += len(messages)
+        if received >= expected:
             done.set()
         return ConsumeStatus.CONSUME_SUCCESS
 
@@ -122,4 +122,4 @@ async def push(name_server: str, topic: str, expected: int, limit_s: float = 60.
     async with consumer:
         async with asyncio.timeout(limit_s):
             await done.wait()
-        return Rate(seen / (time.perf_counter() - first), operations=seen)
+        return Rate(received / (time.perf_counter() - first), operations=received)

@@ -1,7 +1,7 @@
-"""What a local cluster costs a test: its start, its end, a message, a moved minute.
+"""How long the operations of a local cluster take in a test: start, end, a message, advancing the time by a minute.
 
-``python -m benchmarks.local_cluster [--clusters 200]``: milliseconds that pass (median, 90th percentile) and that this
-process works (median). On a machine with other work only the last one says something.
+``python -m benchmarks.local_cluster [--clusters 200]`` prints the elapsed milliseconds (median, 90th percentile) and
+the processor time of this process (median). While the machine has other work, only the processor time is meaningful.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ADDRESS = "127.0.0.1:9876"
 
 
 class Clock:
-    """Collects durations by what was measured."""
+    """Collects durations by operation."""
 
     def __init__(self) -> None:
         self.taken: dict[str, list[tuple[float, float]]] = {}
@@ -39,7 +39,7 @@ class Clock:
 
 
 class Unknown:
-    """Leaves every transaction to the check."""
+    """Answers UNKNOWN, so that a check decides every transaction."""
 
     def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
         return LocalTransactionState.UNKNOWN
@@ -49,7 +49,7 @@ class Unknown:
 
 
 def empty(clock: Clock) -> None:
-    """What the fixture costs a test that does nothing."""
+    """A test that does nothing with the fixture."""
     cluster = LocalCluster(virtual_time=True)
     with clock.measure("an empty cluster: start"):
         cluster.start()
@@ -68,7 +68,7 @@ def consumed(clock: Clock) -> None:
 
 
 def checked(clock: Clock) -> None:
-    """A test that waits for a check-back, and a minute more."""
+    """A test that waits for a check-back, and for another minute."""
     with (
         LocalCluster(virtual_time=True) as cluster,
         TransactionProducer("p", name_servers=ADDRESS, listener=Unknown()) as producer,

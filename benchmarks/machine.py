@@ -1,6 +1,6 @@
-"""The machine under a measurement: its processors, how idle they were, and figures to compare machines by.
+"""The machine of a measurement: its processors, their idle time, and figures to compare machines.
 
-A ratio of two brokers depends on the machine, so a report says which one it was and how fast it ran at that time.
+The ratio of two brokers depends on the machine, so a report describes the machine and its speed at that time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from typing import Final, Literal
 Setup = Literal["shared", "pinned"]
 SETUPS: Final[tuple[Setup, ...]] = ("shared", "pinned")
 CORES: Final = 2
-"""So many are used, also on a machine that has more: a comparison needs the same number everywhere."""
+"""The number of cores that are used, even on a machine with more, because comparisons need the same number
+everywhere."""
 CALIBRATION_S: Final = 0.5
 LOOP_ROUNDS: Final = 20_000
-"""Rounds of the loop between two looks at the clock."""
+"""Rounds of the loop between two readings of the clock."""
 ECHO: Final = """
 import socket, sys
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as peer:
@@ -36,7 +37,7 @@ MESSAGE: Final = b"x" * 128
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which cores the broker runs on, and which ones the client."""
+    """The cores on which the broker runs, and those on which the client runs."""
 
     broker: frozenset[int]
     client: frozenset[int]
@@ -47,7 +48,7 @@ class Placement:
 
 
 def placement(setup: Setup, allowed: set[int]) -> Placement | None:
-    """The cores of a setup, out of those this process may use; None when they are too few."""
+    """The cores of a setup, chosen from those that this process may use; None when there are too few."""
     cores = sorted(allowed)[:CORES]
     if setup == "shared":
         return Placement(frozenset(cores), frozenset(cores))
@@ -58,9 +59,9 @@ def placement(setup: Setup, allowed: set[int]) -> Placement | None:
 
 @contextlib.contextmanager
 def started_on(cores: frozenset[int]) -> Iterator[None]:
-    """Processes that are started in the block run on ``cores`` only, with all their threads, as with ``taskset``.
+    """Processes that are started in the block run only on ``cores``, with all their threads, as with ``taskset``.
 
-    A process inherits the cores of the thread that starts it, so this thread moves there for as long as the block runs.
+    A process inherits the cores of the thread that starts it, so this thread moves to these cores for the block.
     """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
@@ -72,18 +73,18 @@ def started_on(cores: frozenset[int]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """What cores have done since the machine was started, in ticks of the kernel."""
+    """The work and idle time of cores since the start of the machine, in ticks of the kernel."""
 
     idle: int
     total: int
 
 
 def parse_ticks(stat: str, cores: frozenset[int]) -> Ticks:
-    """``stat``: the text of /proc/stat. A core that waits for a disk only (iowait) is idle."""
+    """``stat``: the text of /proc/stat. A core that only waits for a disk (iowait) counts as idle."""
     idle = total = 0
     for core, figures in re.findall(r"^cpu(\d+) (.*)$", stat, re.MULTILINE):
         if int(core) in cores:
-            # user nice system idle iowait irq softirq steal; what guests used is in user and nice already
+            # user nice system idle iowait irq softirq steal; the time of guests is included in user and nice
             spent = [int(figure) for figure in figures.split()[:8]]
             idle += spent[3] + spent[4]
             total += sum(spent)
@@ -95,33 +96,33 @@ def ticks(cores: frozenset[int]) -> Ticks:
 
 
 def idle_share(before: Ticks, after: Ticks) -> float:
-    """The part of the time of these cores in which they did nothing, from 0 to 1."""
+    """The share of the time in which these cores were idle, from 0 to 1."""
     total = after.total - before.total
-    # The kernel may correct iowait downwards.
+    # The kernel may decrease iowait later.
     return min(1.0, max(0.0, (after.idle - before.idle) / total)) if total > 0 else 0.0
 
 
 def parse_cpu_name(cpuinfo: str) -> str:
-    """``cpuinfo``: the text of /proc/cpuinfo."""
+    """The name of the processor. ``cpuinfo``: the text of /proc/cpuinfo."""
     found = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return found[1].strip() if found else "a processor without a name"
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast the machine was at one moment."""
+    """The speed of the machine at one moment."""
 
     loop_million: float
-    """Rounds of an empty Python loop in a second, in millions."""
+    """Million rounds of an empty Python loop per second."""
     round_trips: float
-    """How often in a second 128 B go to another process and back, by TCP on the loopback device."""
+    """Round trips per second of 128 B to another process and back, by TCP on the loopback device."""
 
     def __str__(self) -> str:
         return f"{self.loop_million:.1f} million loop rounds/s, {self.round_trips:,.0f} loopback round trips/s"
 
 
 def calibrate(seconds: float = CALIBRATION_S) -> Speed:
-    """Takes about twice ``seconds``."""
+    """Measure the speed of the machine, which takes about twice ``seconds``."""
     return Speed(_loop_rate(seconds) / 1e6, _round_trip_rate(seconds))
 
 
@@ -158,7 +159,7 @@ def _round_trip_rate(seconds: float) -> float:
 
 
 def description() -> dict[str, object]:
-    """The processor's name, how many of them this process may use, and how many the machine has."""
+    """The name of the processor, and how many cores this process may use and the machine has."""
     return {
         "cpu": parse_cpu_name(Path("/proc/cpuinfo").read_text()),
         "nproc": len(os.sched_getaffinity(0)),

@@ -1,9 +1,9 @@
-"""``python -m benchmarks open-transactions``: what a broker costs when 10^3 to 10^6 transactions are open.
+"""``python -m benchmarks open-transactions``: the resources that a broker needs with 10^3 to 10^6 open transactions.
 
-For each number a broker of its own is filled over a socket and measured from outside: memory, CPU per half and per
-transaction, time to start after SIGKILL and after an orderly stop, time until a producer that answers UNKNOWN was asked
-about every one, and what that wrote to the log. The producer answers, because one that does not is asked 1,000 at a
-time: more than clients keep in mind would be lost (hole X6).
+For each number a broker is started, filled over a socket, and measured from outside. The figures are: memory, CPU per
+half message and per transaction, time to start after SIGKILL and after an orderly stop, time until a producer that
+answers UNKNOWN got a check for every transaction, and how much the checks added to the log. The producer answers its
+checks. Otherwise the broker would send it 1,000 at a time, because clients drop further checks (hole X6).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from benchmarks.processes import Running
 NUMBERS = (1_000, 10_000, 100_000, 1_000_000)
 BODY_BYTES = 512
 ROUNDS = 5
-"""Turns of the commit measurement; the median counts."""
+"""Rounds of the commit measurement; the median counts."""
 PER_ROUND = 2_000
 NO_CHECKS_MS = 24 * 3600 * 1000
 KEPT_PLACES = 10_000
 NARROWEST = 190
-"""Columns the table needs."""
+"""The number of columns that the table needs."""
 CHECK_LIMIT_S = 900.0
 
 console = Console()
@@ -47,35 +47,35 @@ if console.width < NARROWEST:
 
 @dataclass(slots=True)
 class Figures:
-    """What was measured with one number of open transactions."""
+    """The figures for one number of open transactions."""
 
     open: int
     halves_per_second: float = 0.0
     cpu_us_per_half: float = 0.0
     memory_bytes_per_open: float = 0.0
-    """Growth of the resident memory by filling, divided by the number; noise when that is small."""
+    """Growth of the resident memory during the filling, divided by the number; not meaningful for small numbers."""
     cpu_us_per_transaction: float = 0.0
-    """A half and its commit, with the others open; median of the rounds."""
+    """CPU of a half message and its commit, while the others are open; median of the rounds."""
     slowest_commit_ms: float = 0.0
     cpu_us_per_old_commit: float = 0.0
-    """Commit of a half that was stored before the broker started."""
+    """CPU of the commit of a half message that was stored before the broker started."""
     start_empty_s: float = 0.0
     start_after_kill_s: float = 0.0
     start_after_kill_cpu_s: float = 0.0
-    """CPU of that start: what a busy machine does not change."""
+    """CPU of that start, which does not depend on how busy the machine is."""
     start_after_stop_s: float = 0.0
     start_after_stop_cpu_s: float = 0.0
     stop_s: float = 0.0
     memory_bytes_per_open_restarted: float = 0.0
     asked_s: float = 0.0
-    """From the producer's heartbeat until it was asked about every open transaction."""
+    """Time from the producer's heartbeat until it got a check for every open transaction."""
     cpu_us_per_check: float = 0.0
     log_bytes_per_check: float = 0.0
     private_file_bytes: int = 0
 
 
 def settings(directory: Path, name: str, immunity_ms: int) -> Path:
-    """A broker.conf; ``immunity_ms`` decides whether checks happen during the measurement."""
+    """Write a broker.conf. ``immunity_ms`` determines whether checks happen during the measurement."""
     target = directory / name
     target.write_text(f"transactionTimeOut={immunity_ms}\ntransactionCheckInterval=600000\n")
     return target
@@ -89,7 +89,7 @@ def run(coroutine: Awaitable[object]) -> object:
 
 
 def memory(running: Running) -> float:
-    """Resident bytes that no file backs."""
+    """Resident memory that is not backed by files, in bytes."""
     return running.anonymous_mb() * 2**20
 
 
@@ -107,7 +107,7 @@ async def fill(running: Running, number: int, figures: Figures) -> list[Place]:
 
 
 async def transactions(running: Running, figures: Figures) -> None:
-    """Halves that are committed at once, while the others stay open."""
+    """Send half messages and commit them at once, while the others stay open."""
     costs = []
     async with HalfPeer(running.broker, BODY_BYTES) as peer:
         await peer.transactions(PER_ROUND)
@@ -139,7 +139,7 @@ async def checks(running: Running, number: int, figures: Figures) -> None:
 
 
 def measure(number: int, scratch: Path) -> Figures:
-    """All figures for one number of open transactions. Stops everything it started."""
+    """Measure all figures for one number of open transactions, and stop everything that was started."""
     figures = Figures(number)
     store, log = scratch / f"store{number}", scratch / "server.log"
     quiet = settings(scratch, "quiet.conf", NO_CHECKS_MS)

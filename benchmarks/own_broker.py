@@ -1,4 +1,4 @@
-"""Our broker under measurement: its processes, and which of its builds they run."""
+"""Starts GantryMQ's broker for a measurement, in pure Python or compiled."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from gantrymq.demo.ports import free_port
 
 PURE_ENVIRONMENT: Final[Mapping[str, str | None]] = {PURE: "1", COMPILED: None}
 CURRENT: Final = Path(__file__).parents[1] / ".venv" / "compiled" / "current"
-"""Here ``run.py compile`` writes where its build lies."""
+"""The file into which ``run.py compile`` writes the directory of its build."""
 _HOW: Final = "make one with 'python3 run.py compile', or name its directory in GANTRY_COMPILED"
 
 
 def compiled_environment(environment: Mapping[str, str], current: Path = CURRENT) -> dict[str, str | None]:
-    """What to set (None: to remove) so that a child process runs the compiled core. Raises NotPossible."""
+    """The variables to set (None: to remove) so that a child process runs the compiled core. Raises NotPossible."""
     pure_gone: dict[str, str | None] = {PURE: None}
     directory = environment.get(COMPILED) or (current.read_text().strip() if current.exists() else "")
     if directory:
         if problem := why_unusable(Path(directory)):
             raise NotPossible(f"--compiled: the compiled core in {directory} cannot be used: {problem}; {_HOW}")
         return pure_gone | {COMPILED: directory}
-    if build_info().compiled:  # compiled modules lie beside the sources, as in a wheel
+    if build_info().compiled:  # the compiled modules are beside the sources, as in a wheel
         return pure_gone
     raise NotPossible(f"--compiled: there is no compiled core; {_HOW}")
 
@@ -44,8 +44,8 @@ def gantry(directory: Path, flush: str, environment: Mapping[str, str | None] | 
     ``environment``: variables to set or (None) to remove for both.
     """
     directory.mkdir(parents=True)
-    # As pip does when it installs, and as Apache's jars come. Where PYTHONDONTWRITEBYTECODE is set each start would
-    # compile all that it loads: 0.25 s.
+    # pip compiles to byte code when it installs, and Apache's jars contain byte code. If PYTHONDONTWRITEBYTECODE is
+    # set, each start would compile all modules, which takes 0.25 s.
     compileall.compile_dir(Path(gantrymq.__file__).parent, quiet=1)
     log = directory / "output.log"
     command = [sys.executable, "-m", "gantrymq.cli.main"]
@@ -63,12 +63,12 @@ def gantry(directory: Path, flush: str, environment: Mapping[str, str | None] | 
 
 
 def runs_compiled(running: Running) -> bool:
-    """Whether the process really has compiled modules of ours in its memory."""
+    """Whether compiled modules of GantryMQ are in the memory of the process."""
     return "gantrymq__mypyc" in Path(f"/proc/{running.pid}/maps").read_text()
 
 
 def check_build(running: Running, *, compiled: bool) -> None:
-    """Raises NotPossible when another build runs than the one that was asked for."""
+    """Raise NotPossible when the process does not run the requested build."""
     if runs_compiled(running) != compiled:
         wanted = "compiled core" if compiled else "pure Python"
         raise NotPossible(f"the broker does not run the {wanted} (process {running.pid}, {os.fspath(sys.executable)})")

@@ -1,4 +1,4 @@
-"""Our client as the load of ``bench apache``: processes that send as fast as they can for some seconds."""
+"""GantryMQ's client as the load of ``bench apache``: processes that send as fast as they can for some seconds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gantrymq.aio import Message, Producer, TransactionProducer
 from gantrymq.errors import GantryError
 
 START_S = 1.0
-"""About what its processes need to be there."""
+"""The approximate time that its processes need to start."""
 WARM_UP_S = 1.5
 SHARE = 0.3
-"""Our client needs no time to compile: so much of a turn of Apache's programs is enough for it."""
+"""The length of its turns, as a part of the turns of Apache's programs. It can be shorter, because no JVM compiles."""
 
 
 def own_turn(row: Row, running: Running, placement: Placement, topic: str, seconds: float) -> Figures:
-    """A process of Python uses one core, a JVM all of them, so there is a process for each core of the client."""
+    """Measure one turn, with one process for each core of the client: a Python process uses one core, a JVM all."""
     count = min(len(placement.client), row.threads)
     context = multiprocessing.get_context("spawn")
     ready, shares = context.Barrier(count + 1), context.SimpleQueue()
@@ -59,7 +59,7 @@ def own_share(
     kind: str, name_server: str, topic: str, size: int, width: int, seconds: float, ready: Barrier,
     shares: SimpleQueue[tuple[list[float], int]],
 ) -> None:  # fmt: skip
-    """One process of our client: puts (seconds of each operation after the warm-up, failures) into ``shares``."""
+    """One process of the client. It puts (seconds of each operation after the warm-up, failures) into ``shares``."""
     shares.put(uvloop.run(_own_share(kind, name_server, Message(topic, b"x" * size), width, seconds, ready)))
 
 

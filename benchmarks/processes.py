@@ -1,4 +1,4 @@
-"""Programs under measurement, each in a process of its own, and what the operating system says of them."""
+"""The measured programs, each in a process of its own, and their figures from the operating system."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START_LIMIT_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A started program: where it listens, how long it took to answer there, its process id."""
+    """A running program: its address, the time until it answered there, its process id."""
 
     name_server: str
     pid: int
@@ -34,39 +34,39 @@ class Running:
     """``ip:port`` of its broker."""
 
     def rss_mb(self) -> float:
-        """Resident memory now, in MiB."""
+        """The current resident memory, in MiB."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def anonymous_mb(self) -> float:
-        """The part of it that is not backed by files, in MiB: what mapped files add is the page cache's."""
+        """The resident memory that is not backed by files, in MiB. Mapped files belong to the page cache."""
         found = re.search(r"RssAnon:\s*(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
         return int(found[1]) / 1024 if found else 0.0
 
     def cpu_s(self) -> float:
-        """Processor seconds used so far by all its threads."""
+        """The processor seconds used so far by all its threads."""
         return cpu_s(self.pid)
 
     def cpu_exact_s(self) -> float:
-        """The same in nanosecond steps, of the threads that still live."""
+        """The processor seconds of the threads that are still running, with nanosecond resolution."""
         threads = Path(f"/proc/{self.pid}/task").iterdir()
         return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 def cpu_s(pid: int) -> float:
-    """Processor seconds used so far by all threads of a process, those that have ended included."""
+    """The processor seconds used so far by all threads of a process, including those that have ended."""
     return parse_cpu_s(Path(f"/proc/{pid}/stat").read_text())
 
 
 def parse_cpu_s(stat: str) -> float:
-    """``stat``: the text of /proc/PID/stat. The name of a program may contain spaces and brackets."""
+    """Read the text of /proc/PID/stat. The name of a program may contain spaces and brackets."""
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
 def paused(running: Running) -> Iterator[None]:
-    """While another program is measured: nothing that ``running`` does when it is idle may take from its processors."""
+    """Stop ``running`` for the time of the block, so that its idle work does not disturb the measurement of another."""
     os.kill(running.pid, signal.SIGSTOP)
     try:
         yield
@@ -89,7 +89,7 @@ def server(store: Path, flush: str, log: Path, config: Path | None = None) -> It
 
 @contextlib.contextmanager
 def bare_peer(log: Path) -> Iterator[Running]:
-    """A process that answers every send at once and stores nothing: what the client and the wire alone can do."""
+    """A process that answers every send at once and stores nothing: its rates are the limit of client and network."""
     port = free_port()
     with _process([sys.executable, "-m", "benchmarks.bare_peer", str(port)], port, port, log) as running:
         yield running
@@ -125,7 +125,8 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], started: float, log: 
 def await_route(
     port: int, process: subprocess.Popen[bytes], started: float, log: Path, expect: bytes | None = b'"code":0'
 ) -> None:
-    """Until the name server knows the broker: only then can a client send. ``expect`` None: until it answers at all."""
+    """Wait until the name server knows the broker, because only then can a client send. ``expect`` None: until the name
+    server answers."""
     question = encode_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, 1, GetRoute(topic=AUTO_CREATE))
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as peer:

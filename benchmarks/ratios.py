@@ -1,4 +1,4 @@
-"""What ``bench apache`` measured, as ratios: for people (a table), for a page (Markdown)."""
+"""Shows the results of ``bench apache`` as ratios, in a table on the terminal or as Markdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETUPS: Final = {
     "pinned": "Pinned: a core for the broker and a core for the client",
 }
 SIZE_GOAL: Final = 0.1
-"""Goal for memory and start-up time, as a part of Apache's."""
+"""The goal for memory and start-up time, as a part of Apache's."""
 LEGEND: Final = (
     "Figures with colons are Apache : ours : ours compiled (as far as they were measured); a ratio is ours as a part "
     "of Apache's. CPU is processor time for each message or transaction; where messages are consumed, the client is "
@@ -37,7 +37,7 @@ TITLES: Final = (
     "idle %", "avg ms", "max ms", "failed",
 )  # fmt: skip
 _WORDS: Final = 5
-"""The first columns are words, the others figures."""
+"""The number of columns with words; the columns after them have figures."""
 
 
 def middle(figures: Iterable[Mapping[str, float]], field: str) -> float:
@@ -50,7 +50,7 @@ def ratio(ours: float, theirs: float) -> float:
 
 
 def cells(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """A row, ready to be shown. ``found``: as in the report of ``bench apache --json``."""
+    """The cells of a row. ``found``: the row in the report of ``bench apache --json``."""
     row = Row(found["client"], found["kind"], found["flush"], found["size"], found["threads"])
     names = [name for name in BROKERS if name in found]
 
@@ -80,12 +80,12 @@ def cells(found: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _has_latencies(found: Mapping[str, Any]) -> bool:
-    """A short run has none for Apache's programs."""
+    """Whether the row has latencies. In a short run the rows of Apache's programs have none."""
     return any(figure["max_ms"] for name in BROKERS for figure in found.get(name, ()))
 
 
 def sizes(report: Mapping[str, Any]) -> list[str]:
-    """A line for each group of brokers that was started."""
+    """Memory and start-up time, a line for each group of brokers."""
     lines = []
     for found in report["processes"]:
         names = [name for name in BROKERS if name in found]
@@ -103,7 +103,7 @@ def sizes(report: Mapping[str, Any]) -> list[str]:
 
 
 def machine_lines(report: Mapping[str, Any]) -> list[str]:
-    """Which machine it was, and how fast at the start and (when the run came so far) at the end."""
+    """The machine, and its speed at the start and (if the run is complete) at the end."""
     found = report["machine"]
     lines = [f"Machine: {found['cpu']}, nproc {found['nproc']} ({found['online']} online)."]
     lines += [f"Its speed at the {moment}: {found[moment]}." for moment in ("start", "end") if moment in found]
@@ -115,7 +115,7 @@ def of_setup(report: Mapping[str, Any], setup: str) -> list[Mapping[str, Any]]:
 
 
 def tables(report: Mapping[str, Any]) -> list[Table]:
-    """For a terminal, one for each set-up."""
+    """The tables for a terminal, one for each set-up."""
     found = []
     for setup, title in SETUPS.items():
         if measured := of_setup(report, setup):
@@ -129,7 +129,7 @@ def tables(report: Mapping[str, Any]) -> list[Table]:
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """For a page."""
+    """The tables as Markdown."""
     lines = [f"* {line}" for line in machine_lines(report)]
     for setup, title in SETUPS.items():
         if measured := of_setup(report, setup):

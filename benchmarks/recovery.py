@@ -1,13 +1,15 @@
-"""``python -m benchmarks recovery``: how long after a producer was killed its committed message is there.
+"""``python -m benchmarks recovery``: how long it takes after the death of a producer until its committed messages are
+delivered.
 
-A producer (a process of its own, our client) holds half messages whose local transactions are committed, and gets a
-SIGKILL before it sends the ends. A sibling, another process of its group, is asked by the broker and answers COMMIT; a
-consumer with long polling notes when each message arrives. Both brokers run with their defaults (an immunity of 6 s;
-Apache's checks every 30 s), one after the other: Apache's 5.5.0 takes a core from whoever runs beside it. The deaths
-are spread over the 30 s, at random moments from the seed.
+A producer (a process with GantryMQ's client) has sent half messages whose local transactions are committed, and gets a
+SIGKILL before it sends the commits. The broker checks them with a sibling, another process of the group, which answers
+COMMIT. A consumer with long polling records when each message arrives. Both brokers run with their default settings (an
+immunity of 6 s; Apache's checks every 30 s). They run one after the other, because Apache's 5.5.0 keeps a core busy.
+The producers are killed at random moments from the seed, spread over the 30 s.
 
-``plain``: the sibling's checker is any checker. ``decisive``: it claims what it does not find, and our broker asks it
-when the connections of the dead are closed. Apache's does not know the mark.
+``plain``: the sibling has an ordinary checker. ``decisive``: its checker claims transactions that it does not find, and
+the GantryMQ broker calls it as soon as the connections of the killed producer are closed. Apache's broker does not know
+decisive checkers.
 """
 
 from __future__ import annotations
@@ -40,17 +42,18 @@ from gantrymq.aio import Admin, MessageQueue, PullConsumer
 IMMUNITY_S = 6.0
 """transactionTimeOut, of both brokers."""
 INTERVAL_S = 30.0
-"""transactionCheckInterval, of both brokers: deaths are spread over it, and a lost check costs one more."""
+"""transactionCheckInterval of both brokers. The deaths are spread over it, and a lost check delays a message by it."""
 GIVE_UP_S = IMMUNITY_S + 3 * INTERVAL_S
 CLOCK_STEP_S = 0.002
 """Store times are whole milliseconds."""
 QUEUES = 4
 GOALS_S = {"plain": IMMUNITY_S + 0.1, "decisive": 1.0}
-"""Ours: for p99, from the kill (plain: from the storing of the half, which is a little earlier)."""
+"""The goals for p99 of GantryMQ, counted from the kill (plain: from the store time of the half message, which is a
+little earlier)."""
 CASES = (("Apache 5.5.0", "plain"), ("GantryMQ", "plain"), ("GantryMQ", "decisive"))
 
 NARROWEST = 125
-"""Columns the table needs."""
+"""The number of columns that the table needs."""
 console = Console()
 if console.width < NARROWEST:
     console.width = NARROWEST
@@ -58,14 +61,14 @@ if console.width < NARROWEST:
 
 @dataclass(slots=True)
 class Case:
-    """What was seen of one broker with one kind of half. All instants: monotonic seconds."""
+    """The observations of one broker with one kind of half message. All times are monotonic seconds."""
 
     broker: str
     kind: str
     stored: dict[str, float] = field(default_factory=dict)
     killed: dict[str, float] = field(default_factory=dict)
     checked: dict[str, float] = field(default_factory=dict)
-    """When the sibling was asked first."""
+    """When the sibling got the first check."""
     delivered: dict[str, float] = field(default_factory=dict)
     times_delivered: int = 0
     load: list[float] = field(default_factory=list)
@@ -78,7 +81,7 @@ class Case:
         return [self.delivered[name] - self.stored[name] for name in self.killed if name in self.delivered]
 
     def too_early(self) -> int:
-        """Checks of halves whose sender was alive and within the immunity, or that had no decisive checkers."""
+        """Checks during the immunity of half messages whose sender was alive, or whose checkers are not decisive."""
         early = 0
         for name, at in self.checked.items():
             immune = at < self.stored[name] + IMMUNITY_S - CLOCK_STEP_S
@@ -97,7 +100,7 @@ class Case:
 
 
 def spread(times: Iterable[float]) -> dict[str, float]:
-    """Least, p50, p99 and most of the times; nothing of none."""
+    """Minimum, p50, p99 and maximum of the times; empty when there are none."""
     ordered = sorted(times)
     if not ordered:
         return {}
@@ -107,7 +110,7 @@ def spread(times: Iterable[float]) -> dict[str, float]:
 
 @contextlib.asynccontextmanager
 async def role(log: Path, *arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader]]:
-    """A process of ``recovery_roles`` and what it says; killed when the block ends."""
+    """A process of ``recovery_roles`` and its output. It is killed when the block ends."""
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.recovery_roles", *arguments, stdout=asyncio.subprocess.PIPE, stderr=errors
@@ -122,12 +125,12 @@ async def role(log: Path, *arguments: str) -> AsyncIterator[tuple[asyncio.subpro
 
 
 async def lines(output: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
-    """What a role says, to its end."""
+    """The JSON lines of a process, until it ends."""
     while line := await output.readline():
         yield json.loads(line)
 
 
-async def consume(case: Case, consumer: PullConsumer, queue: MessageQueue, told: Callable[[], None]) -> None:
+async def consume(case: Case, consumer: PullConsumer, queue: MessageQueue, delivered: Callable[[], None]) -> None:
     offset = await consumer.max_offset(queue)
     while True:
         found = await consumer.pull(queue, offset, wait_ms=10_000)
@@ -136,13 +139,13 @@ async def consume(case: Case, consumer: PullConsumer, queue: MessageQueue, told:
             case.delivered.setdefault(message.body.decode(), now)
             case.times_delivered += 1
         offset = found.next_offset
-        told()
+        delivered()
 
 
 async def kill_one(
     case: Case, log: Path, name_server: str, group: str, halves: int, delays: tuple[float, float]
 ) -> None:
-    """Start a producer after the first delay, and kill it the second one after its halves are stored."""
+    """Start a producer after the first delay, and kill it the second delay after its half messages are stored."""
     await asyncio.sleep(delays[0])
     async with role(log, "victim", name_server, case.kind, group, str(halves)) as (process, output):
         stored: dict[str, float] = {}
@@ -159,7 +162,7 @@ async def kill_one(
 
 
 async def measure(case: Case, running: Running, log: Path, kills: int, halves: int, rng: random.Random) -> None:
-    """Play one case."""
+    """Measure one case."""
     async with Admin(name_servers=running.name_server) as admin:
         await admin.create_topic(TOPIC, QUEUES)
     groups = [f"{case.kind}-{number}" for number in range(kills)]
@@ -175,7 +178,7 @@ async def measure(case: Case, running: Running, log: Path, kills: int, halves: i
         async def listen() -> None:
             async for line in said:
                 name = line["checked"]
-                if name not in case.checked:  # later ones may be about a copy
+                if name not in case.checked:  # later checks may be about a copy
                     case.checked[name], case.stored[name] = line["at"], line["stored"]
 
         queues = await consumer.queues(TOPIC)
@@ -192,7 +195,7 @@ async def measure(case: Case, running: Running, log: Path, kills: int, halves: i
                     while case.delivered.keys() < case.killed.keys():
                         news.clear()
                         await news.wait()
-            await asyncio.sleep(0.5)  # a second delivery would be here by then
+            await asyncio.sleep(0.5)  # a second delivery would have arrived by then
         finally:
             for task in tasks:
                 task.cancel()

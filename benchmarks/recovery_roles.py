@@ -1,5 +1,5 @@
-"""The processes of ``bench recovery``: a producer that is killed, and its sibling that is asked. They report in lines
-of JSON; instants are seconds of the machine's monotonic clock, which all its processes share.
+"""The processes of ``bench recovery``: a producer that is killed, and its sibling that gets the checks. They report in
+JSON lines. Times are seconds of the monotonic clock of the machine, which is the same for all processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def say(**values: Any) -> None:
 
 
 class Committed:
-    """All local transactions are committed; only the ends are missing."""
+    """A listener whose local transactions are all committed. Only the ends are missing."""
 
     def __init__(self, decisive: bool) -> None:
         self.decisive = decisive
@@ -32,7 +32,7 @@ class Committed:
 
     def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         now = time.monotonic()
-        # The broker's clock is this machine's. What the sender knows is when it was answered, which is later.
+        # The broker has the same clock as this process. The sender only knows when it got the answer, which is later.
         say(checked=message.body.decode(), at=now, stored=now - time.time() + message.store_timestamp / 1000)
         return LocalTransactionState.COMMIT
 
@@ -42,7 +42,7 @@ def producer(name_server: str, group: str, decisive: bool) -> TransactionProduce
 
 
 async def victim(name_server: str, group: str, decisive: bool, halves: int) -> None:
-    """Sends half messages, and waits for its end."""
+    """Send half messages, and wait to be killed."""
     sender = producer(name_server, group, decisive)
     await sender.start()
 
@@ -57,7 +57,7 @@ async def victim(name_server: str, group: str, decisive: bool, halves: int) -> N
 
 
 async def sibling(name_server: str, groups: list[str], decisive: bool) -> None:
-    """A member of every group, which answers COMMIT to what it is asked."""
+    """Join every group, and answer all checks with COMMIT."""
     members = [producer(name_server, group, decisive) for group in groups]
     for member in members:
         await member.start()

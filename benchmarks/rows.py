@@ -1,4 +1,4 @@
-"""The rows of ``bench apache``: which client does what with which broker settings, and what each is to reach."""
+"""The rows of ``bench apache``: client, operation, broker settings and goal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.apache import NotPossible
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the result: which client does what, how."""
+    """One line of the result."""
 
     client: str
     """``java`` (binary headers), ``json`` (the same with JSON headers), ``ours``."""
@@ -34,7 +34,7 @@ class Row:
 FLUSHES: Final = ("async", "sync")
 THREADS: Final = (1, 32, 64)
 GOAL_SIZES: Final = {"plain": 128, "transaction": 2048}
-"""The size of a body that goals are about, by kind."""
+"""The body size of the rows with a goal, by kind."""
 
 
 def all_rows() -> list[Row]:
@@ -43,7 +43,7 @@ def all_rows() -> list[Row]:
         for size in (128, 2048):
             for client in ("java", "json", "ours"):
                 for kind in ("plain", "transaction"):
-                    # With JSON headers each number of threads is measured only for the sizes that goals are about.
+                    # With JSON headers, each number of threads is measured only for the body sizes that have a goal.
                     few = client == "json" and size != GOAL_SIZES[kind]
                     for threads in (32,) if few else THREADS:
                         rows.append(Row(client, kind, flush, size, threads))
@@ -61,13 +61,13 @@ CORE: Final = frozenset(
         Row("java", "consume", "async", 128, 32),
     }
 )
-"""The rows that goals are about: what ``--only core`` measures."""
+"""The rows with a goal, which ``--only core`` measures."""
 SHORT: Final = frozenset(row for row in CORE if row.client == "java" or row.flush == "async")
-"""What ``--short`` measures."""
+"""The rows that ``--short`` measures."""
 
 
 def chosen_rows(only: list[str]) -> list[Row]:
-    """The rows of which some text of ``only`` names all words; all rows for an empty list."""
+    """The rows that match a text of ``only``, which contains words of the row; all rows for an empty list."""
     rows = all_rows()
     known = set().union(*(row.words() for row in rows))
     for text in only:
@@ -78,7 +78,7 @@ def chosen_rows(only: list[str]) -> list[Row]:
 
 
 def rate_goal(setup: str, row: Row) -> float:
-    """How many times Apache's messages a second the compiled broker is to reach in this row."""
+    """The goal of the compiled broker in this row, as a multiple of Apache's messages per second."""
     if row.client == "ours":
         return 1.5
     if row.kind == "consume":
@@ -91,5 +91,5 @@ def rate_goal(setup: str, row: Row) -> float:
 
 
 def cpu_goal(row: Row) -> float | None:
-    """Which part of Apache's processor time for a message the compiled broker may use; None: there is no goal."""
+    """The goal of the compiled broker, as a part of Apache's processor time per message; None: there is no goal."""
     return {"plain": 0.3, "transaction": 0.45}.get(row.kind)

@@ -1,4 +1,4 @@
-"""The processor time of broker and client and the idle time of the cores at a moment, and figures of two moments."""
+"""Samples of processor time and idle time, and the figures that result from two samples."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from benchmarks.processes import Running, cpu_s
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment."""
+    """The processor times of broker and client at one moment."""
 
     at: float
     broker_cpu_s: float
     client_cpu_s: float
     ticks: Ticks
-    """Of the cores that broker and client run on."""
+    """The ticks of the cores on which broker and client run."""
 
 
 def sampler(running: Running, cores: frozenset[int], pids: list[int]) -> Callable[[], Sample]:
@@ -38,14 +38,14 @@ class Figures:
 
     per_second: float
     average_ms: float
-    """0 where it was not measured, as in a short run."""
+    """0 if it was not measured, as in a short run."""
     max_ms: float
     broker_cpu_us: float
     """Processor time of the broker per message or transaction, microseconds."""
     client_cpu_us: float
-    """The same of the process that is measured: for consuming the consumer, not the producer that feeds it."""
+    """Processor time of the measured client per message, microseconds. When consuming, the producer does not count."""
     idle: float
-    """The part of the time of the cores in which they had nothing to do, from 0 to 1."""
+    """The share of the time in which the cores were idle, from 0 to 1."""
     failed: int
 
 
@@ -53,7 +53,7 @@ def figures(
     before: Sample, after: Sample, messages: float, *, per_second: float, average_ms: float = 0.0, max_ms: float = 0.0,
     failed: int = 0,
 ) -> Figures:  # fmt: skip
-    """What was measured between two samples, in which ``messages`` were sent or received."""
+    """The figures of the time between two samples, in which ``messages`` were sent or received."""
     each_us = 1e6 / max(1.0, messages)
     return Figures(
         per_second=per_second,

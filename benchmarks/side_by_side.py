@@ -1,15 +1,15 @@
 """``python -m benchmarks apache``: Apache's broker and ours under the same load, in turns, as ratios.
 
-The load is Apache's own benchmark programs (with binary headers, as they are, and with JSON headers) and our client,
-which has a process for each core of the client. Two set-ups are measured, each with brokers of its own: in ``shared``
-broker and client share two cores, in ``pinned`` each of them has one, as on two machines. All brokers of a set-up live
-all the time with the same settings; a row is measured on one and then on the other, as often as there are turns, and
-its figures are the medians. Each pair of flush mode and body size begins with empty stores, each kind with a turn that
-is not counted: JVMs compile what is hot.
+The load comes from Apache's own benchmark programs (with binary headers, their default, and with JSON headers) and from
+our client, which has a process for each core of the client. Two set-ups are measured, each with brokers of its own: in
+``shared``, broker and client share two cores; in ``pinned``, each has one core, as on two machines. All brokers of a
+set-up run all the time, with the same settings. Each row is measured on one broker after the other, as often as there
+are turns, and its figures are the medians. Each pair of flush mode and body size begins with empty stores. Each kind
+begins with a turn that is not counted, because a JVM first compiles its code.
 
-Our broker runs as pure Python; ``--compiled`` measures the compiled core as well. Whoever is not measured is stopped
-(SIGSTOP), and transactions come last: Apache's 5.5.0 burns a core when it is idle after it has ended one, in the thread
-that writes op messages. That would take half of two cores from us, and from its own plain sends.
+Our broker runs in pure Python; ``--compiled`` measures the compiled core as well. Brokers that are not being measured
+are stopped (SIGSTOP), and transactions are measured last. The reason is that Apache's 5.5.0, once it has ended a
+transaction, keeps a core busy in the thread that writes op messages, even without load.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gantrymq.build_info import build_info
 
 
 def show(report: Report) -> None:
-    """The machine, the rows and the processes; what misses its goal is marked."""
+    """Print the machine, the rows and the processes. Figures that miss their goal are marked."""
     for table in ratios.tables(report):
         console.print(table)
     for line in (*ratios.machine_lines(report), ratios.turns_line(report), ratios.LEGEND, *ratios.sizes(report)):
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def plan_of(chosen: argparse.Namespace) -> Plan:
-    """Raises NotPossible."""
+    """The plan for the command line. Raises NotPossible."""
     if chosen.seconds < SECONDS_PER_LINE:
         raise NotPossible(f"--seconds: Apache's programs report every {SECONDS_PER_LINE} seconds only")
     return Plan(
@@ -86,7 +86,7 @@ def _speed(report: Report, moment: str) -> None:
 
 
 def measure(plan: Plan, directory: Path | None, save: Callable[[], None], report: Report) -> None:
-    """All of it, the machine's speed included. Raises NotPossible."""
+    """Measure everything, including the speed of the machine. Raises NotPossible."""
     lib = apache.jars(programs=any(row.client != "ours" for row in plan.rows))
     console.print(f"our client runs {build_info()} against all brokers", markup=False)
     _speed(report, "start")

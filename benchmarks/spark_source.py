@@ -1,9 +1,9 @@
-"""Rows per second of the Spark source, beside what plain Python can pull from the same broker in the same run.
+"""Rows per second of the Spark source, compared with a Python program that pulls from the same broker in the same run.
 
     python -m benchmarks.spark_source [--messages 1000000] [--body-bytes 200] [--quick] [--json FILE]
 
-Everything (broker, Spark, its Python workers) shares this machine. The ratio to the bare pull is what to watch: the
-absolute figures are the machine's. The floor of the first release is 250,000 rows a second of 200-byte bodies.
+Everything (broker, Spark, its Python workers) shares this machine. Absolute figures depend on the machine, so compare
+the ratios to the pull program. The first release must reach 250,000 rows per second with bodies of 200 bytes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ALL = "topic,queue_id,queue_offset,body,tags,keys,message_id,born_timestamp"
 
 
 SMALL_ROWS = 250
-"""Messages of each queue that a small read takes."""
+"""The number of messages of each queue in a small read."""
 SMALL_READS = 30
 
 
 async def fill(name_servers: str, messages: int, body_bytes: int) -> float:
-    """Send the messages; returns the seconds it took."""
+    """Send the messages. Returns the time in seconds."""
     body = b"x" * body_bytes
     left = iter(range(0, messages, BATCH))
     async with aio.Producer("bench", name_servers=name_servers, send_timeout_ms=20_000) as producer:
@@ -54,7 +54,7 @@ async def fill(name_servers: str, messages: int, body_bytes: int) -> float:
 
 
 def pulled(name_servers: str, use: Callable[[bytes], int]) -> tuple[int, float]:
-    """(rows, seconds) of one Python process that pulls the topic and gives every answer to ``use``."""
+    """(rows, seconds) of one Python process that pulls the topic and passes every answer to ``use``."""
     rows = 0
     with PullConsumer(name_servers=name_servers) as consumer:
         queues = [(queue, consumer.max_offset(queue)) for queue in consumer.queues(TOPIC)]
@@ -76,7 +76,7 @@ def decode(columns: str) -> Callable[[bytes], int]:
 
 
 def spark_rows(spark: Any, name_servers: str, columns: str) -> tuple[int, float]:
-    """(rows, seconds) of a batch that reads the topic and throws the rows away."""
+    """(rows, seconds) of a batch that reads the topic and discards the rows."""
     options = {"nameServers": name_servers, "subscribe": TOPIC, "columns": columns}
     frame = spark.read.format("rocketmq").options(**options).load()
     begin = time.perf_counter()
@@ -86,7 +86,7 @@ def spark_rows(spark: Any, name_servers: str, columns: str) -> tuple[int, float]
 
 
 def small_reads(spark: Any, name_servers: str) -> dict[str, float]:
-    """Median and 99th percentile, in ms, of a Spark job that reads a small range: what every read costs at least."""
+    """Median and 99th percentile, in ms, of a Spark job that reads a small range: the least time of any read."""
     with PullConsumer(name_servers=name_servers) as consumer:
         ends: dict[str, dict[str, int]] = {}
         for queue in consumer.queues(TOPIC):
@@ -103,7 +103,7 @@ def small_reads(spark: Any, name_servers: str) -> dict[str, float]:
 
 
 def tell(text: str) -> None:
-    """For people; standard output may be the result."""
+    """Print a text for the user on standard error, because standard output may be the result."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -131,7 +131,7 @@ def main() -> None:
 
 
 def measure(name_servers: str, messages: int, body_bytes: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Every way to read the topic, best of ``rounds``, with its ratio to the bare pull."""
+    """Measure every way to read the topic: the best of ``rounds``, with its ratio to the pull program."""
     from gantrymq.spark import spark_session
 
     seconds = asyncio.run(fill(name_servers, messages, body_bytes))

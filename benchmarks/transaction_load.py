@@ -1,9 +1,9 @@
-"""``python -m benchmarks.transaction_load``: transactions against a broker process, as Apache's benchmark makes them.
+"""``python -m benchmarks.transaction_load``: sends transactions to a broker process, like Apache's benchmark.
 
-``--threads`` senders share one connection; each sends a half, waits for its answer, commits it one-way and goes on. The
-client is as cheap as can be, so that the figures are the broker's: transactions per second, processor time per
-transaction (all threads, with the kernel's share), and how often it reads and writes (sockets and files) for one.
-``PYTHONPATH`` chooses the version of the broker; run two in turns to compare them.
+``--threads`` senders share one connection. Each sends a half message, waits for its answer, commits it one-way, and
+continues. The client uses very little processor time, so that the figures show the broker: transactions per second,
+processor time per transaction (of all threads, including the kernel), and reads and writes per transaction (of sockets
+and files). ``PYTHONPATH`` chooses the version of the broker; run two versions in turns to compare them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.headers.transaction import EndTransaction
 
 WARM_UP = 0.1
-"""Share of the transactions that is made first and not counted."""
+"""The share of the transactions that comes first and is not counted."""
 
 
 class Senders(asyncio.Protocol):
-    """All senders: whose half was answered commits it and sends the next."""
+    """All senders. When a half message is answered, its sender commits it and sends the next."""
 
     transport: asyncio.Transport
 
@@ -52,7 +52,7 @@ class Senders(asyncio.Protocol):
         self.transport.write(encode_request(RequestCode.HEART_BEAT, 0, body=HEARTBEAT))
 
     async def run(self, total: int) -> float:
-        """Make ``total`` transactions; the seconds it took."""
+        """Make ``total`` transactions. Returns the time in seconds."""
         self._number = self._answered = 0
         self._total = total
         self._done = asyncio.get_running_loop().create_future()
@@ -76,7 +76,7 @@ class Senders(asyncio.Protocol):
         for form, head, body in self._splitter.feed(data):
             answer = decode_command(form, head, body)
             if not answer.opaque:
-                continue  # of the heartbeat
+                continue  # the answer to the heartbeat
             assert answer.code == 0, answer.remark
             found = answer.ext_fields()
             end = EndTransaction(

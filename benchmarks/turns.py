@@ -23,25 +23,26 @@ from gantrymq.aio import Admin
 SHORT_WARM_UP_S = 0.8
 SHORT_S = 1.2
 SHORT_WARM_UP_TURN_S = 5.0
-"""Of a short run: what is left out of a turn at its start, how long it is measured, and how long the turn is that is
-not counted."""
+"""Times of a short run: the start of a turn that is not counted, the time that is measured, and the length of the
+warm-up turn."""
 FIRST_MESSAGE_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What all turns on one pair of brokers have in common."""
+    """What all turns on one set of brokers have in common."""
 
     lib: Jars
     placement: Placement
     directory: Path
     seconds: int
     counted_s: float | None
-    """Length of a turn that is measured by counting what the broker has; None: Apache's programs report."""
+    """Length of a turn that is measured by counting the broker's messages; None: the reports of Apache's programs are
+    used."""
 
 
 def turn(row: Row, running: Running, bench: Bench, topic: str = "") -> Figures:
-    """Measure a row on one broker; ``topic``: when it is not the row's own."""
+    """Measure a row on one broker. ``topic``: a topic other than the row's own."""
     topic = topic or row.topic
     if row.client == "ours":
         seconds = max(2.0, bench.seconds * SHARE) if bench.counted_s is None else bench.counted_s
@@ -52,11 +53,11 @@ def turn(row: Row, running: Running, bench: Bench, topic: str = "") -> Figures:
 
 
 def _reported_turn(row: Row, running: Running, bench: Bench, topic: str) -> Figures:
-    """By the reports of Apache's program: its last one counts, about ten seconds."""
-    # A consumer begins at the end of the topic: its first report is about nothing.
+    """Measure by the reports of Apache's program. The last report counts, which covers about ten seconds."""
+    # A consumer begins at the end of the topic, so its first report contains no messages.
     seconds = bench.seconds if bench.counted_s is None else SECONDS_PER_LINE
     lines = seconds // SECONDS_PER_LINE + (row.kind == "consume")
-    # A producer feeds the consumer that is measured.
+    # A producer sends the messages for the consumer that is measured.
     kinds = ("consume", "plain") if row.kind == "consume" else (row.kind,)
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(_client(row, kind, running, bench, topic)) for kind in kinds]
@@ -64,7 +65,7 @@ def _reported_turn(row: Row, running: Running, bench: Bench, topic: str) -> Figu
         first = sample()
         found = apache.follow(row.kind, clients[0].output, sample, lines)
     last, before = found[-1], found[-2].sample if lines > 1 else first
-    # A single report is about ten seconds, and the JVM needed more than that since ``first``, in order to start.
+    # A single report covers ten seconds. The time since ``first`` is longer, because it includes the start of the JVM.
     messages = last.per_second * (last.sample.at - before.at if lines > 1 else SECONDS_PER_LINE)
     return figures(
         before, last.sample, messages,
@@ -73,7 +74,7 @@ def _reported_turn(row: Row, running: Running, bench: Bench, topic: str) -> Figu
 
 
 def _counted_turn(row: Row, running: Running, bench: Bench, topic: str, seconds: float) -> Figures:
-    """By how many messages the topic has got: Apache's programs report nothing in their first ten seconds."""
+    """Measure by counting the messages in the topic: Apache's programs report nothing in their first ten seconds."""
     with _client(row, row.kind, running, bench, topic) as client:
         found: Figures = uvloop.run(_count(running, bench, client, topic, seconds))
         return found

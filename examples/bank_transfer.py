@@ -1,4 +1,4 @@
-"""Money moves between two banks: out of one database and, by a message, into the other. All of it or nothing.
+"""Money moves between two banks: out of one database and, by a message, into the other. Both happen, or neither.
 
 The program of Alice's bank is killed again and again while it transfers. What it had committed arrives at Bob's bank,
 once, and nothing else does.

@@ -1,4 +1,4 @@
-"""A paid order reaches logistics, points and cart, each exactly once; an order that was not paid reaches nobody.
+"""A paid order reaches logistics, points and cart, each exactly once. An order that was not paid reaches none of them.
 
 Four services in one script, each with a database of its own: the order service sends in transactions, the others are
 consumer groups of the same topic.

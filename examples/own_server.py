@@ -1,4 +1,4 @@
-"""For the examples: the name servers given on the command line, or a server of our own for as long as we run."""
+"""The server of the examples: the name servers given on the command line, or a server that runs during the example."""
 
 import argparse
 import contextlib
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-# Ask about open transactions after 1 s instead of 6 s, so that nobody has to wait for the end of the story.
+# Check open transactions after 1 s instead of 6 s, so that the example ends soon.
 SETTINGS = "transactionTimeOut=1000\ntransactionCheckInterval=1000\n"
 
 

@@ -1,9 +1,9 @@
-"""Every check of the project, one after another: what ``python3 run.py test`` and CI run.
+"""Runs all checks of the project, one after another: ``python3 run.py test`` and CI call it.
 
-``run.py test`` runs all stages but those of ONLY_WHEN_NAMED; ``run.py test lint tests`` only those named; ``run.py test
-quick`` those of SHORT; what follows ``--`` goes to pytest. All stages test pure Python, except ``compiled``.
-Each stage shows its own output. The end is a table of stages with their times and a plain closing line. No test is run
-a second time because it failed.
+``run.py test`` runs all stages except those in ONLY_WHEN_NAMED, ``run.py test lint tests`` only the named ones, and
+``run.py test quick`` those in SHORT. Arguments after ``--`` are passed to pytest. All stages except ``compiled`` test
+pure Python. Each stage shows its own output. At the end there are a table of the stages with their times and one line
+with the result. No failed test is run a second time.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ["src", "tests", "tools", "run.py", "setup.py"]
 
-# A stage that hangs must not eat the time of CI: seconds after which it is ended and counts as failed.
+# A stage that takes longer is ended and counts as failed, so that a stage that hangs does not block CI.
 STAGE_LIMIT_SECONDS = 30 * 60
 
 
 def run(*command: str | Path, output: Path | None = None) -> bool:
-    """Run one program in the repository. Its output is shown, or goes to a file. Whether it succeeded."""
+    """Run one program in the repository. Its output is shown, or written to a file. Returns whether it succeeded."""
     shown = " ".join(str(part).removeprefix(f"{BIN}/") for part in command)
     print(f"$ {shown}", flush=True)
     with output.open("w") if output is not None else nullcontext() as file:
@@ -49,10 +49,10 @@ def run(*command: str | Path, output: Path | None = None) -> bool:
 
 
 def environment() -> dict[str, str]:
-    """What programs of the stages see: the commands of this environment come first on the PATH.
+    """The environment of the programs of the stages. The commands of this environment come first on the PATH.
 
-    Python keeps its byte code even where PYTHONDONTWRITEBYTECODE forbids it: the tests start hundreds of processes, and
-    without byte code each of them compiles every module of the package again.
+    PYTHONDONTWRITEBYTECODE is removed: the tests start hundreds of processes, and without stored byte code each of them
+    would compile every module of the package again.
     """
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
@@ -76,7 +76,7 @@ def layers(_: list[str]) -> bool:
 
 PYTEST = (BIN / "python", "-m", "pytest", "--durations=10")
 WORKERS = ("-n", "2", "--dist", "load")
-"""Two processes on two cores: much of what the tests do is waiting for processes of their own."""
+"""Two processes for two cores. Much of the time tests wait for processes that they have started."""
 UNIT = ("not interop", "not compiled", "not kill", "not spark", "not packaging", "not slow")
 """The marks of pyproject.toml that the stage unit leaves out."""
 
@@ -89,8 +89,8 @@ def tests(arguments: list[str]) -> bool:
     whole = "not interop and not compiled"
     if arguments:
         return run(*PYTEST, *WORKERS, "-m", whole, *arguments)
-    # The tests that share the one Spark session need one process. It runs beside the others, which leave it the cores
-    # first: Spark gives each Python process that it starts 10 s until it calls back, and no setting changes that.
+    # The tests that share one Spark session need a process of their own. It has priority for the cores over the other
+    # tests, because Spark waits only 10 s for each Python process that it starts, and no setting changes that.
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as threads:
         shown = Path(directory, "spark.log")
         spark = ("-m", f"spark and {whole}", "-o", "cache_dir=.pytest_cache/spark")
@@ -116,12 +116,13 @@ COMPILED_TESTS = [
 ]
 COMPILED_TESTS += [f"tests/{name}" for name in ("protocol", "remoting", "runtime", "store", "transactions")]
 COMPILED_TESTS += ["tests/packaging/test_compiled_wheel.py"]
-"""What tests the compiled core. The simulation and the broken brokers of tests/holes replace parts of a module while it
-runs; they stay pure. The interop tests: ``run.py test compiled -- tests/interop -m interop``."""
+"""The tests of the compiled core. Simulation tests and those of tests/holes with broken brokers need pure Python,
+because they replace parts of modules at run time. Interop tests: ``run.py test compiled -- tests/interop -m
+interop``."""
 
 
 def compiled(arguments: list[str]) -> bool:
-    """Compile the core, unless that is done, and run on it what tests it; ``arguments`` replace the choice of tests."""
+    """Compile the core, unless that is done, and run its tests. ``arguments`` replace the selection of tests."""
     core = ROOT / "tools" / "mypyc_build" / "core.py"
     home = Path(sys.prefix) / "compiled"
     with tempfile.TemporaryDirectory() as directory:
@@ -151,9 +152,9 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "compiled": compiled,
 }
 ONLY_WHEN_NAMED = {"unit", "compiled"}
-"""Stages that do not run when no stage is named. The stage tests has all the tests of the stage unit."""
+"""Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
 SHORT = ["lint", "types", "layers", "unit"]
-"""What ``quick`` stands for."""
+"""The stages of ``quick``."""
 
 
 def stages_of(named: list[str]) -> list[str]:

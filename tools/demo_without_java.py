@@ -1,7 +1,7 @@
-"""Run ``gantry demo`` with every Java of this machine hidden, and check what its result says.
+"""Runs ``gantry demo`` without the Java runtimes of this machine, and checks the result.
 
-Hidden means: a PATH that holds a link to every program of the real PATH except Java's own, and no ``JAVA_HOME``. The
-result names the Java that Spark was started with; it must be the packaged one, inside this environment.
+The demo gets a PATH with links to every program of the real PATH except Java's, and no ``JAVA_HOME``. The result names
+the Java with which Spark was started. It must be the packaged one, inside this environment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JAVA_SETTING = re.compile(r"JAVA|JDK|JRE|SPARK", re.IGNORECASE)
 
 
 def path_without_java(directory: Path) -> None:
-    """Fill ``directory`` with links to all programs of the PATH but Java's; the first of a name wins, as on a PATH."""
+    """Fill ``directory`` with links to all programs of the PATH except Java's. Of equal names the first counts."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         if not os.path.isdir(folder):
             continue
@@ -34,7 +34,7 @@ def path_without_java(directory: Path) -> None:
 
 
 def problems(result: dict[str, Any]) -> list[str]:
-    """What the result should say and does not."""
+    """What is wrong with the result."""
     java = str(result["java"])
     wanted = {
         "missing, doubled and phantom are 0": [result["missing"], result["doubled"], result["phantom"]] == [0, 0, 0],
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def show_logs(directory: Path) -> None:
-    """The end of every log: the directory is gone afterwards."""
+    """Print the end of every log, because the directory is removed afterwards."""
     for log in sorted(directory.glob("*.log")):
         print(f"--- {log.name}")
         print("\n".join(log.read_text(errors="replace").splitlines()[-40:]))

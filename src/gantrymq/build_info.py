@@ -1,13 +1,13 @@
-"""Which core runs: compiled with mypyc or pure Python. And the choice between them, made before anything is imported.
+"""Chooses between the core that is compiled with mypyc and the one in pure Python, and tells which of them runs.
 
-A compiled module lies beside its source, and Python prefers it; nothing here is imported then. Two environment
-variables change that, and ``gantrymq/__init__.py`` calls ``choose`` when one of them is set:
+Python prefers a compiled module to the source beside it, so by default this module is not needed. Two environment
+variables change that. When one of them is set, ``gantrymq/__init__.py`` calls ``choose`` before any other import:
 
 ``GANTRY_PURE=1``
-    The ``.py`` files run, although compiled modules lie beside them.
+    The ``.py`` files run, even if there are compiled modules beside them.
 ``GANTRY_COMPILED=<directory>``
-    Compiled modules come from a directory of their own, for a checkout whose ``src/`` holds sources only (``run.py``
-    makes it). They are used only when every source they were made from is byte for byte what lies in ``src/`` now.
+    The compiled modules are loaded from this directory (``run.py`` makes it), because ``src/`` of a checkout contains
+    only sources. They are used only if the sources from which they were compiled are equal to those in ``src/`` now.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from typing import Any, Final
 PURE: Final = "GANTRY_PURE"
 COMPILED: Final = "GANTRY_COMPILED"
 MANIFEST: Final = "manifest.json"
-"""In the directory of ``GANTRY_COMPILED``: ``python`` (the ABI), ``sources`` (path below the package to SHA-256)."""
+"""A file in the directory of ``GANTRY_COMPILED``: ``python`` (the ABI) and ``sources`` (SHA-256 by path below the
+package)."""
 
 _PACKAGE: Final = Path(__file__).resolve().parent
 _INSIDE: Final = f"{_PACKAGE.name}."
 SHARED_LIBRARY: Final = f"{_PACKAGE.name}__mypyc"
-"""The code of all compiled modules is in this one; each compiled module is only an entrance to it."""
+"""The library with the code of all compiled modules. Each compiled module only refers to it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Core:
     compiled: tuple[str, ...]
     """Names of the modules that are compiled, or would be when they are imported; empty: pure Python."""
     why_pure: str = ""
-    """Why the compiled modules that are there are not used; empty when there are none, or they are used."""
+    """Why existing compiled modules are not used; empty when there are none, or when they are used."""
 
     def __str__(self) -> str:
         if self.compiled:
@@ -51,7 +52,7 @@ class Core:
 
 
 class _Sources(MetaPathFinder):
-    """Finds the ``.py`` files of this package and passes the compiled modules beside them by."""
+    """Finds the ``.py`` files of this package, and ignores compiled modules beside them."""
 
     def __init__(self) -> None:
         self._directories: dict[str, FileFinder] = {}
@@ -82,7 +83,7 @@ class _CompiledModules(MetaPathFinder):
 
 
 def choose() -> None:
-    """Do what the environment asks for. To be called before any other module of the package is imported."""
+    """Apply the environment variables. Call this before any other module of the package is imported."""
     if _wants_pure():
         sys.meta_path.insert(0, _Sources())
     elif directory := os.environ.get(COMPILED):
@@ -93,7 +94,7 @@ def choose() -> None:
 
 
 def why_unusable(directory: Path) -> str:
-    """Why the compiled modules of a directory must not run in place of the sources; empty when they may."""
+    """Why the compiled modules of a directory must not be used instead of the sources; empty when they may."""
     try:
         manifest = json.loads((directory / MANIFEST).read_bytes())
         if manifest["python"] != EXTENSION_SUFFIXES[0]:
@@ -107,10 +108,11 @@ def why_unusable(directory: Path) -> str:
 
 
 def require_pure(what: str) -> None:
-    """Make this process and those it starts run pure Python, since ``what`` replaces parts of modules at run time.
+    """Make this process, and those that it starts, run pure Python, because ``what`` replaces parts of modules at run
+    time.
 
     Raises:
-        RuntimeError: compiled modules are loaded already. Nothing can be done in this process then.
+        RuntimeError: compiled modules are loaded already.
     """
     if loaded := sorted(name for name in sys.modules if name.startswith(_INSIDE) and _is_compiled(sys.modules[name])):
         raise RuntimeError(
@@ -124,7 +126,7 @@ def require_pure(what: str) -> None:
 
 
 def build_info() -> Core:
-    """What runs in this process. Reads directories; meant for people who ask, not for a hot path."""
+    """Which core runs in this process. This reads directories, so it is too slow for frequent calls."""
     beside = tuple(sorted(name for name, _ in _extensions(_PACKAGE.parent) if name.startswith(_INSIDE)))
     apart = next((finder for finder in sys.meta_path if isinstance(finder, _CompiledModules)), None)
     if _wants_pure():

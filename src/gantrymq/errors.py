@@ -1,8 +1,8 @@
-"""The tree of errors.
+"""The errors that this package raises.
 
-Three questions are answered by every error: whose fault it is (the class), whether the same call may be tried
-again (``retryable``), and what happened (the attributes, from which the message is built). All of them survive
-pickling, because Spark ships errors between processes.
+Each error answers three questions: whose fault it is (the class), whether the same call may be tried again
+(``retryable``), and what happened (the attributes, from which the message is built). All errors can be pickled, because
+Spark sends them from one process to another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _rebuild(kind: type[GantryError], args: tuple[Any, ...], state: dict[str, An
 
 
 class ConfigError(GantryError):
-    """A setting is unknown, malformed or contradicts another one. The message names the key and what is allowed."""
+    """A setting is unknown, malformed or contradicts another one. The message names the key and the allowed values."""
 
 
 class ProtocolError(GantryError):
@@ -36,11 +36,11 @@ class ProtocolError(GantryError):
 
 
 class LocalProtocolError(ProtocolError):
-    """This side tried to say something that cannot be expressed; nothing was sent."""
+    """A value cannot be expressed in the protocol; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent bytes that are no valid frame, header, body or record; the connection must be closed."""
+    """The peer sent bytes that are not a valid frame, header, body or record; the connection must be closed."""
 
 
 class MessageIllegal(GantryError, ValueError):
@@ -60,9 +60,9 @@ class RequestRejected(GantryError):
 
 
 class TransactionConflict(RequestRejected):
-    """A transaction was ended one way after it had been decided the other way (first decision wins).
+    """A producer wanted to commit a transaction that had been rolled back, or the reverse. The first decision wins.
 
-    The local transaction and its message now disagree: ``result`` says how it ended here.
+    The local transaction and its message now disagree: ``result`` says how the local transaction ended.
     """
 
     def __init__(self, code: int, remark: str | None, transaction_id: str, result: Any = None) -> None:
@@ -183,7 +183,7 @@ class StoreLocked(StoreError):
 
 
 class StoreFormatUnknown(StoreError):
-    """The directory holds files this version cannot read; nothing was changed."""
+    """The store directory contains files that this version cannot read; nothing was changed."""
 
 
 class StoreUnavailable(StoreError):
@@ -195,19 +195,19 @@ class StoreUnavailable(StoreError):
 
 
 class DiskFull(StoreUnavailable):
-    """The file system is full. Nothing of the failed write is acknowledged; when there is space, writes continue."""
+    """The file system is full. Nothing of the failed write is acknowledged. Writes continue when there is space."""
 
     retryable = True
 
 
 class TooManyOpenFiles(StoreUnavailable):
-    """No descriptor is free for a file. Nothing was changed; with a higher limit, or when some are closed, it works."""
+    """No file descriptor is free. Nothing was changed. The call works with a higher limit, or when files are closed."""
 
     retryable = True
 
 
 class CorruptRecord(StoreError):
-    """A record before the tail fails its checks. It is never served as good."""
+    """A record before the end of the log fails its checks. It is never delivered."""
 
     def __init__(self, offset: int, reason: str) -> None:
         self.offset = offset
@@ -216,7 +216,7 @@ class CorruptRecord(StoreError):
 
 
 class InvariantViolated(GantryError):
-    """An internal promise does not hold. The component stops instead of going on with wrong state."""
+    """An internal invariant does not hold. The component stops instead of continuing with a wrong state."""
 
 
 def invariant(holds: bool, promise: str) -> None:

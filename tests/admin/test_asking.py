@@ -14,7 +14,7 @@ from tests.support.brokers import cluster
 
 
 def test_brokers_are_chosen_by_name_or_address(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with cluster(tmp_path, with_name_server=True) as running:
             assert running.name_server is not None
             async with Admin(running.name_server.address) as admin:
@@ -29,4 +29,4 @@ def test_brokers_are_chosen_by_name_or_address(tmp_path: Path) -> None:
                     await admin.brokers._asking.ask(address, RequestCode.BROKER_HEARTBEAT, what="a question")
                 assert refused.value.address == address
 
-    asyncio.run(asyncio.wait_for(story(), 30))
+    asyncio.run(asyncio.wait_for(scenario(), 30))

@@ -71,7 +71,7 @@ def test_what_no_topic_can_have_is_refused_before_anybody_is_asked(wanted: Wante
 
 
 def test_the_api_hides_messages_only_when_told_to(tmp_path: Path) -> None:
-    async def story(name_servers: str) -> None:
+    async def scenario(name_servers: str) -> None:
         async with Admin(name_servers) as admin, aio.Producer("G", name_servers=name_servers) as producer:
             await admin.create_topic("T", 4, "NORMAL")
             for queue in await producer.queues("T"):
@@ -85,6 +85,6 @@ def test_the_api_hides_messages_only_when_told_to(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with asyncio.timeout(30), real.server(tmp_path) as name_servers:
-            await story(name_servers)
+            await scenario(name_servers)
 
     asyncio.run(run())

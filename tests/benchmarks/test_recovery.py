@@ -36,8 +36,8 @@ def test_checks_of_living_senders_within_the_immunity_are_counted(kind: str, che
 
 
 def test_what_did_not_come_and_what_came_twice_is_counted() -> None:
-    seen = case("plain", 16.0)
-    seen.killed["lost"] = seen.stored["lost"] = 11.0
-    seen.times_delivered = 3
-    figures = seen.figures()
+    observed = case("plain", 16.0)
+    observed.killed["lost"] = observed.stored["lost"] = 11.0
+    observed.times_delivered = 3
+    figures = observed.figures()
     assert (figures["lost"], figures["doubled"]) == (1, 2)

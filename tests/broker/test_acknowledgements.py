@@ -29,7 +29,7 @@ from gantrymq.testing.disk import SimDisk
 from gantrymq.transactions.rules.states import State
 from tests.broker.remoting.test_pop import ack, ask_pop, pop
 from tests.broker.remoting.test_send_reply import REPLIES, reply
-from tests.support.brokers import Cluster, send_header, story, until
+from tests.support.brokers import Cluster, on_broker, send_header, until
 from tests.support.places import HOST, durable, record, run
 from tests.support.safety import EVERYTHING, LateReplica
 from tests.support.sim_clock import SimClock, settle
@@ -41,7 +41,7 @@ DELAYS_MS = (1_000, 5_000)
 
 @dataclass
 class Stage:
-    """A broker, its disk, and the replica that the test speaks for."""
+    """A broker, its disk, and a replica that the test controls."""
 
     c: Cluster
     disk: SimDisk
@@ -153,7 +153,7 @@ def on_stage(work: Callable[[Stage], Awaitable[None]], replica: LateReplica | No
         await c.sent("Z")  # the log has its first file
         await work(Stage(c, disk, double))
 
-    story(begun, "/store", disk=disk, conditions=(double,), **settings)
+    on_broker(begun, "/store", disk=disk, conditions=(double,), **settings)
 
 
 @pytest.mark.parametrize("kind", list(ACTS))

@@ -1,4 +1,4 @@
-"""Whatever a client says is answered in order: no request reaches a line that did not expect it."""
+"""Every request, even a malformed one, gets a proper answer, and causes no internal error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BODIES = st.binary(max_size=60) | st.sampled_from([
     b'{"groupName":"CG","retryQueueNums":-5,"retryMaxTimes":-1}',
     encode_batch([Message("T", "one"), Message("T", "two", tags="A")]),
 ])  # fmt: skip
-USUAL_BY_NAME = {
+ORDINARY_BY_NAME = {
     "i": "UNIQ_KEY\x01K\x02",
     "properties": "UNIQ_KEY\x01K\x02",
     "a": "PG",
@@ -68,13 +68,13 @@ USUAL_BY_NAME = {
 }
 
 
-def usual(code: int) -> dict[str, str]:
+def ordinary(code: int) -> dict[str, str]:
     """Extension fields that the request is executed with."""
     kind = REQUEST_HEADERS.get(RequestCode(code))
     if kind is None:
         return {}
     types = zip(kind.__struct_encode_fields__, msgspec.structs.fields(kind), strict=True)
-    return {name: USUAL_BY_NAME.get(name, "T" if "str" in str(field.type) else
+    return {name: ORDINARY_BY_NAME.get(name, "T" if "str" in str(field.type) else
                                     "true" if "bool" in str(field.type) else "0") for name, field in types}  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def usual(code: int) -> dict[str, str]:
 def requests(draw: st.DrawFn, codes: list[int]) -> Command:
     """A request that is right, except perhaps for some fields."""
     code = draw(st.sampled_from(codes))
-    ext = usual(code)
+    ext = ordinary(code)
     for name in draw(st.lists(st.sampled_from(sorted(ext)), max_size=3)) if ext else ():
         if draw(st.booleans()):
             ext[name] = draw(PROPERTIES if name in ("i", "properties") else VALUES)

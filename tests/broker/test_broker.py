@@ -15,6 +15,7 @@ from gantrymq.broker.broker import Broker
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, StoreFormatUnknown, StoreLocked, Unreachable
+from gantrymq.message import system_topics
 from gantrymq.message.message import Message
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -24,10 +25,12 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
+from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.disk import File, OsDisk, read_whole, refusal
+from gantrymq.runtime.disk import File, OsDisk, read_whole
 from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.runtime.os_files import refusal
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.disk import SimDisk
 from tests.support.brokers import (
@@ -36,9 +39,9 @@ from tests.support.brokers import (
     broker_config,
     cluster,
     new_client,
+    on_broker,
     pull_header,
     send_header,
-    story,
     until,
 )
 from tests.support.places import run
@@ -77,7 +80,7 @@ def test_garbage_ends_its_connection_and_nothing_else(tmp_path: Path, data: byte
         assert await answered(c, data) == b""
         assert (await c.send("T")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_unknown_codes_and_missing_fields_are_answered(tmp_path: Path) -> None:
@@ -88,7 +91,7 @@ def test_unknown_codes_and_missing_fields_are_answered(tmp_path: Path) -> None:
         assert incomplete.code == ResponseCode.SYSTEM_ERROR
         assert incomplete.remark
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_port_in_use_a_locked_store_and_a_strange_one(tmp_path: Path) -> None:
@@ -104,7 +107,7 @@ def test_a_port_in_use_a_locked_store_and_a_strange_one(tmp_path: Path) -> None:
             await new_broker(tmp_path / "strange").start()
         assert (await c.send("T")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path / "store")
+    on_broker(work, tmp_path / "store")
 
 
 def test_a_start_that_failed_leaves_port_and_store_free(tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_a_full_disk_refuses_sends_says_so_and_goes_on_when_there_is_room() -> N
         assert [message.body for message in found] == [b"before", b"after"], "nothing of the refused one is there"
         assert found[0].queue_offset == before.queue_offset == 0
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 class RefusingDisk(SimDisk):
@@ -191,7 +194,7 @@ def test_a_topic_that_cannot_be_noted_is_refused_with_what_to_do(
         assert (await attempt(c, "New")).code == ResponseCode.SUCCESS
         assert "defect" not in caplog.text
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 def test_a_full_disk_refuses_half_messages_too() -> None:
@@ -207,7 +210,7 @@ def test_a_full_disk_refuses_half_messages_too() -> None:
         assert not c.broker.topics.exists("U")
         disk.free_bytes = None
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 def test_after_a_failed_sync_nothing_is_acknowledged_any_more() -> None:
@@ -222,7 +225,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged_any_more() -> None:
             assert "sync" in (refused.remark or "")
         assert [message.body for message in scan((await c.pull("T")).body)] == [b"safe"]
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 def test_what_waits_for_the_disk_is_answered_before_the_broker_closes() -> None:
@@ -248,6 +251,27 @@ def test_what_waits_for_the_disk_is_answered_before_the_broker_closes() -> None:
         disk.hold_syncs = False
         while disk.held:
             disk.release_sync()
+
+    run(work())
+
+
+@pytest.mark.parametrize("kind", ["plain", "half"])
+def test_with_a_limit_a_sender_does_not_wait_for_a_disk_that_hangs(kind: str) -> None:
+    """As at Apache's broker the message is stored, and consumers get it when the disk is back."""
+
+    async def work() -> None:
+        disk = SimDisk()
+        async with cluster("/store", disk=disk, sync_flush_timeout=50) as c:
+            await c.create_topic("T")
+            disk.hold_syncs = True
+            answer = await c.send("T", properties="TRAN_MSG\x01true\x02PGROUP\x01PG\x02" if kind == "half" else "")
+            assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
+            assert answer.header(SendMessageAnswer).queue_offset == 0, "it has a place"
+            topic = "T" if kind == "plain" else system_topics.HALF
+            assert c.broker.store.queue_range(topic, 0)[1] == 0, "and is not visible yet"
+            disk.hold_syncs = False
+            disk.release_sync()
+            await until(lambda: c.broker.store.queue_range(topic, 0)[1] == 1)
 
     run(work())
 
@@ -315,7 +339,7 @@ def test_one_client_cannot_fill_the_memory_by_not_reading(tmp_path: Path) -> Non
         assert (await c.pull("T")).code == ResponseCode.SUCCESS, "others are served"
         writer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -324,7 +348,7 @@ def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> Non
         assert (answer.code, "replicas" in (answer.remark or "")) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, True)
         assert not {code for code, _ in refused_codes()} & c.broker.handlers.keys()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_the_fast_port_serves_as_well(tmp_path: Path) -> None:
@@ -339,7 +363,7 @@ def test_the_fast_port_serves_as_well(tmp_path: Path) -> None:
         assert answer.code == ResponseCode.SUCCESS
         assert (await c.pull("T")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path, listen_port=main)
+    on_broker(work, tmp_path, listen_port=main)
 
 
 def test_a_taken_fast_port_keeps_no_broker_from_serving(tmp_path: Path) -> None:
@@ -350,7 +374,7 @@ def test_a_taken_fast_port_keeps_no_broker_from_serving(tmp_path: Path) -> None:
         assert (await c.send("T")).code == ResponseCode.SUCCESS
 
     with socket.create_server(("127.0.0.1", fast)):
-        story(work, tmp_path, listen_port=main)
+        on_broker(work, tmp_path, listen_port=main)
 
 
 def test_the_name_server_knows_a_new_topic_when_its_first_message_is_answered(tmp_path: Path) -> None:
@@ -365,4 +389,4 @@ def test_the_name_server_knows_a_new_topic_when_its_first_message_is_answered(tm
             )  # fmt: skip
             assert route.code == ResponseCode.SUCCESS
 
-    story(work, tmp_path, with_name_server=True)
+    on_broker(work, tmp_path, with_name_server=True)

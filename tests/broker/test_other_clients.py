@@ -1,4 +1,4 @@
-"""Requests as clients in other languages write them: the protocol, not the Java client, is what we serve.
+"""Requests as clients in other languages write them, because a broker must serve more than the Java client.
 
 Headers here are written by hand. Source: docs/protocol.md#headers, docs/protocol.md#what-clients-send-and-when.
 """
@@ -17,7 +17,7 @@ import pytest
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.network import split_address
-from tests.support.brokers import Cluster, story
+from tests.support.brokers import Cluster, on_broker
 
 PREFIX = Struct(">II")
 SEND = {
@@ -53,7 +53,7 @@ class Raw:
         return await self.hear()
 
 
-def talk(work: Callable[[Raw, Cluster], Awaitable[None]], root: Path) -> None:
+def on_connection(work: Callable[[Raw, Cluster], Awaitable[None]], root: Path) -> None:
     async def connected(c: Cluster) -> None:
         host, port = split_address(c.broker.address)
         reader, writer = await asyncio.open_connection(host, port)
@@ -62,7 +62,7 @@ def talk(work: Callable[[Raw, Cluster], Awaitable[None]], root: Path) -> None:
         finally:
             writer.close()
 
-    story(connected, root)
+    on_broker(connected, root)
 
 
 def test_a_round_of_the_go_client(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_round_of_the_go_client(tmp_path: Path) -> None:
         assert answer["code"] == 0 and answer["extFields"]["nextBeginOffset"] == "1"
         assert [message.body for message in scan(body)] == [b"hello"]
 
-    talk(work, tmp_path)
+    on_connection(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_whatever_language_and_version(tmp_path: Path, envelope: dict[str, Any])
         answer, _ = await raw.ask({"code": 10, "opaque": 7, "flag": 0, "extFields": SEND, **envelope}, b"x")
         assert (answer["code"], answer["opaque"]) == (0, 7), answer
 
-    talk(work, tmp_path)
+    on_connection(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_fields_in_any_order_and_form(tmp_path: Path, fields: dict[str, Any]) ->
         answer, _ = await raw.ask({"code": 10, "opaque": 1, "extFields": fields, **GO}, b"x")
         assert (answer["code"], answer["extFields"]["queueId"]) == (0, "1"), answer
 
-    talk(work, tmp_path)
+    on_connection(work, tmp_path)
 
 
 def test_whitespace_and_escapes(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_whitespace_and_escapes(tmp_path: Path) -> None:
         answer, _ = await raw.ask(text.replace('"T"', '"\\u0054"'), b"x")
         assert (answer["code"], answer["opaque"]) == (0, -5)
 
-    talk(work, tmp_path)
+    on_connection(work, tmp_path)
 
 
 def test_a_missing_field_is_named_and_the_connection_goes_on(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_missing_field_is_named_and_the_connection_goes_on(tmp_path: Path) -> 
         answer, _ = await raw.ask({"code": 10, "opaque": 2, "extFields": SEND, **GO}, b"x")
         assert answer["code"] == 0
 
-    talk(work, tmp_path)
+    on_connection(work, tmp_path)
 
 
 def test_one_way_is_never_answered(tmp_path: Path) -> None:
@@ -162,4 +162,4 @@ def test_one_way_is_never_answered(tmp_path: Path) -> None:
         answer, _ = await raw.ask({"code": 9999, "opaque": 4, **GO})
         assert (answer["code"], answer["opaque"]) == (3, 4)
 
-    talk(work, tmp_path)
+    on_connection(work, tmp_path)

@@ -1,4 +1,4 @@
-"""What Apache's own clients sent is sent to our servers: the answers must be of the kind Apache's brokers gave."""
+"""Recorded requests of Apache's clients are sent to our servers. The answers must be like those of Apache's brokers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.places import run
 
 PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 HELD_SECONDS = 0.3
-"""A pull without an answer for so long is being held; the messages it waited for came from somewhere else."""
+"""After this long without an answer, a pull counts as held. In the recording its messages came from another client."""
 
 EXPLAINED = {
     (RequestCode.RECALL_MESSAGE, ResponseCode.SUCCESS, ResponseCode.ILLEGAL_OPERATION): "the recorded time is past",
@@ -119,9 +119,9 @@ async def play(name: str, root: Path) -> tuple[int, Counter[Any]]:
 @pytest.mark.parametrize(
     "name",
     [
-        f"{version}-{story}"
+        f"{version}-{played}"
         for version in ("v4", "v5")
-        for story in ("producer-plain", "push-broadcast", "lite-pull", "binary-client")
+        for played in ("producer-plain", "push-broadcast", "lite-pull", "binary-client")
     ],
 )
 def test_official_clients_get_the_answers_they_know(tmp_path: Path, name: str) -> None:

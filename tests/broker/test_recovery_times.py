@@ -20,7 +20,7 @@ WAYS_MS = 10
 """A few frames, at half a millisecond each, and the consumer's wake-up."""
 
 
-def play(monkeypatch: pytest.MonkeyPatch, decisive: bool, story: Any, **settings: Any) -> Cluster:
+def play(monkeypatch: pytest.MonkeyPatch, decisive: bool, scenario: Any, **settings: Any) -> Cluster:
     """Two services and a reader, and what ``story`` does with them."""
     monkeypatch.setattr(simulated, "DECISIVE", 1.0 if decisive else 0.0)
     cluster = Cluster.build(1, brokers=1, **settings)
@@ -37,7 +37,7 @@ def play(monkeypatch: pytest.MonkeyPatch, decisive: bool, story: Any, **settings
         for number in range(HALVES):
             # The row is committed, and the end that would say so never comes.
             sender.node.start(sender._order(f"unknown-commit-{number}", "unknown-commit"))
-        await story(cluster)
+        await scenario(cluster)
 
     try:
         cluster.loop.run_until_complete(whole())
@@ -56,12 +56,12 @@ def times(cluster: Cluster, event: str) -> list[int]:
 def test_a_committed_message_of_a_killed_producer_is_there_when_its_grace_is_over(
     monkeypatch: pytest.MonkeyPatch, alive_s: float
 ) -> None:
-    async def story(cluster: Cluster) -> None:
+    async def scenario(cluster: Cluster) -> None:
         await asyncio.sleep(alive_s)
         cluster.kill(cluster.services[0].node)
         await asyncio.sleep(2)
 
-    cluster = play(monkeypatch, True, story)
+    cluster = play(monkeypatch, True, scenario)
     killed_at = times(cluster, "gone")[0]
     delivered = times(cluster, "delivered")
     assert len(delivered) == HALVES
@@ -73,12 +73,12 @@ def test_a_committed_message_of_a_killed_producer_is_there_when_its_grace_is_ove
 def test_without_decisive_checkers_it_is_there_when_the_immunity_is_over(
     monkeypatch: pytest.MonkeyPatch, alive_s: float
 ) -> None:
-    async def story(cluster: Cluster) -> None:
+    async def scenario(cluster: Cluster) -> None:
         await asyncio.sleep(alive_s)
         cluster.kill(cluster.services[0].node)
         await asyncio.sleep(10)
 
-    cluster = play(monkeypatch, False, story)
+    cluster = play(monkeypatch, False, scenario)
     stored, delivered = times(cluster, "half"), times(cluster, "delivered")
     assert len(delivered) == HALVES
     assert min(stored) + IMMUNITY_MS - WAYS_MS <= min(delivered)
@@ -90,7 +90,7 @@ def test_without_decisive_checkers_it_is_there_when_the_immunity_is_over(
 def test_nobody_is_asked_about_a_producer_that_lost_its_connections_and_lives(
     monkeypatch: pytest.MonkeyPatch, decisive: bool
 ) -> None:
-    async def story(cluster: Cluster) -> None:
+    async def scenario(cluster: Cluster) -> None:
         for _ in range(6):
             await asyncio.sleep(0.55)
             cluster.network.break_connections(cluster.services[0].address)
@@ -98,7 +98,7 @@ def test_nobody_is_asked_about_a_producer_that_lost_its_connections_and_lives(
         assert times(cluster, "check") == []
         await asyncio.sleep(2)
 
-    cluster = play(monkeypatch, decisive, story)
+    cluster = play(monkeypatch, decisive, scenario)
     stored = times(cluster, "half")
     assert min(times(cluster, "check")) >= min(stored) + IMMUNITY_MS - WAYS_MS
     assert len(times(cluster, "delivered")) == HALVES
@@ -107,14 +107,14 @@ def test_nobody_is_asked_about_a_producer_that_lost_its_connections_and_lives(
 def test_when_the_broker_dies_with_the_producer_the_immunity_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was open when a broker starts might be a living sender's that has not found it again."""
 
-    async def story(cluster: Cluster) -> None:
+    async def scenario(cluster: Cluster) -> None:
         await asyncio.sleep(0.5)
         cluster.kill(cluster.services[0].node)
         cluster.kill_broker(cluster.brokers[0])
         await cluster.revive(cluster.brokers[0])
         await asyncio.sleep(IMMUNITY_MS / 1000 + 3)
 
-    cluster = play(monkeypatch, True, story)
+    cluster = play(monkeypatch, True, scenario)
     stored = times(cluster, "half")
     assert min(times(cluster, "check")) >= min(stored) + IMMUNITY_MS - WAYS_MS
     assert len(times(cluster, "delivered")) == HALVES

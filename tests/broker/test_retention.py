@@ -24,7 +24,7 @@ AT_FIVE = AT_FOUR + HOUR_MS
 
 
 class Clock(SimClock):
-    """Reads what a test says."""
+    """A clock with the time that the test sets."""
 
     wall = AT_FIVE
 
@@ -71,55 +71,55 @@ async def look(
     ],
 )
 def test_when_files_go(wall_ms: int, used: int, age: float, settings: dict[str, object], goes: bool) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         start, store, _ = await look(wall_ms, used, age, **settings)
         assert (start > 0) is goes
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(("wall_ms", "used"), [(AT_FOUR, 10), (AT_FIVE, 76), (AT_FIVE, 99)])
 def test_an_open_half_is_never_passed(wall_ms: int, used: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         start, store, places = await look(wall_ms, used, 1000, keep=100)
         assert 0 < start <= places[100] < start + 16384
         assert store.read(places[100]) is not None
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
     ("used", "age", "goes"), [(74, 73, False), (76, 73, True), (84, 1, False), (86, 1, True), (89, 1, True)]
 )
 def test_space_reserved_for_the_superuser_counts_as_neither_used_nor_free(used: int, age: float, goes: bool) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         # 20 % reserved: of all blocks 60 to 71 % are in use, of those that a broker can have the percent that is given.
         start, store, _ = await look(AT_FIVE, used, age, reserved=20)
         assert (start > 0) is goes
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_room_is_made_before_writes_are_refused_whatever_is_reserved() -> None:
     """By the one measure of a disk, deletion begins at a lower number than refusal: on every volume."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         for reserved in (0, 5, 20, 50):
             for used in range(86, 91):
                 start, store, _ = await look(AT_FIVE, used, 1, reserved=reserved)
                 assert start > 0 and store.refusal is None
                 await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_new_broker_has_no_directory_of_the_log_yet_and_its_disk_is_measured(tmp_path: Path) -> None:
     """Seen as an ERROR a minute in the log of a new broker until its first message."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         config = LiveConfig(
             BrokerConfig.of(store_path_root_dir=str(tmp_path), store_path_commit_log=str(tmp_path / "disk-2" / "log"))
         )
@@ -131,4 +131,4 @@ def test_a_new_broker_has_no_directory_of_the_log_yet_and_its_disk_is_measured(t
         assert 0 <= store.space.fullest()[1] <= 1
         await store.close()
 
-    run(story())
+    run(scenario())

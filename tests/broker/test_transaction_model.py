@@ -1,4 +1,4 @@
-"""Transactions against a model: whatever happens in whatever order, what was promised holds."""
+"""Transactions compared with a model: the guarantees hold for any order of events."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.transaction import CheckTransactionState
 from gantrymq.protocol.stored_message import decode_record, scan
 from tests.golden.recorded import Recorded, scenario
-from tests.support.brokers import Cluster, story, until
+from tests.support.brokers import Cluster, on_broker, until
 
 SCENARIOS = [
     "v4-transaction", "v5-transaction", "v5-transaction-ipv6-ids",
@@ -184,7 +184,7 @@ def test_g49_recorded_producers_commit_roll_back_and_answer_checks(name: str, tm
                 same_as_sent(frame, found[key_of(frame)])
         await replay.close()
 
-    story(work, tmp_path, **FAST)
+    on_broker(work, tmp_path, **FAST)
 
 
 def commits(ends: list[Command] | None) -> bool:

@@ -1,4 +1,4 @@
-"""A transaction coordinator over a real store, with time and the disk's answers in the test's hand."""
+"""A transaction coordinator with a real store. The test sets the time and lets the disk answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Call:
 
 
 class LabClock:
-    """Time that stands still until the test moves it."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -102,7 +102,7 @@ class LabClock:
 
 
 class LabDisk(OsDisk):
-    """The real file system; syncs are answered at the end of the turn, or when the test says so."""
+    """The real file system. Syncs are answered at the end of the turn, or when the test says so."""
 
     def __init__(self, clock: LabClock) -> None:
         super().__init__()

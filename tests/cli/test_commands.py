@@ -1,4 +1,4 @@
-"""The commands against a real server of ours; ``tests/interop/test_cli.py`` tells the same stories on Apache's."""
+"""The commands against a real GantryMQ server; ``tests/interop/test_cli.py`` runs the same tests on Apache's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from gantrymq import LocalTransactionState
 from gantrymq.cli import transactions
-from tests.cli import stories
+from tests.cli import scenarios
 from tests.cli.test_serve import address, program
 from tests.cli.tool import Tool, eventually
 
@@ -40,42 +40,42 @@ def tool(name_servers: str, tmp_path: Path) -> Tool:
 
 @pytest.mark.slow
 def test_topics(tool: Tool) -> None:
-    stories.topics(tool, typed=True)
+    scenarios.topics(tool, typed=True)
 
 
 def test_shrinking_a_topic(tool: Tool) -> None:
-    stories.shrinking(tool)
+    scenarios.shrinking(tool)
 
 
 def test_messages(tool: Tool) -> None:
-    stories.messages(tool)
+    scenarios.messages(tool)
 
 
 def test_groups(tool: Tool) -> None:
-    stories.groups(tool)
+    scenarios.groups(tool)
 
 
 def test_consumers(tool: Tool) -> None:
-    stories.consumers(tool)
+    scenarios.consumers(tool)
 
 
 def test_resets(tool: Tool) -> None:
-    stories.resets(tool, told_offsets=True)
+    scenarios.resets(tool, reported_offsets=True)
 
 
 def test_cluster(tool: Tool) -> None:
-    stories.cluster(tool, "GantryMQ")
+    scenarios.cluster(tool, "GantryMQ")
 
 
 def test_transactions(tool: Tool) -> None:
-    stories.transactions(tool)
+    scenarios.transactions(tool)
 
 
 @pytest.mark.slow
 def test_parked_transactions(tool: Tool) -> None:
-    one = stories.parked(tool)
-    (told,) = tool.json("transactions", "explain", one)
-    events = told["events"]
+    one = scenarios.parked(tool)
+    (reported,) = tool.json("transactions", "explain", one)
+    events = reported["events"]
     names = [event["event"] for event in events]
     assert names[:3] == ["stored", "ended_unknown", "immunity_ended"] and names[-1] == "committed"
     assert names.count("check_answered") == 3, names
@@ -95,8 +95,8 @@ def test_parked_transactions(tool: Tool) -> None:
 def test_the_list_counts_the_checks_of_each_one_as_explain_does(tool: Tool) -> None:
     topic = group = "CliCounted"
     tool.json("topic", "create", topic, "--type", "TRANSACTION")
-    with stories.undecided_producer(tool.name_servers, group, topic) as producer:
-        first, second = stories.leave_open(producer, topic, 2)
+    with scenarios.undecided_producer(tool.name_servers, group, topic) as producer:
+        first, second = scenarios.leave_open(producer, topic, 2)
 
         def rows() -> dict[str, dict[str, object]]:
             return {row["id"]: row for row in tool.json("transactions", "list", "--group", group)}
@@ -111,8 +111,8 @@ def test_the_list_counts_the_checks_of_each_one_as_explain_does(tool: Tool) -> N
 def test_many_events_are_shown_in_part_unless_all_are_wanted(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = "CliMany"
     tool.json("topic", "create", topic, "--type", "TRANSACTION")
-    with stories.undecided_producer(tool.name_servers, "CliMany", topic) as producer:
-        (one,) = stories.leave_open(producer, topic, 1, LocalTransactionState.ROLLBACK)
+    with scenarios.undecided_producer(tool.name_servers, "CliMany", topic) as producer:
+        (one,) = scenarios.leave_open(producer, topic, 1, LocalTransactionState.ROLLBACK)
     monkeypatch.setattr(transactions, "FIRST_SHOWN", 1)
     monkeypatch.setattr(transactions, "LAST_SHOWN", 0)
     assert "1 more (--all)" in tool.text("transactions", "explain", one)
@@ -123,8 +123,8 @@ def test_many_events_are_shown_in_part_unless_all_are_wanted(tool: Tool, monkeyp
 def test_a_decision_that_cannot_be_recorded_is_not_made(tool: Tool, tmp_path: Path) -> None:
     topic = "CliUnrecorded"
     tool.json("topic", "create", topic, "--type", "TRANSACTION")
-    with stories.undecided_producer(tool.name_servers, "CliUnrecorded", topic) as producer:
-        (one,) = stories.leave_open(producer, topic, 1)
+    with scenarios.undecided_producer(tool.name_servers, "CliUnrecorded", topic) as producer:
+        (one,) = scenarios.leave_open(producer, topic, 1)
     (tmp_path / "file").write_text("no directory")
     audit = str(tmp_path / "file" / "audit.jsonl")
     said = tool.fails("transactions", "commit", one, "--why", "x", "--yes", "--audit", audit)

@@ -1,4 +1,4 @@
-"""Servers started plainly: the same programs as by the command line, with less loaded."""
+"""Servers that are started without the full command line: the same programs, with fewer modules loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from gantrymq.cli import commands, main
-from gantrymq.cli import plain_start as quick_start
+from gantrymq.cli import plain_start as options_and_start
 from gantrymq.cli.serving import broker, nameserver, server
 from gantrymq.demo.ports import free_port
 from tests.cli.test_serve import program
@@ -27,21 +27,21 @@ HEAVY = (
     *("gantrymq.broker.filtering.evaluation", "gantrymq.broker.transactions.explanations"),
     *("gantrymq.spark", "gantrymq.demo", "gantrymq.testing", "pyspark", "pyarrow", "numpy", "pandas"),
 )
-"""What a server does not load, together about half its memory and start."""
+"""Modules that a server does not load. They would double its memory and start-up time."""
 NOT_FOR_NAMES = ("gantrymq.broker", "gantrymq.store", "gantrymq.transactions")
 """What a name server does not load either."""
 
 
-@pytest.mark.parametrize("command", sorted(quick_start.OPTIONS))
+@pytest.mark.parametrize("command", sorted(options_and_start.OPTIONS))
 def test_it_knows_the_options_of_the_command_line(command: str) -> None:
     group: Any = get_command(commands.app)
-    told = {
+    reported = {
         option: parameter.name
         for parameter in group.get_command(None, command).params
         for option in parameter.opts
         if option != "--help"
     }
-    assert {option: name for option, (name, _) in quick_start.OPTIONS[command].items()} == told
+    assert {option: name for option, (name, _) in options_and_start.OPTIONS[command].items()} == reported
 
 
 values = st.one_of(
@@ -54,8 +54,8 @@ values = st.one_of(
 @st.composite
 def lines(draw: st.DrawFn) -> list[str]:
     """Words of a command line: mostly such as people write, some that are mistakes."""
-    command = draw(st.sampled_from(sorted(quick_start.OPTIONS)))
-    known = [*quick_start.OPTIONS[command], "--help", "--log", "--", "-cx", "-p1", "--no"]
+    command = draw(st.sampled_from(sorted(options_and_start.OPTIONS)))
+    known = [*options_and_start.OPTIONS[command], "--help", "--log", "--", "-cx", "-p1", "--no"]
     words = [command]
     for _ in range(draw(st.integers(0, 4))):
         option, value = draw(st.sampled_from(known)), draw(values)
@@ -78,9 +78,9 @@ def test_what_it_starts_is_what_the_command_line_starts(words: list[str]) -> Non
         calls: list[dict[str, Any]] = []
         for name, module in PROGRAMS.items():
             parameters = inspect.signature(getattr(module, name)).parameters
-            standing = {parameter.name: parameter.default for parameter in parameters.values()}
-            patch.setattr(module, name, lambda standing=standing, **given: calls.append(standing | given))
-        start = quick_start.plain_start(words)
+            defaults = {parameter.name: parameter.default for parameter in parameters.values()}
+            patch.setattr(module, name, lambda defaults=defaults, **given: calls.append(defaults | given))
+        start = options_and_start.plain_start(words)
         if start is None:
             return
         start()
@@ -99,7 +99,7 @@ def test_what_it_starts_is_what_the_command_line_starts(words: list[str]) -> Non
     ],
 )  # fmt: skip
 def test_the_rest_is_left_to_the_command_line(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert quick_start.plain_start(words) is None
+    assert options_and_start.plain_start(words) is None
     called: list[str] = []
     monkeypatch.setattr(commands, "app", lambda: called.append("app"))
     monkeypatch.setattr("sys.argv", ["gantry", *words])
@@ -118,12 +118,12 @@ def test_ctrl_c_before_the_loop_runs_ends_it_quietly(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("sys.argv", ["gantry"])
     by_the_command_line = typer.Typer()
     by_the_command_line.command()(interrupted)
-    with pytest.raises(SystemExit) as told:
+    with pytest.raises(SystemExit) as reported:
         by_the_command_line()
-    assert plainly.value.code == told.value.code == main.INTERRUPTED
+    assert plainly.value.code == reported.value.code == main.INTERRUPTED
 
 
-@pytest.mark.parametrize("command", sorted(quick_start.OPTIONS))
+@pytest.mark.parametrize("command", sorted(options_and_start.OPTIONS))
 def test_a_running_server_has_not_loaded_what_it_does_not_need(command: str, tmp_path: Path) -> None:
     options = ["--listen-port", "0", "--host", "127.0.0.1", "--log-level", "error"]
     if command != "nameserver":
@@ -135,9 +135,9 @@ def test_a_running_server_has_not_loaded_what_it_does_not_need(command: str, tmp
     with program(command, *options, PYTHONPROFILEIMPORTTIME="1") as running:
         running.ready()
         running.process.send_signal(signal.SIGTERM)
-        status, _, told = running.ended()
+        status, _, reported = running.ended()
     assert status == 0
-    loaded = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+    loaded = {line.rpartition("|")[2].strip() for line in reported.splitlines()}
     assert "gantrymq.nameserver.config" in loaded or command == "broker", "it tells what is loaded"
     unwanted = (*HEAVY, *(NOT_FOR_NAMES if command == "nameserver" else ()))
     found = [name for name in loaded if any(name == one or name.startswith(f"{one}.") for one in unwanted)]

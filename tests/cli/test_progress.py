@@ -1,4 +1,4 @@
-"""What a log file shows of a long run."""
+"""The progress of a long run in a log file."""
 
 from __future__ import annotations
 

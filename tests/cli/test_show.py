@@ -1,4 +1,4 @@
-"""What is printed is safe, complete and parses."""
+"""Output is safe for terminals, complete, and can be parsed."""
 
 from __future__ import annotations
 

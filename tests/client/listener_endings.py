@@ -1,4 +1,4 @@
-"""Every way in which a listener may end, and consumers whose listener ends in one of them the first time it is asked.
+"""Every way in which a listener may end, and consumers whose listener ends in such a way when it is first called.
 
 The judgement: each message is consumed or comes again, the others go on meanwhile, no thread and no loop is dead, the
 client can be closed, and what it had not consumed is with its successor.

@@ -1,4 +1,4 @@
-"""A scripted cluster over real sockets: one name server and some brokers that keep messages in lists.
+"""A scripted cluster over real sockets: one name server, and brokers that store messages in lists.
 
 For what a real broker does not do on demand: refuse, be silent, die between two frames. It is no broker: it has no
 disk and no rules.
@@ -100,13 +100,13 @@ class ScriptedBroker:
         )
         self.address = ""
 
-    def _scripted(self, code: int, usual: Answer) -> Answer:
+    def _scripted(self, code: int, ordinary: Answer) -> Answer:
         def answer(session: Session, command: Command) -> bytes | None:
             self.requests.append(command)
             if session not in self.sessions:
                 self.sessions.append(session)
             steps = self.script.get(code)
-            return steps.pop(0)(session, command) if steps else usual(session, command)
+            return steps.pop(0)(session, command) if steps else ordinary(session, command)
 
         return answer
 

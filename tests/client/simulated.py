@@ -62,8 +62,8 @@ class World:
     async def _start(self) -> None:
         await self.cluster.start_name_server()
         await self.cluster.start_broker(self.cluster.brokers[0])
-        node, _, doors = self.cluster.process("first", "10.1.0.1")
-        await node.start(self._make_topic(doors))
+        process = self.cluster.process("first", "10.1.0.1")
+        await process.node.start(self._make_topic(process.doors))
 
     async def _make_topic(self, doors: Doors) -> None:
         async with aio.Admin(NAME_SERVERS, doors=doors) as admin:
@@ -71,8 +71,9 @@ class World:
 
     def play(self, work: Work, arguments: dict[str, Any]) -> None:
         """Run a client in a process of its own, to its end; raises what it raises, and for what broke behind it."""
-        node, clock, doors = self.cluster.process("client", next(self._machines))
-        doors = Doors(doors.network, clock, doors.rng, SimDisk())
+        process = self.cluster.process("client", next(self._machines))
+        node = process.node
+        doors = Doors(process.doors.network, process.clock, process.doors.rng, SimDisk())
 
         async def limited() -> None:
             async with asyncio.timeout(PATIENCE_S):
@@ -90,8 +91,7 @@ class World:
 
     def other(self) -> Doors:
         """For somebody else, on a machine of its own."""
-        _, _, doors = self.cluster.process("other", next(self._machines))
-        return doors
+        return self.cluster.process("other", next(self._machines)).doors
 
     def close(self) -> None:
         for host in self.cluster.brokers:

@@ -1,4 +1,4 @@
-"""Listeners whose checkers may be asked at any time: what they tell the broker, and who answers an early check."""
+"""Listeners with decisive checkers: how the producer declares them to the broker, and who answers an early check."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_users_cannot_set_the_mark_themselves() -> None:
 
 @pytest.mark.parametrize("kind", [Decisive, Listener])
 def test_an_early_check_is_answered_by_a_decisive_checker_only(kind: Any) -> None:
-    """The process that vouched for all of its group may be of another version than this one."""
+    """The process that declared the checkers of its group decisive may have another version than this one."""
 
     async def test() -> None:
         listener = kind(execute=UNKNOWN, check=COMMIT)

@@ -1,4 +1,4 @@
-"""The end of a transaction is acknowledged: what the caller is told when that goes wrong, and what is tried before."""
+"""The end of a transaction is acknowledged. When that fails: which attempts are made, and what the caller gets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_broker_that_is_gone_and_back_gets_the_decision() -> None:
 
 
 def test_a_commit_answered_too_late_is_repeated_and_its_second_answer_counts() -> None:
-    """Ends are idempotent: the broker took the first one, and says so to the second."""
+    """Ends are idempotent: the broker accepted the first one, and confirms it when it gets the second."""
 
     async def test() -> None:
         late: list[Any] = []

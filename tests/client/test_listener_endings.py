@@ -1,4 +1,4 @@
-"""However a listener or a checker ends, its messages are settled and everything else goes on."""
+"""However a listener or a checker ends, its messages are settled and other work continues."""
 
 from __future__ import annotations
 
@@ -210,13 +210,13 @@ def test_a_message_consumed_directly_is_answered(in_tasks: bool, ending: str, tm
                     asker.tell(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, record)
                     await until(lambda: endings.got)
                 else:
-                    told = ConsumedDirectly.decode(
+                    reported = ConsumedDirectly.decode(
                         await asker.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, record)
                     )
                     expected = {"returns None": "CR_SUCCESS"}.get(
                         ending, "CR_LATER" if ending.startswith("returns") else "CR_THROW_EXCEPTION"
                     )
-                    assert told.consume_result == expected
+                    assert reported.consume_result == expected
                 again = ConsumedDirectly.decode(await asker.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, record))
                 assert again.consume_result == "CR_SUCCESS"
             endings.released.set()

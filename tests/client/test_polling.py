@@ -1,4 +1,4 @@
-"""What ``poll`` promises: what it returned is consumed with the next poll, whatever becomes of the program."""
+"""The guarantee of ``poll``: its messages become consumed with the next poll, even if the program dies in between."""
 
 from __future__ import annotations
 
@@ -296,12 +296,12 @@ def test_a_batch_that_is_out_when_its_queue_changes_hands_comes_again(tmp_path: 
             await kill(one)
             await kill(two)
             async with three:
-                seen: set[bytes] = set()
+                observed: set[bytes] = set()
                 for _ in range(100):
-                    seen |= {message.body for message in await three.poll(100)}
-                    if wanted <= seen:
+                    observed |= {message.body for message in await three.poll(100)}
+                    if wanted <= observed:
                         break
-                assert wanted <= seen, sorted(seen)
+                assert wanted <= observed, sorted(observed)
 
     run(test)
 
@@ -368,15 +368,15 @@ def test_a_poll_that_is_given_back_returns_the_same_again() -> None:
         async with filled(Q0, count=SENT) as peers:
             async with consumer(peers.address, auto_commit_interval_ms=0) as member:
                 await member.assign([Q0])
-                seen: list[int] = []
+                observed: list[int] = []
                 for number in range(9):
                     batch = await member.poll(5_000)
                     if number % 3 < 2:
                         member.give_back_last()
                         member.give_back_last()
                     else:
-                        seen += offsets(batch)
-                assert seen == list(range(SENT))
+                        observed += offsets(batch)
+                assert observed == list(range(SENT))
                 member.give_back_last()
             await until(lambda: stored(peers) == 2 * BATCH)
 
@@ -386,17 +386,17 @@ def test_a_poll_that_is_given_back_returns_the_same_again() -> None:
 def test_polls_that_are_cancelled_at_any_step_lose_nothing() -> None:
     async def test() -> None:
         async with filled(Q0, Q1, count=40) as peers:
-            seen: set[tuple[MessageQueue, int]] = set()
+            observed: set[tuple[MessageQueue, int]] = set()
             async with consumer(peers.address, auto_commit_interval_ms=0) as member:
                 await member.assign([Q0, Q1])
                 for pause in (0.0, 0.05):
                     async for batch in at_every_step(lambda: member.poll(500)):
-                        seen |= {(message.queue, message.queue_offset) for message in batch or []}
-                        seen |= {(message.queue, message.queue_offset) for message in await member.poll(500)}
+                        observed |= {(message.queue, message.queue_offset) for message in batch or []}
+                        observed |= {(message.queue, message.queue_offset) for message in await member.poll(500)}
                         await asyncio.sleep(pause)
                 while batch := await member.poll(100):
-                    seen |= {(message.queue, message.queue_offset) for message in batch}
-            assert seen == {(queue, number) for queue in (Q0, Q1) for number in range(40)}
+                    observed |= {(message.queue, message.queue_offset) for message in batch}
+            assert observed == {(queue, number) for queue in (Q0, Q1) for number in range(40)}
 
     run(test)
 

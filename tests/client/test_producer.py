@@ -124,10 +124,10 @@ def test_stored_but_less_safely_is_a_result_and_not_an_error() -> None:
     async def test() -> None:
         async with cluster() as peers, Producer("pg", name_servers=peers.address) as producer:
             for code, status in ((10, SendStatus.FLUSH_DISK_TIMEOUT), (11, SendStatus.SLAVE_NOT_AVAILABLE)):
-                usual = peers.broker.send
+                ordinary = peers.broker.send
 
-                def less_safe(session: object, command: object, code: int = code, usual: object = usual) -> bytes:
-                    return usual(session, command).replace(b'"code":0', b'"code":%02d' % code, 1)  # type: ignore[operator, no-any-return]
+                def less_safe(session: object, command: object, code: int = code, ordinary: object = ordinary) -> bytes:
+                    return ordinary(session, command).replace(b'"code":0', b'"code":%02d' % code, 1)  # type: ignore[operator, no-any-return]
 
                 def framed(session: object, command: object, answer: object = less_safe) -> bytes:
                     grown = answer(session, command)  # type: ignore[operator]

@@ -83,17 +83,17 @@ def test_messages_sent_after_the_start_arrive_in_threads() -> None:
 
 def test_an_async_listener_runs_as_tasks_of_the_loop() -> None:
     async def test() -> None:
-        seen: list[bytes] = []
+        observed: list[bytes] = []
 
         async def listener(messages: list[MessageView]) -> ConsumeStatus:
             await asyncio.sleep(0)
-            seen.extend(message.body for message in messages)
+            observed.extend(message.body for message in messages)
             return ConsumeStatus.CONSUME_SUCCESS
 
         async with cluster(topics=topics()) as peers, consuming(peers, listener, consume_threads=3):
             bodies = await fill(peers, 50)
-            await until(lambda: len(seen) >= 50)
-            assert sorted(seen) == bodies
+            await until(lambda: len(observed) >= 50)
+            assert sorted(observed) == bodies
 
     run(test)
 

@@ -44,7 +44,7 @@ def test_answers_to_sends() -> None:
 
 
 def test_answers_to_pulls() -> None:
-    seen: set[PullStatus] = set()
+    observed: set[PullStatus] = set()
     messages = 0
     for recorded in answers_to(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE):
         if recorded.code not in ANSWERS:
@@ -52,11 +52,11 @@ def test_answers_to_pulls() -> None:
         queue = MessageQueue("T", "broker-a", 0)
         raw = pull_answer(recorded.command(), queue)
         found = views(raw, queue)
-        seen.add(raw.status)
+        observed.add(raw.status)
         messages += len(found)
         assert (raw.status is PullStatus.FOUND) == bool(found)
         assert all(view.queue_offset < raw.next_offset and view.message_id for view in found)
-    assert messages > 100 and {PullStatus.FOUND, PullStatus.NO_NEW_MSG} <= seen
+    assert messages > 100 and {PullStatus.FOUND, PullStatus.NO_NEW_MSG} <= observed
 
 
 def test_answers_to_questions_for_routes() -> None:

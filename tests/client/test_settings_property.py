@@ -209,10 +209,10 @@ def split(name: str, value: Any) -> dict[str, Any]:
 def test_possible_values_work_together(world: World, client: str) -> None:
     kind = KINDS[client][0]
     rules = settings_rules.rules_of(kind)
-    usual = {name: possible(name, rule) for name, rule in rules.items() if name != "name_servers"}
+    ordinary = {name: possible(name, rule) for name, rule in rules.items() if name != "name_servers"}
 
     @EVERY_TIME
-    @given(st.fixed_dictionaries({}, optional=usual))
+    @given(st.fixed_dictionaries({}, optional=ordinary))
     def each(arguments: dict[str, Any]) -> None:
         assume(all(value >= SHORT_MS for name, value in arguments.items() if name.endswith("timeout_ms")))
         try:

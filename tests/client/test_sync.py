@@ -118,17 +118,17 @@ def test_send_pull_and_batch() -> None:
 
 
 def test_push_consumer_delivers_in_threads() -> None:
-    seen: list[bytes] = []
+    observed: list[bytes] = []
     with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
         peers.topics["%RETRY%cg"] = 1
         consumer = gantrymq.PushConsumer(
-            "cg", name_servers=peers.address, listener=lambda messages: seen.extend(m.body for m in messages)
+            "cg", name_servers=peers.address, listener=lambda messages: observed.extend(m.body for m in messages)
         )
         with consumer.subscribe("T", "A || B"):
             assert len(consumer.assigned) == 5 and consumer.client_id
             for number in range(10):
                 producer.send(Message("T", b"%d" % number, tags="A"))
-            until(lambda: len(seen) == 10)
+            until(lambda: len(observed) == 10)
 
 
 def test_send_async_gives_futures() -> None:

@@ -22,7 +22,7 @@ COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState.COMMIT, LocalTransactionState.
 
 
 class Listener:
-    """Answers what it is told to."""
+    """A listener with the answers that the test sets."""
 
     def __init__(self, execute: Any = COMMIT, check: Any = COMMIT) -> None:
         self.execute = execute
@@ -102,11 +102,11 @@ def test_the_listener_gets_the_message_with_its_id_and_the_argument_in_a_thread(
         ):
             message = Message("T", b"x")
             result = await producer.send_in_transaction(message, arg="order-1")
-            ((seen, arg),) = listener.executed
+            ((observed, arg),) = listener.executed
             assert (
-                (seen.topic, seen.body) == ("T", b"x")
+                (observed.topic, observed.body) == ("T", b"x")
                 and arg == "order-1"
-                and seen.transaction_id == result.transaction_id
+                and observed.transaction_id == result.transaction_id
             )
             assert listener.threads != [threading.current_thread().name]
 
@@ -155,7 +155,7 @@ def test_a_message_object_sent_again_is_another_transaction() -> None:
             ids = [first.transaction_id, second.transaction_id, third.transaction_id]
             assert len(set(ids)) == 3 and message.transaction_id is None
             keys = [properties.decode(header.properties or "")["UNIQ_KEY"] for header, _ in peers.broker.halves]
-            assert keys == ids == [seen.transaction_id for seen, _ in listener.executed]
+            assert keys == ids == [observed.transaction_id for observed, _ in listener.executed]
 
     run(test)
 
@@ -173,7 +173,7 @@ def test_one_message_object_in_concurrent_transactions_is_as_many_messages() -> 
             assert all(result.decided for result in results)
             assert len({result.transaction_id for result in results} - {"of another"}) == 50
             assert len({end.msg_id for end in peers.broker.ended}) == len(peers.broker.ended) == 50
-            assert len({seen.transaction_id for seen, _ in listener.executed}) == 50
+            assert len({observed.transaction_id for observed, _ in listener.executed}) == 50
             assert message.properties == {"KEYS": "k", "UNIQ_KEY": "of another", "__transactionId__": "of another"}
 
     run(test)

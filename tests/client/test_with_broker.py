@@ -1,4 +1,4 @@
-"""The client against our own broker: what each promises the other."""
+"""The client with a real GantryMQ broker."""
 
 from __future__ import annotations
 
@@ -166,6 +166,25 @@ def test_a_successor_that_sends_nothing_answers_for_its_predecessor(tmp_path: Pa
     run(test)
 
 
+def test_a_successor_that_names_no_topics_answers_for_its_predecessor(tmp_path: Path) -> None:
+    """Without a send and without ``topics`` it knows the brokers from the name servers."""
+
+    async def test() -> None:
+        async with server(tmp_path, auto_create_topic_enable=False, **FAST_CHECKS) as address:
+            async with Admin(address) as admin:
+                await admin.create_topic("T", 1)
+            gone = Books({b"x": UNKNOWN}, {})
+            async with TransactionProducer("tpg", name_servers=address, listener=gone) as producer:
+                await producer.send_in_transaction(Message("T", b"x"))
+            heir = Books({}, {b"x": COMMIT})
+            async with TransactionProducer("tpg", name_servers=address, listener=heir):
+                while not await everything(address, "T"):
+                    await asyncio.sleep(0.01)
+                assert heir.checked[0].transaction_id
+
+    run(test)
+
+
 @pytest.mark.slow
 def test_the_first_decision_wins(tmp_path: Path) -> None:
     async def test() -> None:
@@ -209,10 +228,10 @@ def test_decisions_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_push_delivers_retries_and_buries(tmp_path: Path) -> None:
     async def test() -> None:
-        seen: list[tuple[bytes, int]] = []
+        observed: list[tuple[bytes, int]] = []
 
         def listener(messages: list[MessageView]) -> ConsumeStatus:
-            seen.extend((message.body, message.reconsume_times) for message in messages)
+            observed.extend((message.body, message.reconsume_times) for message in messages)
             return ConsumeStatus.RECONSUME_LATER if b"bad" in messages[0].body else ConsumeStatus.CONSUME_SUCCESS
 
         async with server(tmp_path, message_delay_level="1s 1s 1s 1s 1s") as address:
@@ -221,7 +240,7 @@ def test_push_delivers_retries_and_buries(tmp_path: Path) -> None:
                 for number in range(20):
                     await producer.send(Message("T", b"good%d" % number))
                 await producer.send(Message("T", b"bad"))
-                await until(lambda: (b"bad", 1) in seen, 20)
+                await until(lambda: (b"bad", 1) in observed, 20)
                 while True:
                     try:
                         dead = await everything(address, "%DLQ%cg")
@@ -231,7 +250,7 @@ def test_push_delivers_retries_and_buries(tmp_path: Path) -> None:
                         break
                     await asyncio.sleep(0.02)
             assert [view.body for view in dead] == [b"bad"]
-            assert sorted(seen) == sorted([*[(b"good%d" % n, 0) for n in range(20)], (b"bad", 0), (b"bad", 1)])
+            assert sorted(observed) == sorted([*[(b"good%d" % n, 0) for n in range(20)], (b"bad", 0), (b"bad", 1)])
 
     run(test, 60)
 
@@ -261,10 +280,10 @@ def test_members_of_a_group_share_and_lose_nothing(tmp_path: Path) -> None:
 
 def test_a_group_begins_where_it_was_told_to(tmp_path: Path) -> None:
     async def test() -> None:
-        seen: list[bytes] = []
+        observed: list[bytes] = []
 
         def listener(messages: list[MessageView]) -> None:
-            seen.extend(message.body for message in messages)
+            observed.extend(message.body for message in messages)
 
         async with server(tmp_path) as address, Producer("pg", name_servers=address) as producer:
             for number in range(10):
@@ -273,8 +292,8 @@ def test_a_group_begins_where_it_was_told_to(tmp_path: Path) -> None:
                 "first", name_servers=address, listener=listener, from_where=ConsumeFromWhere.FIRST_OFFSET
             )
             async with consumer.subscribe("T"):
-                await until(lambda: len(seen) >= 10)
-            assert sorted(seen) == [b"%d" % number for number in range(10)]
+                await until(lambda: len(observed) >= 10)
+            assert sorted(observed) == [b"%d" % number for number in range(10)]
 
     run(test)
 
@@ -319,7 +338,7 @@ def test_a_half_to_a_topic_of_another_type_is_refused(tmp_path: Path) -> None:
 
 def test_two_brokers_share_the_work_and_one_is_enough(tmp_path: Path) -> None:
     async def test() -> None:
-        seen: list[bytes] = []
+        observed: list[bytes] = []
         books = Books({b"x": COMMIT}, {})
         async with (
             name_server() as address,
@@ -327,7 +346,7 @@ def test_two_brokers_share_the_work_and_one_is_enough(tmp_path: Path) -> None:
             Admin(address) as admin,
             TransactionProducer("tpg", name_servers=address, listener=books, avoid_slow_brokers=False) as producer,
             PushConsumer(  # which may learn of one broker's queues before it learns of the other's
-                "cg", name_servers=address, listener=lambda found: seen.extend(view.body for view in found),
+                "cg", name_servers=address, listener=lambda found: observed.extend(view.body for view in found),
                 rebalance_interval_ms=200, route_refresh_ms=200,
             ).subscribe("T"),
         ):  # fmt: skip
@@ -338,9 +357,9 @@ def test_two_brokers_share_the_work_and_one_is_enough(tmp_path: Path) -> None:
                 results = [await producer.send_in_transaction(Message("T", b"x")) for _ in range(4)]
                 assert all(result.decided for result in results)
                 assert len({result.queue.broker_name for result in results}) == 2
-                await until(lambda: len(seen) == 8)
+                await until(lambda: len(observed) == 8)
             survivors = [await producer.send(Message("T", b"2")) for _ in range(8)]
             assert {result.queue.broker_name for result in survivors} == {"broker-a"}
-            await until(lambda: len(seen) == 16)
+            await until(lambda: len(observed) == 16)
 
     run(test)

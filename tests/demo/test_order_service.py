@@ -91,18 +91,18 @@ def test_a_half_whose_send_failed_is_rolled_back_and_the_order_is_paid_by_the_ne
 def test_a_producer_to_be_killed_commits_tells_and_falls_silent(
     listener: OrderListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(order_service, "tell", lambda event, **more: told.append(f"{event} {more['order']}"))
+    reported: list[str] = []
+    monkeypatch.setattr(order_service, "tell", lambda event, **more: reported.append(f"{event} {more['order']}"))
     attempt = Attempt(ORDER, Fate.PRODUCER_KILLED)
     thread = threading.Thread(
         target=listener.execute_local_transaction, args=(half("T1"), attempt), daemon=True, name="silent"
     )
     thread.start()
     thread.join(0.5)
-    while not told:
+    while not reported:
         thread.join(0.05)
     assert thread.is_alive()
-    assert told == ["committed_and_silent o-1"]
+    assert reported == ["committed_and_silent o-1"]
     assert listener.check_local_transaction(question("T1")) is COMMIT
 
 

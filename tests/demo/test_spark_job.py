@@ -1,4 +1,4 @@
-"""What the demo reads out of the Spark processes: events of the job, and the report of reconcile."""
+"""What the demo reads from the Spark processes: events of the job, and the report of reconcile."""
 
 from __future__ import annotations
 

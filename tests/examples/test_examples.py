@@ -1,4 +1,4 @@
-"""The examples run as a reader would run them, tell their story and end well."""
+"""The examples run as documented, print the expected output and succeed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def tell(name: str, *arguments: str) -> str:
 @pytest.mark.kill
 @pytest.mark.slow
 def test_a_bank_that_is_killed_neither_loses_nor_makes_money() -> None:
-    story = tell("bank_transfer.py")
-    assert story.count("killed: ") == 3
-    assert "Alice has 0, Bob has 1000, together 1000." in story
+    scenario = tell("bank_transfer.py")
+    assert scenario.count("killed: ") == 3
+    assert "Alice has 0, Bob has 1000, together 1000." in scenario
 
 
 @pytest.mark.slow
@@ -44,11 +44,11 @@ def test_the_classic_listener_does_what_the_first_message_does(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_order_payment_reaches_every_service_once() -> None:
-    story = tell("order_payment.py")
-    assert "order o-3 (99): ROLLBACK" in story and "ship o-3" not in story
-    assert "order o-4 (45): UNKNOWN" in story and "check-back: order o-4 is paid" in story
+    scenario = tell("order_payment.py")
+    assert "order o-3 (99): ROLLBACK" in scenario and "ship o-3" not in scenario
+    assert "order o-4 (45): UNKNOWN" in scenario and "check-back: order o-4 is paid" in scenario
     for order in ("o-1", "o-2", "o-4", "o-5"):
-        assert story.count(f"logistics: ship {order}") == story.count(f"cart: cleared after {order}") == 1
+        assert scenario.count(f"logistics: ship {order}") == scenario.count(f"cart: cleared after {order}") == 1
 
 
 def _run_beside_a_server(code: str, directory: Path) -> list[str]:

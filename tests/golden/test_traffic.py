@@ -151,8 +151,8 @@ def test_a_whole_connection_splits_into_the_same_frames_wherever_it_is_cut(name:
 
 
 def test_every_recorded_request_is_typed_or_listed_as_generic() -> None:
-    seen = {recorded.asked for recorded in everything()}
-    assert seen <= set(REQUEST_HEADERS) | WITHOUT_HEADER | GENERIC
+    observed = {recorded.asked for recorded in everything()}
+    assert observed <= set(REQUEST_HEADERS) | WITHOUT_HEADER | GENERIC
     assert not set(REQUEST_HEADERS) & (WITHOUT_HEADER | GENERIC), "typed meanwhile: take it off the list"
     assert not WITHOUT_HEADER & GENERIC
 

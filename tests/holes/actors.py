@@ -1,4 +1,4 @@
-"""Producers of a group as a broker sees them: our own frames, no client library in between that would behave."""
+"""Producers that send frames of their own, because a client library would prevent the misuse that the tests need."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.tasks import TaskGroupOwner
 
 TIMEOUT_MS: Final = 60_000
-"""For one answer: generous, a machine with JVMs on it is slow."""
+"""How long an answer may take. It is long, because a machine that runs JVMs is slow."""
 BODY: Final = b"paid"
 
 
 class Refused(Exception):
-    """A half message was not taken."""
+    """A broker refused a half message."""
 
     def __init__(self, answer: Command) -> None:
         super().__init__(f"{answer.code}: {answer.remark}")
@@ -60,7 +60,7 @@ class Check:
 
 
 class Producer:
-    """One connection, member of one producer group. ``answer`` says what each check is answered; None: nothing."""
+    """One connection, which is a member of one producer group. ``answer`` returns the answer to a check; None: none."""
 
     def __init__(self, doors: Doors, address: Callable[[], str], group: str, new_key: Callable[[], str]) -> None:
         self.group: Final = group
@@ -76,7 +76,7 @@ class Producer:
         return await self._client.call(self._address(), code, header, body, timeout_ms=TIMEOUT_MS)  # type: ignore[arg-type]
 
     async def join(self) -> None:
-        """Send a heartbeat: a member of the group from now on."""
+        """Send a heartbeat, to become a member of the group."""
         beat = HeartbeatData(
             client_id=f"{self.group}@{self._new_key()}", producer_data_set=[ProducerData(group_name=self.group)]
         )
@@ -104,11 +104,11 @@ class Producer:
         return Half(key, topic, (stored.queue_offset, log_offset), self._doors.clock.monotonic())
 
     async def halves(self, topic: str, count: int, **more: str) -> list[Half]:
-        """``count`` of them, one after the other."""
+        """Send ``count`` half messages, one after the other."""
         return [await self.half(topic, **more) for _ in range(count)]
 
     async def end(self, what: Half | Check, resolution: Resolution, *, place: tuple[int, int] | None = None) -> Command:
-        """END_TRANSACTION of the half, or as the answer to a check; two-way. The broker's answer."""
+        """Send END_TRANSACTION two-way, for a half message or as the answer to a check. Returns the broker's answer."""
         queue_offset, log_offset = place or what.place
         header = EndTransaction(
             producer_group=self.group, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
@@ -124,11 +124,11 @@ class Producer:
         return await self.end(what, Resolution.ROLLBACK)
 
     def checks_of(self, half: Half) -> list[Check]:
-        """The checks that came for a half, whatever copy of it they name."""
+        """The checks that came for a half message or for any copy of it."""
         return [check for check in self.checks if check.key == half.key]
 
     async def leave(self) -> None:
-        """The connection ends, as when the process dies."""
+        """Close the connection, as the death of the process does."""
         await self._answering.stop()
         await self._client.close()
 
@@ -146,7 +146,7 @@ class Producer:
             self._answering.start(check.key, self._reply(check, resolution))
 
     async def _reply(self, check: Check, resolution: Resolution) -> None:
-        # A rollback, or an UNKNOWN, may be answered by nothing at all (Apache's): nobody waits for that.
+        # Apache's brokers may not answer a rollback or an UNKNOWN, so this does not wait for the answer.
         if resolution is Resolution.UNKNOWN:
             queue_offset, log_offset = check.place
             header = EndTransaction(

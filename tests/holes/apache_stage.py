@@ -1,4 +1,4 @@
-"""Apache's brokers as stages: many scenarios at the same time on one broker, so that the JVMs are paid once."""
+"""Runs scenarios on Apache's brokers. Many run at the same time on one broker, so that few JVMs must be started."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.client.connection.endpoint import Doors
-from tests.holes.case import Case, On, Seen
+from tests.holes.case import Case, Observed, On
 from tests.holes.stage import BODY_LENGTH_AT, CHECK_MAX, INTERVAL_S, WRONG_LENGTH, Stage
 from tests.interop.apache import ApacheCluster
 from tests.interop.process import Process
 
 TIMEOUT_S: Final = {on: 6.0 if on is On.DEFAULT else 1.0 for on in On}
 LONGEST_S: Final = 300.0
-"""For all scenarios of one round."""
+"""How long all scenarios of one round may take."""
 
 
 class House:
-    """One broker, and the scenarios that are played on it now."""
+    """One broker, and the scenarios that run on it now."""
 
     def __init__(self, cluster: ApacheCluster, on: On) -> None:
         self.cluster = cluster
@@ -46,7 +46,7 @@ class House:
         if self._process is not None:
             self._process.kill()
 
-    async def play(self, cases: Iterable[Case]) -> dict[str, Seen | BaseException]:
+    async def play(self, cases: Iterable[Case]) -> dict[str, Observed | BaseException]:
         """These cases at the same time."""
         cases = list(cases)
         self._playing, self._waiting = len(cases), 0
@@ -55,7 +55,7 @@ class House:
             found = await asyncio.gather(*(self._one(case) for case in cases), return_exceptions=True)
         return dict(zip((case.name for case in cases), found, strict=True))
 
-    async def _one(self, case: Case) -> Seen:
+    async def _one(self, case: Case) -> Observed:
         stage = ApacheStage(self, TIMEOUT_S[self.on])
         try:
             return await case.play(stage)
@@ -65,7 +65,7 @@ class House:
             await self._restart_when_all_wait(case.restarts == "stop")
 
     async def restart(self, *, orderly: bool) -> None:
-        """Once for all: happens when everybody who still plays wants it."""
+        """Restart the broker once for all scenarios, when every scenario that still runs asks for it."""
         self._waiting += 1
         restarted = self._restarted
         await self._restart_when_all_wait(orderly)
@@ -82,7 +82,7 @@ class House:
 
 
 class ApacheStage(Stage):
-    """One scenario's part of a house."""
+    """One scenario on the broker of a house."""
 
     def __init__(self, house: House, timeout_s: float) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class ApacheStage(Stage):
         return self.doors
 
     def damage(self, log_offset: int) -> None:
-        # The broker maps its files: it sees what is written into them.
+        # The broker maps its files into memory, so it sees what is written to them.
         log = self._house.store / "commitlog"
         path = max(path for path in log.iterdir() if int(path.name) <= log_offset)
         with path.open("r+b") as file:
@@ -119,10 +119,10 @@ class ApacheStage(Stage):
         await self._house.restart(orderly=orderly)
 
 
-def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, Seen | BaseException]:
-    """All these cases on brokers of one version; what each saw, or what it raised."""
+def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, Observed | BaseException]:
+    """Run all these cases on brokers of one version. Returns the result of each case, or the error that it raised."""
     cluster = ApacheCluster(version, directory)
-    found: dict[str, Seen | BaseException] = {}
+    found: dict[str, Observed | BaseException] = {}
 
     async def on_house(house: House, cases: list[Case]) -> None:
         rounds = sorted(cases, key=_round)
@@ -144,7 +144,7 @@ def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, S
                     f"Apache {version}, {on.value}: {len(here)} scenarios in {time.monotonic() - started:.0f} s, "
                     f"started in {started - began:.0f} s"
                 )
-    except Exception as error:  # whoever was not played yet was not played because of this
+    except Exception as error:  # the cases that have not run yet cannot run because of this
         found.update({case.name: error for case in cases if case.name not in found})
     finally:
         cluster.close()
@@ -152,5 +152,5 @@ def play_apache(version: str, cases: list[Case], directory: Path) -> dict[str, S
 
 
 def _round(case: Case) -> tuple[bool, str, str]:
-    """Who plays at the same time, in order."""
+    """A sort key: cases with the same key run at the same time."""
     return (not case.first, case.restarts, case.name if case.alone else "")

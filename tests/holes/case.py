@@ -1,4 +1,4 @@
-"""What is shown about a hole, by which scenario, on whom."""
+"""The description of a test of a hole: its scenario, and the expected results on each broker."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ APACHE_VERSIONS = ("4.9.7", "5.5.0")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a scenario saw: in ``wrong`` of ``of`` tries the promise was broken."""
+class Observed:
+    """The result of a scenario: in ``wrong`` of ``of`` tries the guarantee was broken."""
 
     wrong: int
     of: int
@@ -24,18 +24,18 @@ class Seen:
 
 
 class Apache(enum.Enum):
-    """What an Apache broker shows of a hole."""
+    """How often a hole occurs on an Apache broker."""
 
     ALWAYS = "occurs"
-    """In every try."""
+    """It occurs in every try."""
     SOMETIMES = "occurs in some tries"
-    """In at least one try."""
+    """It occurs in at least one try."""
     NEVER = "does not occur"
 
-    def fits(self, seen: Seen) -> bool:
+    def fits(self, observed: Observed) -> bool:
         if self is Apache.NEVER:
-            return seen.wrong == 0
-        return seen.wrong == seen.of if self is Apache.ALWAYS else seen.wrong > 0
+            return observed.wrong == 0
+        return observed.wrong == observed.of if self is Apache.ALWAYS else observed.wrong > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,45 +48,45 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class NotRepeated:
-    """The scenario cannot be played on Apache's brokers here; ``why`` says what is known from where."""
+    """The scenario cannot run on Apache's brokers here. ``why``: what is known of the hole, and from which source."""
 
     why: str
 
 
 class On(enum.Enum):
-    """With which settings an Apache broker plays a scenario."""
+    """The settings of the Apache broker for a scenario."""
 
-    QUICK = "transactionTimeOut 1 s, ops written at once"
+    FAST = "transactionTimeOut 1 s, ops written at once"
     DEFAULT = "transactionTimeOut 6 s, op settings as delivered"
-    DAMAGED = "as QUICK; a record of its log is destroyed"
-    THROWN_AWAY = "as QUICK; the broker is of no use to others afterwards"
+    DAMAGED = "as FAST; a record of its log is destroyed"
+    THROWN_AWAY = "as FAST; the broker is of no use to others afterwards"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One scenario.
 
-    ``play`` plays it and says what it saw; it raises NotShown when it did not come to its point. Our broker must keep
-    the promise in all tries; with any of the mutants it must break it in at least one; Apache's brokers do as
-    ``apache`` says, by version.
+    ``play`` runs it and returns the result; it raises NotShown when a precondition did not come true. Our broker must
+    keep the guarantee in all tries, and each mutant of it must break the guarantee in at least one try. ``apache``: the
+    expected results on Apache's brokers, by version.
     """
 
     name: str
-    play: Callable[[Any], Awaitable[Seen]]
+    play: Callable[[Any], Awaitable[Observed]]
     mutants: tuple[Mutant, ...]
     apache: dict[str, Apache] | NotRepeated
-    on: On = On.QUICK
+    on: On = On.FAST
     restarts: str = ""
-    """``kill`` or ``stop``: the scenario restarts the broker once, with all others that do so."""
+    """``kill`` or ``stop``: the scenario restarts the broker once, together with all other scenarios that do this."""
     alone: bool = False
-    """Nobody else uses the Apache broker meanwhile."""
+    """Whether no other scenario may use the Apache broker at the same time."""
     first: bool = False
-    """And nobody has used it before."""
+    """Whether no other scenario may have used the Apache broker before."""
     ours: dict[str, Any] = field(default_factory=dict)
     """Settings of our broker that differ."""
 
 
-Scenario = Callable[[Stage], Awaitable[Seen]]
+Scenario = Callable[[Stage], Awaitable[Observed]]
 
 
 def both(outcome: Apache) -> dict[str, Apache]:

@@ -1,7 +1,7 @@
-"""Plays every case three ways: on our broker, on our broker without its fix, and on Apache's brokers.
+"""Runs every case in three ways: on our broker, on our broker without its fix, and on Apache's brokers.
 
-Ours are part of every test run. Apache's take minutes and change only when a scenario does, so they are played when
-``GANTRY_INTEROP_CONTROLS=1`` asks for them:
+The first two are part of every test run. The runs on Apache's brokers take minutes, and their results change only when
+a scenario does. So they run only with ``GANTRY_INTEROP_CONTROLS=1``:
 
     GANTRY_INTEROP_CONTROLS=1 python3 -m pytest tests/holes -m interop
 """
@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from tests.holes.apache_stage import play_apache
-from tests.holes.case import APACHE_VERSIONS, Case, Mutant, NotRepeated, Seen
+from tests.holes.case import APACHE_VERSIONS, Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import play_ours
 from tests.interop import jars
 
 CONTROLS = "GANTRY_INTEROP_CONTROLS"
-PLAYED = pytest.StashKey[dict[str, dict[str, Seen | BaseException]]]()
-"""By version and the case's name: what was seen."""
+PLAYED = pytest.StashKey[dict[str, dict[str, Observed | BaseException]]]()
+"""The results by version and name of the case."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -46,7 +46,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def played(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], None]:
-    """Plays one case one way, and fails when it shows something else than it should."""
+    """Run one case in one way, and fail when the result is not the expected one."""
     case, how = request.param
     if how is None:
         return lambda: _keeps(case, play_ours(case.play, **case.ours))
@@ -56,25 +56,26 @@ def played(
     return lambda: _as_written(case, how, _on_apache(request.session, case, how, tmp_path_factory))
 
 
-def _keeps(case: Case, seen: Seen) -> None:
-    assert seen.of > 0, "a scenario tries at least once"
-    assert seen.wrong == 0, f"{case.name}: broken in {seen.wrong} of {seen.of} tries; {seen.note}"
+def _keeps(case: Case, observed: Observed) -> None:
+    assert observed.of > 0, "a scenario tries at least once"
+    assert observed.wrong == 0, f"{case.name}: broken in {observed.wrong} of {observed.of} tries; {observed.note}"
 
 
-def _breaks(case: Case, mutant: Mutant, seen: Seen) -> None:
-    assert seen.wrong > 0, f"{case.name} does not notice that {mutant.name} is missing"
+def _breaks(case: Case, mutant: Mutant, observed: Observed) -> None:
+    assert observed.wrong > 0, f"{case.name} does not notice that {mutant.name} is missing"
 
 
-def _as_written(case: Case, version: str, seen: Seen) -> None:
+def _as_written(case: Case, version: str, observed: Observed) -> None:
     expected = case.apache[version]
-    assert expected.fits(seen), (
-        f"{case.name}: Apache {version} was said to show '{expected.value}', seen in {seen.wrong} of {seen.of} tries; "
-        f"{seen.note}"
+    assert expected.fits(observed), (
+        f"{case.name}: Apache {version} was said to show '{expected.value}', "
+        f"observed in {observed.wrong} of {observed.of} tries; "
+        f"{observed.note}"
     )
 
 
-def _on_apache(session: pytest.Session, case: Case, version: str, factory: pytest.TempPathFactory) -> Seen:
-    """What a case saw on that version. The first one to ask has all selected cases of the session played."""
+def _on_apache(session: pytest.Session, case: Case, version: str, factory: pytest.TempPathFactory) -> Observed:
+    """The result of a case on that version. The first call runs all selected cases of the session."""
     known = session.stash.setdefault(PLAYED, {})
     if version not in known:
         try:
@@ -83,12 +84,12 @@ def _on_apache(session: pytest.Session, case: Case, version: str, factory: pytes
         except jars.NotHere as reason:
             pytest.skip(str(reason))
         known[version] = play_apache(version, _selected(session, version), Path(factory.mktemp(f"holes-{version}")))
-        for name, seen in known[version].items():
-            print(f"Apache {version}: {name}: {seen}")
-    seen = known[version][case.name]
-    if isinstance(seen, BaseException):
-        raise seen
-    return seen
+        for name, observed in known[version].items():
+            print(f"Apache {version}: {name}: {observed}")
+    observed = known[version][case.name]
+    if isinstance(observed, BaseException):
+        raise observed
+    return observed
 
 
 def _selected(session: pytest.Session, version: str) -> list[Case]:

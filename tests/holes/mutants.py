@@ -1,4 +1,4 @@
-"""Fixes taken out of our broker, where several tests need the same: the real code with one piece gone."""
+"""Mutants of our broker that several tests use: the real code with one fix removed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _forget_decisions(patch: Patch) -> None:
 
 
 NO_MEMORY = Mutant("the memory of decisions", _forget_decisions)
-"""A half that ended stays open, as if nobody had decided: what END_TRANSACTION is on Apache's brokers."""
+"""A half message that ended stays open as if it was undecided, as on Apache's brokers."""
 
 
 def other_action(state: State, resolution: Resolution, action: EndAction, name: str) -> Mutant:
@@ -60,7 +60,7 @@ def other_action(state: State, resolution: Resolution, action: EndAction, name: 
 
 
 class _LateOps:
-    """A store that takes op records three seconds later; when that fails, they are gone."""
+    """A store that writes op records three seconds later. When the write fails, they are lost."""
 
     def __init__(self, store: HalfStore, call_later: Callable[..., object]) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class _LateOps:
         placed = self._store.append(at_once) if at_once else [Placement(self._store.flushed, 0, 0, 0)]  # type: ignore[attr-defined]
 
         def write() -> None:
-            with contextlib.suppress(StoreError):  # as 5.5.0 does: the caller was told SUCCESS long ago
+            with contextlib.suppress(StoreError):  # as in 5.5.0, which has already answered SUCCESS
                 self._store.append(late)
 
         self._call_later(3.0, write)
@@ -94,7 +94,7 @@ def _write_ops_later(patch: Patch) -> None:
             endings._store = store
 
     patch.setattr(TransactionEndings, "_end", end_now)
-    patch.setattr(transaction_endings, "prepared_commit", lambda *facts: None)  # so that every commit comes by _end
+    patch.setattr(transaction_endings, "prepared_commit", lambda *facts: None)  # so that every commit goes through _end
 
 
 def _complete_nothing(patch: Patch) -> None:
@@ -129,7 +129,7 @@ LATE_OPS_NO_FILE = Mutant(
 
 
 def _put_back(patch: Patch) -> None:
-    """Each look at a half appends a copy, counts a round, and only the copy goes on; as Apache's scan does it."""
+    """Each scan of a half message appends a copy and counts a round. Only the copy stays open, as in Apache's scan."""
     ask = TransactionChecks._ask
 
     def watch(checks: TransactionChecks, halves: Iterable[OpenHalf]) -> None:
@@ -159,7 +159,7 @@ def _put_back(patch: Patch) -> None:
         session = checks._producers.pick(half.group) if now >= half.immune_until else None
         checks._schedule(copy, now + checks._interval_s)
         if session is not None:
-            # The copy is on its way to the disk; the check goes out behind it, a moment later.
+            # The copy is being written to the disk. The check is sent afterwards.
             checks._store.safety.when_safe(place.end, lambda error: _ask_later(checks, copy, session))
 
     def _ask_later(checks: TransactionChecks, copy: OpenHalf, producer: Connection) -> None:
@@ -188,4 +188,4 @@ def _first_in_first_out(patch: Patch) -> None:
 
 
 QUEUE_OF_CHECKS = Mutant("a due time for each half", _first_in_first_out)
-"""Checks in the order of a queue: one whose time has not come stops all behind it."""
+"""Checks are sent in the order of a queue: a half message that is not due yet delays all after it."""

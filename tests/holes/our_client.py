@@ -1,4 +1,4 @@
-"""Our client on a stage: the real TransactionProducer, in a process of its own."""
+"""Our real TransactionProducer in a scenario, as if in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.holes.stage import OurStage, Stage
 
 HOST: Final = "10.0.0.1"
 NAME_SERVER: Final = f"{HOST}:9876"
-"""Of our stage. A case that uses our client says ``ours={"namesrv_addr": NAME_SERVER}``."""
+"""The name server of OurStage. A case that uses our client has ``ours={"namesrv_addr": NAME_SERVER}``."""
 
 
 @contextlib.asynccontextmanager
 async def our_client(
     stage: Stage, listener: TransactionListener, **settings: Any
 ) -> AsyncIterator[TransactionProducer]:  # fmt: skip
-    """A started producer of a new group; with our stage comes a name server."""
+    """A started producer of a new group. On OurStage this starts a name server, too."""
     name_servers = await _name_servers(stage)
     producer = TransactionProducer(
         stage.new_name("PG"), name_servers=name_servers, listener=listener, doors=stage.new_doors(), **settings

@@ -1,4 +1,4 @@
-"""Senders that are no members of a group, and messages that are no halves."""
+"""Senders that are not members of a group, and messages that are not half messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.holes.actors import Producer
 from tests.holes.stage import Stage, require
 
 BODY_AT: Final = 88
-"""Bytes of a record before its body, with IPv4 addresses."""
+"""The position of the body in a record with IPv4 addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """An ordinary message where it lies."""
+    """An ordinary message and its position."""
 
     key: str
     place: tuple[int, int]
@@ -28,12 +28,12 @@ class Plain:
 
 
 def silent(stage: Stage, group: str, doors: Doors | None = None) -> Producer:
-    """A connection that never said which groups it is of; ``doors``: of the machine it runs on."""
+    """A connection that never sends a heartbeat, so it belongs to no group. ``doors``: those of its machine."""
     return Producer(doors or stage.new_doors(), lambda: stage.address, group, stage.new_key)
 
 
 async def send(producer: Producer, topic: str, body: bytes, key: str, **more: str) -> Plain:
-    """An ordinary message; ``more``: properties."""
+    """Send an ordinary message; ``more``: properties."""
     header = SendMessage(
         producer_group=producer.group, topic=topic, default_topic=AUTO_CREATE, default_topic_queue_nums=1, queue_id=0,
         sys_flag=0, born_timestamp=0, flag=0, properties=properties.encode({"UNIQ_KEY": key} | more),

@@ -1,7 +1,7 @@
-"""A broker on the wire, and time: what a scenario is played on, whoever made the broker.
+"""The environment of a scenario: a broker and time, with the same interface for our broker and for Apache's.
 
-``OurStage`` is our real broker in a simulated process: virtual time, a disk and a network in memory. ``ApacheStage``
-(``apache_stage.py``) is a broker of Apache's and the machine's time.
+``OurStage`` is our real broker in a simulated process, with virtual time and with disk and network in memory.
+``ApacheStage`` (``apache_stage.py``) is a broker of Apache's, with the time of the machine.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ INTERVAL_S: Final = 1.0
 CHECK_MAX: Final = 5
 """transactionCheckMax on every stage."""
 GIVES_UP_S: Final = 60.0
-"""A scenario waits for nothing longer than this."""
+"""The longest time that a scenario waits for anything."""
 EPOCH_MS: Final = 1_800_000_000_000
 BODY_LENGTH_AT: Final = 84
-"""In a record: the length of its body."""
+"""The position of the length of the body in a record."""
 WRONG_LENGTH: Final = b"\x7f\xff\xff\xff"
-"""The record cannot be read with it, and a Java broker runs out of memory when it tries."""
+"""A record with this length cannot be read, and a Java broker runs out of memory when it tries."""
 BROKER: Final = "10.0.0.2"
 
 
 class NotShown(AssertionError):
-    """The scenario did not come to the point at which the hole shows: that is no result, neither good nor bad."""
+    """The scenario could not produce the situation in which the hole occurs, so it has no result."""
 
 
 def require(holds: bool, what: str) -> None:
-    """A precondition of what is to be shown."""
+    """Raise NotShown unless a precondition of the scenario holds."""
     if not holds:
         raise NotShown(what)
 
@@ -64,10 +64,10 @@ def key_of(message: StoredMessage) -> str:
 
 
 class Stage(ABC):
-    """A scenario's one view of the world."""
+    """The interface of a scenario to its broker and to time."""
 
     doors: Doors
-    """Of the scenario itself."""
+    """The network, clock and disk of the scenario itself."""
     timeout_s: float
     """transactionTimeOut: the immunity of a half message."""
 
@@ -75,13 +75,13 @@ class Stage(ABC):
         self._producers: list[Producer] = []
         self._count = 0
         self._prefix = ""
-        """Before names, so that scenarios share a broker without seeing each other."""
+        """A prefix of all names, so that scenarios on the same broker do not disturb each other."""
         self._reader: Producer | None = None
 
     @property
     @abstractmethod
     def address(self) -> str:
-        """Of the broker; another one after a restart."""
+        """The address of the broker, which is another one after a restart."""
 
     @abstractmethod
     async def restart(self, *, orderly: bool = False) -> None:
@@ -102,7 +102,7 @@ class Stage(ABC):
 
     @abstractmethod
     def new_doors(self) -> Doors:
-        """The outside world of one more process."""
+        """The network, clock and disk of another process."""
 
     # ---- time
 
@@ -117,12 +117,12 @@ class Stage(ABC):
         return self.doors.clock.wall_ms()
 
     async def until(self, holds: Callable[[], bool | Awaitable[bool]], what: str, seconds: float = GIVES_UP_S) -> None:
-        """Look again and again; NotShown when it does not come true."""
+        """Poll until ``holds()`` is true. Raises NotShown when that takes too long."""
         if not await self.comes_true(holds, seconds):
             raise NotShown(f"not within {seconds:g} s: {what}")
 
     async def comes_true(self, holds: Callable[[], bool | Awaitable[bool]], seconds: float) -> bool:
-        """Whether something becomes true within a time."""
+        """Whether ``holds()`` becomes true within ``seconds``."""
         end = self.now() + seconds
         while True:
             found = holds()
@@ -132,7 +132,7 @@ class Stage(ABC):
                 return False
             await self.sleep(0.05)
 
-    # ---- people
+    # ---- producers and topics
 
     def new_name(self, kind: str) -> str:
         self._count += 1
@@ -143,7 +143,7 @@ class Stage(ABC):
         return self.doors.rng.token(16).hex().upper()
 
     async def producer(self, group: str | None = None) -> Producer:
-        """A live member of a group; of a new one when none is named."""
+        """A live member of a group; without ``group``, of a new group."""
         made = Producer(self.new_doors(), lambda: self.address, group or self.new_name("PG"), self.new_key)
         self._producers.append(made)
         await made.join()
@@ -167,18 +167,18 @@ class Stage(ABC):
             self._producers.append(self._reader)
         return await self._reader.ask(code, header, body)
 
-    # ---- what became of messages
+    # ---- what was delivered and parked
 
     async def delivered(self, topic: str) -> list[StoredMessage]:
-        """What a consumer gets of a topic, from its beginning."""
+        """The messages that a consumer gets from a topic, from its beginning."""
         return await self.read(topic, "CG_holes")
 
     async def keys(self, topic: str) -> list[str]:
-        """The UNIQ_KEYs of what a consumer gets of a topic."""
+        """The UNIQ_KEYs of the messages that a consumer gets from a topic."""
         return [key_of(message) for message in await self.delivered(topic)]
 
     async def parked(self) -> list[StoredMessage]:
-        """What lies in TRANS_CHECK_MAX_TIME_TOPIC, of all scenarios on this broker."""
+        """The messages in TRANS_CHECK_MAX_TIME_TOPIC, of all scenarios on this broker."""
         return await self.read(PARKED, TOOLS_CONSUMER)
 
     async def read(self, topic: str, group: str) -> list[StoredMessage]:
@@ -202,14 +202,14 @@ class Stage(ABC):
             offset = following
 
     async def leave(self) -> None:
-        """The scenario is over."""
+        """End the scenario."""
         for producer in self._producers:
             await producer.leave()
         self._producers.clear()
 
 
 class OurStage(Stage):
-    """Our broker as it is, in virtual time."""
+    """Our real broker, in virtual time."""
 
     def __init__(self, loop: VirtualLoop, **settings: Any) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ class OurStage(Stage):
         return Doors(self.network.host(address, node), NodeClock(node, EPOCH_MS), SystemRng(self._hosts), self.disk)
 
     async def start(self) -> None:
-        """A new process of the broker, on the disk as it is."""
+        """Start a new process of the broker on the existing disk."""
         node = self._broker_node = Node("broker", self._loop)
         doors = self._doors(node, BROKER)
         doors.clock.skew_ms = self.broker_skew_ms  # type: ignore[attr-defined]
@@ -252,12 +252,12 @@ class OurStage(Stage):
         await node.start(self.broker.start())
 
     def kill(self) -> None:
-        """SIGKILL: what was written is there."""
+        """Kill the broker with SIGKILL. Everything that it wrote is on the disk."""
         self._end()
         self.disk = self.disk.process_dies()
 
     def cut_power(self) -> None:
-        """What was not synced may be gone."""
+        """Cut the power. Writes that were not synced may be lost."""
         self._end()
         self.disk = self.disk.power_cut()
 
@@ -300,8 +300,8 @@ def play_ours(play: Callable[[OurStage], Awaitable[T]], **settings: Any) -> T:
 
 
 def run_to_the_end(loop: VirtualLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Run something in virtual time, without a word of the product's loggers; then unwind what is left."""
-    # Deaths on purpose leave callbacks behind that fail; what a scenario wants to know it looks at.
+    """Run ``work`` in virtual time, without log output, and then end the remaining tasks."""
+    # Deliberate kills leave callbacks that fail. The scenario checks the results itself.
     loop.set_exception_handler(lambda _loop, _context: None)
     quiet = logging.getLogger("gantrymq")
     level = quiet.level

@@ -1,7 +1,8 @@
-"""Fills docs/holes.md in from the tests: ``python3 -m tests.holes.table`` after a test was added or changed.
+"""Updates docs/holes.md from the tests. Run ``python3 -m tests.holes.table`` after a test was added or changed.
 
-Written by hand: number, what goes wrong, what we do about it, and what was seen of Apache's brokers without a test (in
-*italics*). From the tests: their names, what they break without, and what they say of Apache's brokers.
+These columns are written by hand: the number, the fault, our solution, and observations of Apache's brokers without a
+test (in *italics*). The tests provide: their names, the fixes without which they fail, and the results of Apache's
+brokers.
 """
 
 from __future__ import annotations
@@ -50,19 +51,21 @@ def cases(number: str) -> list[Case]:
 
 
 def filled(row: dict[str, str]) -> dict[str, str]:
-    """A row with what its tests say."""
+    """A row with the columns that the tests provide."""
     names, found = modules(row["hole"]), cases(row["hole"])
     if names:
         row = row | {"tests": ", ".join(f"`{name}`" for name in names)}
     if found:
         mutants = dict.fromkeys(mutant.name for case in found for mutant in case.mutants)
-        row = row | {"mutants": "; ".join(mutants)} | {version: _seen(found, version) for version in APACHE_VERSIONS}
+        row = (
+            row | {"mutants": "; ".join(mutants)} | {version: _observed(found, version) for version in APACHE_VERSIONS}
+        )
         for version in APACHE_VERSIONS:
             row[version] = row[version] or rows(PAGE.read_text())[row["hole"]][version]
     return row
 
 
-def _seen(found: list[Case], version: str) -> str:
+def _observed(found: list[Case], version: str) -> str:
     said = {case.name: case.apache[version].value for case in found if not isinstance(case.apache, NotRepeated)}
     if len(set(said.values())) == 1:
         return next(iter(said.values()))
@@ -70,7 +73,7 @@ def _seen(found: list[Case], version: str) -> str:
 
 
 def page(text: str) -> str:
-    """docs/holes.md as it should be."""
+    """The text that docs/holes.md should have."""
     by_number = {number: filled(row) for number, row in rows(text).items()}
     lines = [
         f"| {' | '.join(by_number[cells(line)[0]].values())} |"

@@ -1,8 +1,9 @@
-"""Hole 1: a check while the local transaction still runs.
+"""Hole 1: a check while the local transaction is still running.
 
-Apache's brokers write the half again before they ask, and the check names that copy. The producer's own commit names
-the original, and settles only that: the copy's check, answered COMMIT, delivers a second message; answered UNKNOWN it
-goes on until the copy is discarded, beside the message that was delivered. Ours: one decision per transaction.
+Apache's brokers write the half message again before a check, and the check names that copy. The producer's own commit
+names the original, and settles only that. If the check of the copy is answered COMMIT, a second message is delivered.
+If it is answered UNKNOWN, the checks continue until the copy is discarded, although the message was delivered. Ours:
+one decision per transaction.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import Half, Producer
-from tests.holes.case import Apache, Case, Seen, both
+from tests.holes.case import Apache, Case, Observed, both
 from tests.holes.mutants import NO_MEMORY, PUT_BACK
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of, require
 
@@ -28,16 +29,16 @@ async def _committed_after_its_check(stage: Stage) -> tuple[str, Producer, list[
     return topic, producer, halves
 
 
-async def both_committed(stage: Stage) -> Seen:
+async def both_committed(stage: Stage) -> Observed:
     """The producer commits, and then its checker answers COMMIT, too."""
     topic, producer, halves = await _committed_after_its_check(stage)
     for half in halves:
         await producer.commit(producer.checks_of(half)[0])
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
 
 
-async def asked_on(stage: Stage) -> Seen:
+async def asked_on(stage: Stage) -> Observed:
     """The producer commits, and no check is answered any more: for the broker that is UNKNOWN."""
     topic, producer, halves = await _committed_after_its_check(stage)
     await stage.sleep(INTERVAL_S / 2)  # a check that was on its way is no new one
@@ -46,7 +47,7 @@ async def asked_on(stage: Stage) -> Seen:
     keys, parked = await stage.keys(topic), {key_of(message) for message in await stage.parked()}
     again = {check.key for check in producer.checks[asked:]}
     broken = sum(half.key in again or half.key in parked or keys.count(half.key) != 1 for half in halves)
-    return Seen(broken, TRIES, f"asked again {len(again)}, discarded {sum(half.key in parked for half in halves)}")
+    return Observed(broken, TRIES, f"asked again {len(again)}, discarded {sum(half.key in parked for half in halves)}")
 
 
 CASES = [

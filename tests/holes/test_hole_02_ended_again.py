@@ -1,8 +1,8 @@
-"""Hole 2: an END_TRANSACTION that comes again.
+"""Hole 2: a repeated END_TRANSACTION.
 
-Apache's brokers remember no decision: a second COMMIT makes a second message, a COMMIT after a ROLLBACK delivers what
-was rolled back, a ROLLBACK after a COMMIT is answered SUCCESS. Ours: the first decision wins for as long as the half
-message exists; the same one again is answered SUCCESS, the opposite one ILLEGAL_OPERATION.
+Apache's brokers remember no decision. A second COMMIT makes a second message, a COMMIT after a ROLLBACK delivers the
+rolled-back message, and a ROLLBACK after a COMMIT is answered SUCCESS. Ours: the first decision wins for as long as the
+half message exists. The same decision again is answered SUCCESS, the opposite decision ILLEGAL_OPERATION.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
-from tests.holes.case import Apache, Case, Seen, both
+from tests.holes.case import Apache, Case, Observed, both
 from tests.holes.mutants import NO_MEMORY, other_action
 from tests.holes.stage import Stage, require
 
 TRIES = 5
 
 
-async def _twice(first: Resolution, second: Resolution, wrong: Callable[[int, int], bool], stage: Stage) -> Seen:
+async def _twice(first: Resolution, second: Resolution, wrong: Callable[[int, int], bool], stage: Stage) -> Observed:
     """``wrong``: of the copies delivered and the code of the second answer."""
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -31,7 +31,7 @@ async def _twice(first: Resolution, second: Resolution, wrong: Callable[[int, in
     codes = [(await producer.end(half, second)).code for half in halves]
     keys = await stage.keys(topic)
     broken = sum(wrong(keys.count(half.key), code) for half, code in zip(halves, codes, strict=True))
-    return Seen(broken, TRIES, f"second answers {codes}, {len(keys)} delivered")
+    return Observed(broken, TRIES, f"second answers {codes}, {len(keys)} delivered")
 
 
 CASES = [

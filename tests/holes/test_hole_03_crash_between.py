@@ -1,8 +1,8 @@
-"""Hole 3: a crash between the final message and the record that its half is settled.
+"""Hole 3: a crash between the final message and the record that its half message is settled.
 
-Apache's brokers append them one after the other, and know nothing of the first when the second is missing: the half is
-checked again and delivered again. Ours writes both with one write; what a power cut leaves of that write is completed
-at the start, because the final message says which half it came from.
+Apache's brokers append the two one after the other. When the second is missing, they do not find the first, so the half
+message is checked again and delivered again. Ours writes both with one write. If a power cut leaves only a part of that
+write, the broker completes it at its start, because the final message names its half message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import Producer, always
-from tests.holes.case import Case, NotRepeated, Seen
+from tests.holes.case import Case, NotRepeated, Observed
 from tests.holes.mutants import LATE_OPS_NO_COMPLETION, NO_COMPLETION
 from tests.holes.stage import OurStage, require
 
@@ -39,7 +39,7 @@ async def _after(stage: OurStage, topic: str, keys: set[str], group: str) -> int
     return sum(delivered.count(key) != 1 for key in keys)
 
 
-async def power_cuts(stage: OurStage) -> Seen:
+async def power_cuts(stage: OurStage) -> Observed:
     """The power goes while commits are being written, at every operation of the disk in turn."""
     topic, group = await stage.topic(), stage.new_name("PG")
     wrong = 0
@@ -55,10 +55,10 @@ async def power_cuts(stage: OurStage) -> Seen:
         await producer.leave()
         await stage.start()
         wrong += await _after(stage, topic, {half.key, other.key}, group) > 0
-    return Seen(wrong, CUTS)
+    return Observed(wrong, CUTS)
 
 
-async def torn_pairs(stage: OurStage) -> Seen:
+async def torn_pairs(stage: OurStage) -> Observed:
     """The power goes, and of a commit's write the final message is on the disk and the op record is not."""
     topic, group = await stage.topic(), stage.new_name("PG")
     wrong = 0
@@ -78,10 +78,10 @@ async def torn_pairs(stage: OurStage) -> Seen:
         file.write(bytes(file.size() - op), op)
         await stage.start()
         wrong += await _after(stage, topic, {half.key}, group)
-    return Seen(wrong, TORN)
+    return Observed(wrong, TORN)
 
 
-async def killed_while_the_disk_hangs(stage: OurStage) -> Seen:
+async def killed_while_the_disk_hangs(stage: OurStage) -> Observed:
     """SIGKILL while final messages wait for their flush."""
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, IN_FLIGHT)
@@ -94,17 +94,17 @@ async def killed_while_the_disk_hangs(stage: OurStage) -> Seen:
     await producer.leave()
     await stage.start()
     wrong = await _after(stage, topic, {half.key for half in halves}, producer.group)
-    return Seen(wrong, IN_FLIGHT)
+    return Observed(wrong, IN_FLIGHT)
 
 
-SEEN_BY_HAND = NotRepeated(
+OBSERVED_BY_HAND = NotRepeated(
     "needs a disk that hangs (a preloaded library): seen by hand, 10 of 10 on both versions, and by chance, with 300 "
     "commits in flight, in 3 of 5 runs of 4.9.7 and 4 of 5 of 5.5.0"
 )
 CASES = [
-    Case("power cut during a commit", power_cuts, (LATE_OPS_NO_COMPLETION,), SEEN_BY_HAND),
-    Case("op record torn off", torn_pairs, (NO_COMPLETION,), SEEN_BY_HAND),
-    Case("killed while the disk hangs", killed_while_the_disk_hangs, (LATE_OPS_NO_COMPLETION,), SEEN_BY_HAND),
+    Case("power cut during a commit", power_cuts, (LATE_OPS_NO_COMPLETION,), OBSERVED_BY_HAND),
+    Case("op record torn off", torn_pairs, (NO_COMPLETION,), OBSERVED_BY_HAND),
+    Case("killed while the disk hangs", killed_while_the_disk_hangs, (LATE_OPS_NO_COMPLETION,), OBSERVED_BY_HAND),
 ]
 
 

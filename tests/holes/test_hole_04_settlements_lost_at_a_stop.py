@@ -1,7 +1,8 @@
 """Hole 4: settlements that are only in memory when the broker stops.
 
-Apache's 5.5.0 answers an end at once and writes its record up to three seconds later; killed in between, it asks about
-transactions it had settled, and what was rolled back may be delivered. Ours writes the record with the decision.
+Apache's 5.5.0 answers an end at once, and writes its record up to three seconds later. If it is killed in between, it
+checks transactions that it had settled, and may deliver a message that was rolled back. Ours writes the record together
+with the decision.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from functools import partial
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, NotRepeated, On, Seen
+from tests.holes.case import Apache, Case, NotRepeated, Observed, On
 from tests.holes.mutants import LATE_OPS, LATE_OPS_NO_COMPLETION, LATE_OPS_NO_FILE
 from tests.holes.stage import INTERVAL_S, Stage, require
 
 TRIES = 10
 
 
-async def _ended_then_stopped(resolution: Resolution, orderly: bool, stage: Stage) -> Seen:
+async def _ended_then_stopped(resolution: Resolution, orderly: bool, stage: Stage) -> Observed:
     """All ends were answered SUCCESS; then the broker stops, and every check after that is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -34,7 +35,7 @@ async def _ended_then_stopped(resolution: Resolution, orderly: bool, stage: Stag
     keys = await stage.keys(topic)
     wanted = 1 if resolution is Resolution.COMMIT else 0
     broken = sum(keys.count(half.key) != wanted or bool(sibling.checks_of(half)) for half in halves)
-    return Seen(broken, TRIES, f"{len(sibling.checks)} checks, {len(keys)} delivered")
+    return Observed(broken, TRIES, f"{len(sibling.checks)} checks, {len(keys)} delivered")
 
 
 BY_LUCK = NotRepeated(

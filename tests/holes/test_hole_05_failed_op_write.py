@@ -1,7 +1,8 @@
 """Hole 5: the record of a decision that cannot be written.
 
-Apache's 5.5.0 drops a batch of them when its write fails, although each end was answered SUCCESS: the halves are
-checked again. Ours answers SUCCESS when the record is on the disk; on a full one the half stays open and says so.
+When a write of such records fails, Apache's 5.5.0 drops the whole batch, although each end was answered SUCCESS, so the
+half messages are checked again. Ours answers SUCCESS when the record is on the disk. If the disk is full, the half
+message stays open, and the answer says so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
-from tests.holes.case import Case, NotRepeated, Seen
+from tests.holes.case import Case, NotRepeated, Observed
 from tests.holes.mutants import LATE_OPS, LATE_OPS_NO_COMPLETION
 from tests.holes.stage import OurStage
 
@@ -19,7 +20,7 @@ STEP = 64
 STEPS = 14
 
 
-async def _on_a_full_disk(stage: OurStage, resolution: Resolution) -> Seen:
+async def _on_a_full_disk(stage: OurStage, resolution: Resolution) -> Observed:
     """The disk takes so and so many bytes more, ends are sent; then there is room again, and the broker restarts."""
     topic, group = await stage.topic(), stage.new_name("PG")
     wrong = 0
@@ -43,14 +44,14 @@ async def _on_a_full_disk(stage: OurStage, resolution: Resolution) -> Seen:
             wrong += copies != wanted or bool(sibling.checks or asked)
         else:
             wrong += copies != 1  # it stayed open: the checks decided
-    return Seen(wrong, STEPS)
+    return Observed(wrong, STEPS)
 
 
-async def commits(stage: OurStage) -> Seen:
+async def commits(stage: OurStage) -> Observed:
     return await _on_a_full_disk(stage, Resolution.COMMIT)
 
 
-async def rollbacks(stage: OurStage) -> Seen:
+async def rollbacks(stage: OurStage) -> Observed:
     return await _on_a_full_disk(stage, Resolution.ROLLBACK)
 
 

@@ -1,7 +1,7 @@
-"""Hole 6: the check-back does not see decisions that are not written yet.
+"""Hole 6: the check-back ignores decisions that are not written yet.
 
-Apache's 5.5.0 asks about halves whose commit it has just answered with SUCCESS, and a COMMIT as answer delivers them
-again. Ours asks its table before it asks anybody.
+Apache's 5.5.0 checks half messages whose commit it has just answered with SUCCESS. If the check is answered COMMIT, the
+message is delivered again. Ours looks into its table of decisions before each check.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, On, Seen
+from tests.holes.case import Apache, Case, Observed, On
 from tests.holes.mutants import NO_MEMORY
 from tests.holes.stage import INTERVAL_S, Stage, require
 
 TRIES = 20
 
 
-async def committed_just_in_time(stage: Stage) -> Seen:
+async def committed_just_in_time(stage: Stage) -> Observed:
     """Commits that are answered a second before the first check is due; every check is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.COMMIT)
@@ -31,7 +31,7 @@ async def committed_just_in_time(stage: Stage) -> Seen:
     await stage.sleep(5 * INTERVAL_S)
     keys = await stage.keys(topic)
     broken = sum(bool(producer.checks_of(half)) or keys.count(half.key) != 1 for half in halves)
-    return Seen(broken, TRIES, f"{len(producer.checks)} checks, {len(keys)} delivered")
+    return Observed(broken, TRIES, f"{len(producer.checks)} checks, {len(keys)} delivered")
 
 
 CASES = [

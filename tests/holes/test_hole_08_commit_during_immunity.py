@@ -1,7 +1,7 @@
-"""Hole 8: a commit during the immunity of a half that was put back meanwhile.
+"""Hole 8: a commit during the immunity of a half message that was written again meanwhile.
 
-Apache's brokers put a half back while it is immune; a commit then settles the copy it names, which is no longer the
-one they look at: the message is delivered, checked when the immunity ends, and delivered again.
+Apache's brokers write a half message again while it is immune. A commit then settles the copy that it names, but the
+broker goes on with another copy. So the message is delivered, checked when the immunity ends, and delivered again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gantrymq.message.properties import CHECK_IMMUNITY_SECONDS
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Seen, both
+from tests.holes.case import Apache, Case, Observed, both
 from tests.holes.mutants import NO_MEMORY, PUT_BACK
 from tests.holes.stage import INTERVAL_S, Stage, require
 
@@ -20,7 +20,7 @@ TRIES = 5
 IMMUNITY_S = 4
 
 
-async def committed_while_immune(stage: Stage) -> Seen:
+async def committed_while_immune(stage: Stage) -> Observed:
     """Committed before the immunity ends; every check is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.COMMIT)
@@ -33,7 +33,7 @@ async def committed_while_immune(stage: Stage) -> Seen:
     await stage.sleep(INTERVAL_S)
     keys = await stage.keys(topic)
     broken = sum(bool(producer.checks_of(half)) or keys.count(half.key) != 1 for half in halves)
-    return Seen(broken, TRIES, f"{len(producer.checks)} checks, {len(keys)} delivered")
+    return Observed(broken, TRIES, f"{len(producer.checks)} checks, {len(keys)} delivered")
 
 
 CASES = [Case("committed while immune", committed_while_immune, (NO_MEMORY, PUT_BACK), both(Apache.ALWAYS))]

@@ -1,7 +1,7 @@
-"""Hole 9: a half is discarded while its last check is being answered.
+"""Hole 9: a half message is discarded before the answer to its last check can arrive.
 
-Apache's brokers put a half back for its last check and may discard that copy in the same round, before any answer can
-have come. Ours parks a half when its last check was *answered* with UNKNOWN.
+Apache's brokers write a half message again for its last check, and may discard that copy in the same round. Ours parks
+a half message only when its last check was *answered* with UNKNOWN.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Check
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.mutants import PUT_BACK, Patch
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of
 
 TRIES = 20
 
 
-async def last_check_answered(stage: Stage) -> Seen:
+async def last_check_answered(stage: Stage) -> Observed:
     """All checks but the last are answered UNKNOWN, the last one COMMIT, after a fraction of the interval."""
     topic, producer = await stage.topic(), await stage.producer()
 
@@ -37,7 +37,7 @@ async def last_check_answered(stage: Stage) -> Seen:
     await stage.sleep(3 * INTERVAL_S)
     keys, parked = await stage.keys(topic), {key_of(message) for message in await stage.parked()}
     broken = sum(half.key in parked or keys.count(half.key) != 1 for half in halves)
-    return Seen(broken, TRIES, f"{len(keys)} delivered, {sum(half.key in parked for half in halves)} discarded")
+    return Observed(broken, TRIES, f"{len(keys)} delivered, {sum(half.key in parked for half in halves)} discarded")
 
 
 def _count_when_asked(patch: Patch) -> None:

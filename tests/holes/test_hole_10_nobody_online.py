@@ -1,7 +1,7 @@
-"""Hole 10: rounds are counted while nobody of the producer group is online.
+"""Hole 10: rounds are counted while no member of the producer group is online.
 
-Apache's brokers discard the half of a group that was down for transactionCheckMax rounds, without having asked
-anybody. Ours consumes no attempt, and asks the moment somebody of the group is back.
+If a group is offline for transactionCheckMax rounds, Apache's brokers discard its half messages without having sent a
+check. Ours counts no attempt during this time, and sends the checks as soon as a member of the group is back.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.transactions.table.open_halves import OpenHalf
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.mutants import PUT_BACK, Patch
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of
 
@@ -18,7 +18,7 @@ TRIES = 5
 ROUNDS_MORE = 15
 
 
-async def group_away(stage: Stage) -> Seen:
+async def group_away(stage: Stage) -> Observed:
     """The producer dies right after its halves; somebody of its group comes when all rounds would be over."""
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -33,7 +33,9 @@ async def group_away(stage: Stage) -> Seen:
     sibling = await stage.producer(producer.group)
     await stage.sleep(2 * INTERVAL_S)
     broken = sum(half.key in parked or not sibling.checks_of(half) for half in halves)
-    return Seen(broken, TRIES, f"{len(sibling.checks)} checks, {sum(half.key in parked for half in halves)} discarded")
+    return Observed(
+        broken, TRIES, f"{len(sibling.checks)} checks, {sum(half.key in parked for half in halves)} discarded"
+    )
 
 
 def _count_absence(patch: Patch) -> None:

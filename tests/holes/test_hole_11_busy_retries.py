@@ -1,7 +1,7 @@
-"""Hole 11: what cannot be written is tried again at once.
+"""Hole 11: failed writes are repeated without a pause.
 
-On a full disk Apache's brokers repeat a failed put-back without a pause, with one core busy. Ours backs off, and parks
-the half when there is room again.
+On a full disk, Apache's brokers repeat a failed write of a half message without a pause, which keeps one core busy.
+Ours waits longer each time, and parks the half message when there is space again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gantrymq.broker.transactions import checks as transaction_checks
 from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import CHECK_MAX, OurStage, key_of, require
 
 FULL_S = 30
@@ -20,7 +20,7 @@ TRIES_ALLOWED = 10
 """Of parking it in that time: 1, 2, 4, 8 ... s after each other, and some more."""
 
 
-async def parking_on_a_full_disk(stage: OurStage) -> Seen:
+async def parking_on_a_full_disk(stage: OurStage) -> Observed:
     """A half whose checks were all answered UNKNOWN, on a disk that is full for a while."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.UNKNOWN)
@@ -44,7 +44,7 @@ async def parking_on_a_full_disk(stage: OurStage) -> Seen:
     stage.disk.free_bytes = None
     await stage.sleep(70)
     parked = [key_of(message) for message in await stage.parked()]
-    return Seen(tries > TRIES_ALLOWED or parked != [half.key], 1, f"{tries} tries in {FULL_S} s, parked {parked}")
+    return Observed(tries > TRIES_ALLOWED or parked != [half.key], 1, f"{tries} tries in {FULL_S} s, parked {parked}")
 
 
 CASES = [

@@ -1,8 +1,8 @@
-"""Hole 12: the offsets of the check-back are written now and then and not tied to the log.
+"""Hole 12: the offsets of the check-back are written now and then, and are not tied to the log.
 
-After a crash an Apache broker starts its scan where an older offset says: halves have several live copies, each of
-which is checked and, when answered COMMIT, delivered. When the log lost its tail, newer offsets pass over halves that
-are then never checked. Ours reads what is open from the log; the offsets are no evidence.
+After a crash, an Apache broker starts its scan at an older offset. Then half messages have several copies, each of
+which is checked and, when answered COMMIT, delivered. If the log has lost its end, newer offsets skip half messages,
+which are then never checked. Ours reads the open half messages from the log, and does not rely on offsets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gantrymq.message.system_topics import HALF, TRANSACTION_GROUP
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.rebuild import Rebuilt, rebuild
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
+from tests.holes.case import Apache, Case, Mutant, NotRepeated, Observed, both
 from tests.holes.mutants import PUT_BACK, Patch
 from tests.holes.stage import INTERVAL_S, OurStage, Stage, require
 
@@ -24,7 +24,7 @@ TRIES = 10
 OFFSETS = "/store/config/consumerOffset.json"
 
 
-async def older_offsets(stage: Stage) -> Seen:
+async def older_offsets(stage: Stage) -> Observed:
     """Open halves are checked in some rounds, the broker is killed; then every check is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     await stage.offsets_written()
@@ -38,10 +38,10 @@ async def older_offsets(stage: Stage) -> Seen:
     await stage.sleep(3 * INTERVAL_S)
     keys = await stage.keys(topic)
     broken = sum(keys.count(half.key) != 1 for half in halves)
-    return Seen(broken, TRIES, f"{len(keys)} delivered, {len(sibling.checks)} checks")
+    return Observed(broken, TRIES, f"{len(keys)} delivered, {len(sibling.checks)} checks")
 
 
-async def newer_offsets(stage: OurStage) -> Seen:
+async def newer_offsets(stage: OurStage) -> Observed:
     """The log loses its tail, the file of offsets does not: as after a power cut with ASYNC_FLUSH."""
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -65,7 +65,7 @@ async def newer_offsets(stage: OurStage) -> Seen:
     sibling = await stage.producer(producer.group)
     await stage.sleep(3)
     broken = sum(not sibling.checks_of(half) for half in halves)
-    return Seen(broken, TRIES, f"{len(sibling.checks)} checks")
+    return Observed(broken, TRIES, f"{len(sibling.checks)} checks")
 
 
 def _believe_the_offsets(patch: Patch) -> None:

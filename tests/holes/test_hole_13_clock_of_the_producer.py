@@ -1,8 +1,8 @@
 """Hole 13: ages are counted by the producer's clock.
 
-On Apache's brokers a half of a producer whose clock is ahead is checked at once, one of a producer three days behind is
-discarded without a check, and a young half stops the round for all behind it. Ours counts from the store time, and
-every half has its own due time.
+If the producer's clock is ahead, Apache's brokers check its half messages at once. If it is three days behind, they
+discard them without a check. A young half message ends the round for all those after it. Ours counts from the store
+time, and every half message has its own due time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
-from tests.holes.case import Apache, Case, Mutant, On, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, On, both
 from tests.holes.mutants import QUEUE_OF_CHECKS, Patch
 from tests.holes.stage import INTERVAL_S, Stage, key_of
 
@@ -21,7 +21,7 @@ TRIES = 5
 HOUR_MS = 3_600_000
 
 
-async def _clock_is_wrong(by_ms: int, stage: Stage) -> Seen:
+async def _clock_is_wrong(by_ms: int, stage: Stage) -> Observed:
     """First checks must come when the immunity ends, wherever the producer's clock stands."""
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES, born_ms=stage.wall_ms() + by_ms)  # type: ignore[arg-type]
@@ -33,10 +33,10 @@ async def _clock_is_wrong(by_ms: int, stage: Stage) -> Seen:
         early = bool(first) and first[0].at - half.sent_at < stage.timeout_s - 0.5
         broken += not first or early or half.key in parked
     waited = [round(first[0].at - half.sent_at, 1) for half, first in zip(halves, firsts, strict=True) if first]
-    return Seen(broken, TRIES, f"first checks after {waited} s, {len(parked)} discarded")
+    return Observed(broken, TRIES, f"first checks after {waited} s, {len(parked)} discarded")
 
 
-async def young_half_in_front(stage: Stage) -> Seen:
+async def young_half_in_front(stage: Stage) -> Observed:
     """A half is checked every interval, whatever younger halves were sent meanwhile."""
     topic, producer = await stage.topic(), await stage.producer()
     half = await producer.half(topic)
@@ -44,7 +44,7 @@ async def young_half_in_front(stage: Stage) -> Seen:
     await producer.half(topic)
     await stage.until(lambda: len(producer.checks_of(half)) >= 2, "a second check")
     first, second = (check.at for check in producer.checks_of(half)[:2])
-    return Seen(int(second - first > 3 * INTERVAL_S), 1, f"second check {second - first:.1f} s after the first")
+    return Observed(int(second - first > 3 * INTERVAL_S), 1, f"second check {second - first:.1f} s after the first")
 
 
 def _ages_from_birth(patch: Patch) -> None:

@@ -1,7 +1,8 @@
-"""Hole 14: decisions that arrive while a round of checks is under way.
+"""Hole 14: decisions that arrive during a round of checks.
 
-Apache's brokers read the decisions before a round, and ask about halves that were committed during it. Ours asks the
-table at the moment of each check: also for halves that wait because their producers have enough to answer.
+Apache's brokers read the decisions before a round, and check half messages that were committed during the round. Ours
+looks into its table at the moment of each check, also for half messages that wait because their producers have enough
+checks to answer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from gantrymq.broker.transactions import check_turns
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
-from tests.holes.case import Case, NotRepeated, Seen
+from tests.holes.case import Case, NotRepeated, Observed
 from tests.holes.mutants import NO_MEMORY
 from tests.holes.stage import INTERVAL_S, OurStage, require
 
@@ -21,7 +22,7 @@ AT_ONCE = 40
 LATE = 30
 
 
-async def committed_during_the_burst(stage: OurStage) -> Seen:
+async def committed_during_the_burst(stage: OurStage) -> Observed:
     """So many halves are due at once that some must wait; those at the end are committed meanwhile."""
     limit, check_turns.OUTSTANDING_PER_PRODUCER = check_turns.OUTSTANDING_PER_PRODUCER, AT_ONCE  # type: ignore[misc]
     try:
@@ -41,7 +42,7 @@ async def committed_during_the_burst(stage: OurStage) -> Seen:
     finally:
         check_turns.OUTSTANDING_PER_PRODUCER = limit  # type: ignore[misc]
     broken = sum(bool(producer.checks_of(half)) or keys.count(half.key) != 1 for half in late)
-    return Seen(broken, LATE, f"{len(keys)} delivered")
+    return Observed(broken, LATE, f"{len(keys)} delivered")
 
 
 CASES = [

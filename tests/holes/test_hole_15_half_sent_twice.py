@@ -1,10 +1,11 @@
-"""Hole 15: a half that is sent again after a timeout.
+"""Hole 15: a half message that is sent again after a time-out.
 
-Its sender knows one half, an Apache broker two with the same UNIQ_KEY: the second is committed, the first one is
-checked and, answered COMMIT, delivered as well. On our broker the second send joins the first half. A second send that
-went to *another* broker cannot be joined there. Its sender could tell the two apart, but a sibling of the group cannot,
-and it is the sibling that is asked when the sender died (simulation, seeds 93 and 138). So our client sends a half only
-where an earlier attempt may have stored it; when that broker does not answer in time, the transaction does not run.
+The sender knows one half message, but an Apache broker has two with the same UNIQ_KEY. The second is committed. The
+first is checked and, when answered COMMIT, delivered as well. On our broker the second send joins the first half
+message. A second send to *another* broker cannot be joined. The sender could tell the two apart, but another member of
+its group cannot, and that member gets the checks when the sender has died (found by simulation, seeds 93 and 138). So
+our client sends a half message again only to the broker that may have stored it. If that broker does not answer in
+time, the local transaction does not run.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.testing.cluster import NAME_SERVERS, BrokerHost, Cluster
 from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.stage import INTERVAL_S, Stage, require, run_to_the_end
 
 TRIES = 5
 
 
-async def same_key_twice(stage: Stage) -> Seen:
+async def same_key_twice(stage: Stage) -> Observed:
     """Two halves with one key, the second is committed, every check is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.COMMIT)
@@ -47,7 +48,7 @@ async def same_key_twice(stage: Stage) -> Seen:
     await stage.sleep(INTERVAL_S)
     keys = await stage.keys(topic)
     broken = sum(keys.count(first.key) != 1 for first in firsts)
-    return Seen(broken, TRIES, f"{len(keys)} delivered, {len(producer.checks)} checks")
+    return Observed(broken, TRIES, f"{len(keys)} delivered, {len(producer.checks)} checks")
 
 
 CASES = [
@@ -88,7 +89,8 @@ async def _second_send_on_another_broker(cluster: Cluster) -> int:
         assert host.broker is not None
         host.broker.topics.ensure("T", 1)
     await asyncio.sleep(1)
-    node, *_, doors = cluster.process("service", "10.0.1.1")
+    process = cluster.process("service", "10.0.1.1")
+    node, doors = process.node, process.doors
     producer = TransactionProducer(
         "order-service",
         name_servers=NAME_SERVERS,

@@ -1,10 +1,10 @@
-"""Hole 16: one half that cannot be read.
+"""Hole 16: a half message that cannot be read.
 
-A body length of nearly 2 GB is an OutOfMemoryError for Apache's brokers, and that ends every round of checks there: no
-half behind it is checked, and those before it are checked, and delivered, once in every round. (One that cannot be read
-for another reason, like a body length beyond the record, is passed over, by them, too.)
+A body length of nearly 2 GB causes an OutOfMemoryError in Apache's brokers, which ends every round of checks there. The
+half messages after it are never checked, and those before it are checked, and delivered, in every round. (If a half
+message cannot be read for another reason, such as a body length beyond the record, Apache's brokers skip it, too.)
 
-Ours says so, leaves it alone, and asks about all others; also after a restart.
+Ours logs the damage, skips the half message, and checks all others, also after a restart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.transactions import rebuild
 from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Mutant, NotRepeated, On, Seen, both
+from tests.holes.case import Apache, Case, Mutant, NotRepeated, Observed, On, both
 from tests.holes.mutants import Patch
 from tests.holes.stage import INTERVAL_S, OurStage, Stage
 
@@ -29,17 +29,17 @@ BODY = bytes(4096)
 BALLAST = 60
 
 
-async def while_running(stage: Stage) -> Seen:
+async def while_running(stage: Stage) -> Observed:
     """Damaged while the broker runs; every check is answered COMMIT."""
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.COMMIT)
     halves = await producer.halves(topic, TRIES)
     stage.damage(halves[DAMAGED].place[1])
     await stage.sleep(stage.timeout_s + 8 * INTERVAL_S)
-    return await _seen(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
+    return await _observed(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
 
 
-async def after_a_restart(stage: OurStage) -> Seen:
+async def after_a_restart(stage: OurStage) -> Observed:
     """Damaged far before the end of the log, where recovery does not look; then a restart."""
     topic, other, producer = await stage.topic(), await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -53,16 +53,16 @@ async def after_a_restart(stage: OurStage) -> Seen:
     except Exception:
         started = False
     if not started:
-        return Seen(TRIES, TRIES, "the broker did not start")
+        return Observed(TRIES, TRIES, "the broker did not start")
     sibling = await stage.producer(producer.group)
     sibling.answer = always(Resolution.COMMIT)
     await stage.sleep(stage.timeout_s + 3 * INTERVAL_S)
-    return await _seen(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
+    return await _observed(stage, topic, [*halves[:DAMAGED], *halves[DAMAGED + 1 :]])
 
 
-async def _seen(stage: Stage, topic: str, halves: list[Any]) -> Seen:
+async def _observed(stage: Stage, topic: str, halves: list[Any]) -> Observed:
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), len(halves), f"{len(keys)} delivered")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), len(halves), f"{len(keys)} delivered")
 
 
 def _let_it_out(patch: Patch) -> None:

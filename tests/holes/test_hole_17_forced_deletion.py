@@ -1,7 +1,8 @@
 """Hole 17: deletion removes half messages that are still open.
 
-When the disk fills up, Apache's brokers delete their oldest files whatever lies in them: the commit of a half that was
-in one is answered SYSTEM_ERROR, and its message is gone. Ours never deletes the file of the oldest open half.
+When the disk fills up, Apache's brokers delete their oldest files, whatever they contain. The commit of a half message
+in such a file is answered SYSTEM_ERROR, and the message is lost. Ours never deletes the file of the oldest open half
+message.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 from gantrymq.broker.parts import WaitingMessages
 from gantrymq.protocol.codes import ResponseCode
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import OurStage, require
 
 TRIES = 5
@@ -24,7 +25,7 @@ def fill(stage: OurStage) -> None:
     stage.disk.now_ms = stage.wall_ms()
 
 
-async def disk_nearly_full(stage: OurStage) -> Seen:
+async def disk_nearly_full(stage: OurStage) -> Observed:
     """Open halves, many files of the log behind them, and a disk that is filled to 88 %."""
     topic, other, producer = await stage.topic(), await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES, CHECK_IMMUNITY_TIME_IN_SECONDS="3600")
@@ -45,7 +46,7 @@ async def disk_nearly_full(stage: OurStage) -> Seen:
     )
     await stage.sleep(120)
     require(len(stage.disk.list("/store/commitlog")) < files, "nothing was deleted when all halves had ended")
-    return Seen(broken, TRIES, f"commits answered {codes}, {len(keys)} delivered")
+    return Observed(broken, TRIES, f"commits answered {codes}, {len(keys)} delivered")
 
 
 CASES = [

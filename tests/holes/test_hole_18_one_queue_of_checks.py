@@ -1,15 +1,15 @@
 """Hole 18: one queue and one scan for all checks.
 
-Apache's brokers copy every due half before they come to the next: behind a hundred thousand unanswered ones of another
-group a check waits for 17 s and more. Ours has a due time for each half, and a group that has enough to answer
-does not get in another's way.
+Apache's brokers write every due half message again before they come to the next. Behind a hundred thousand unanswered
+half messages of another group, a check waits for 17 s and more. Ours has a due time for each half message, and a group
+that has enough checks to answer does not delay other groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.holes.case import Case, NotRepeated, Seen
+from tests.holes.case import Case, NotRepeated, Observed
 from tests.holes.mutants import QUEUE_OF_CHECKS
 from tests.holes.stage import OurStage
 
@@ -17,7 +17,7 @@ CROWD = 300
 TRIES = 5
 
 
-async def behind_a_crowd(stage: OurStage) -> Seen:
+async def behind_a_crowd(stage: OurStage) -> Observed:
     """Many halves of a group with a long immunity, and of one that answers nothing; then some of another group."""
     topic = await stage.topic()
     patient, silent, other = await stage.producer(), await stage.producer(), await stage.producer()
@@ -27,7 +27,7 @@ async def behind_a_crowd(stage: OurStage) -> Seen:
     await stage.sleep(3)
     waited = [check.at - half.sent_at for half in halves for check in other.checks_of(half)[:1]]
     broken = TRIES - sum(abs(seconds - stage.timeout_s) < 0.1 for seconds in waited)
-    return Seen(broken, TRIES, f"first checks after {waited}")
+    return Observed(broken, TRIES, f"first checks after {waited}")
 
 
 CASES = [

@@ -1,7 +1,7 @@
 """Hole 19: a half message with a delay.
 
-Apache's brokers accept it, answer its commit with SUCCESS, and lose it; 4.9.7 loses another half beside it. Ours
-refuses it when it is sent.
+Apache's brokers accept it, answer its commit with SUCCESS, and lose it; 4.9.7 also loses another half message. Ours
+refuses the send.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.message.properties import DELAY, TIMER_DELAY_SECONDS
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import Refused
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.mutants import Patch
 from tests.holes.stage import INTERVAL_S, Stage
 
@@ -22,7 +22,7 @@ TRIES = 5
 DELAY_S = {DELAY: 1.0, TIMER_DELAY_SECONDS: 2.0}
 
 
-async def _delayed(name: str, value: str, stage: Stage) -> Seen:
+async def _delayed(name: str, value: str, stage: Stage) -> Observed:
     """Refused, or delivered after its delay: anything else is wrong."""
     topic, producer = await stage.topic(), await stage.producer()
     taken = []
@@ -40,10 +40,10 @@ async def _delayed(name: str, value: str, stage: Stage) -> Seen:
     # A broker that does not know timers may deliver at once: the property means nothing to it.
     ignores = name == TIMER_DELAY_SECONDS and not stage.knows_timers
     broken = sum(keys.count(sent.key) != 1 or (sent.key in early and not ignores) for sent in taken)
-    return Seen(broken, TRIES, f"{len(taken)} taken, {len(keys)} delivered, {len(early)} of them early")
+    return Observed(broken, TRIES, f"{len(taken)} taken, {len(keys)} delivered, {len(early)} of them early")
 
 
-async def others_beside_it(stage: Stage) -> Seen:
+async def others_beside_it(stage: Stage) -> Observed:
     """Open halves of another group, while delayed ones are sent and committed: they must be checked all the same.
 
     On 4.9.7 the answer to a delayed half names its place in the delay queue, and the commit settles the *half message*
@@ -56,7 +56,7 @@ async def others_beside_it(stage: Stage) -> Seen:
             await producer.commit(await producer.half(topic, **{DELAY: "1"}))
     await stage.comes_true(lambda: all(other.checks_of(half) for half in halves), 10 * INTERVAL_S)
     broken = [half.place[0] for half in halves if not other.checks_of(half)]
-    return Seen(len(broken), len(halves), f"never checked: half queue offsets {broken}")
+    return Observed(len(broken), len(halves), f"never checked: half queue offsets {broken}")
 
 
 def _take_it(patch: Patch) -> None:

@@ -1,9 +1,9 @@
-"""Hole 21: an END_TRANSACTION of somebody else, or naming something that is no half.
+"""Hole 21: an END_TRANSACTION from another client, or for a record that is not a half message.
 
-Apache's brokers end for every connection, and take whatever bytes lie at the offset of the request for a half: a
-delivered message again, an ordinary message to a topic of choice, a record made up inside a body. Ours: only a member
-of the producer group, or the process that sent the half, ends it; and an end names a half by its entry in the table of
-open transactions, never by bytes.
+Apache's brokers accept ends from every connection, and treat the bytes at the offset in the request as a half message.
+So a request can deliver a message again, send an ordinary message to any topic, or deliver a forged record inside a
+body. Ours: only a member of the producer group, or the process that sent the half message, may end it. An end refers to
+an entry in the table of open transactions, never to bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Half, Producer
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.senders import BODY_AT, Plain, send, silent
 from tests.holes.stage import INTERVAL_S, Stage, require
 
@@ -40,32 +40,32 @@ SPARE = 40
 """Halves that others may send between our two."""
 
 
-async def _by_a_stranger(stage: Stage) -> Seen:
+async def _by_a_stranger(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     return await _tries_to_commit(stage, silent(stage, producer.group), topic, halves)
 
 
-async def _by_a_neighbour(stage: Stage) -> Seen:
+async def _by_a_neighbour(stage: Stage) -> Observed:
     """A process on the sender's machine that knows the places, as they are easily guessed, but not the ids."""
     topic, doors, group = await stage.topic(), stage.new_doors(), stage.new_name("PG")
     producer = silent(stage, group, doors)
     halves = await producer.halves(topic, TRIES)
-    seen = await _tries_to_commit(
+    observed = await _tries_to_commit(
         stage, silent(stage, group, doors), topic, [replace(half, key=stage.new_key()) for half in halves]
     )
     await producer.leave()
-    return seen
+    return observed
 
 
-async def _tries_to_commit(stage: Stage, stranger: Producer, topic: str, halves: list[Half]) -> Seen:
+async def _tries_to_commit(stage: Stage, stranger: Producer, topic: str, halves: list[Half]) -> Observed:
     codes = [(await stranger.commit(half)).code for half in halves]
     delivered = len(await stage.delivered(topic))
     await stranger.leave()
-    return Seen(delivered, TRIES, f"answers {codes}")
+    return Observed(delivered, TRIES, f"answers {codes}")
 
 
-async def _by_the_sender_elsewhere(stage: Stage) -> Seen:
+async def _by_the_sender_elsewhere(stage: Stage) -> Observed:
     """Not to be broken: official clients with the "VIP channel" end on a connection that has sent nothing yet."""
     topic, doors, group = await stage.topic(), stage.new_doors(), stage.new_name("PG")
     producer, same = silent(stage, group, doors), silent(stage, group, doors)
@@ -74,10 +74,10 @@ async def _by_the_sender_elsewhere(stage: Stage) -> Seen:
     delivered = len(await stage.delivered(topic))
     await producer.leave()
     await same.leave()
-    return Seen(TRIES - delivered, TRIES, f"answers {codes}")
+    return Observed(TRIES - delivered, TRIES, f"answers {codes}")
 
 
-async def _of_a_final_message(stage: Stage) -> Seen:
+async def _of_a_final_message(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     for half in halves:
@@ -89,10 +89,10 @@ async def _of_a_final_message(stage: Stage) -> Seen:
         for half, final in zip(halves, finals, strict=True)
     ]
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) > 1 for half in halves), TRIES, f"{answers[0].code} {answers[0].remark}")
+    return Observed(sum(keys.count(half.key) > 1 for half in halves), TRIES, f"{answers[0].code} {answers[0].remark}")
 
 
-async def _of_another_half(stage: Stage) -> Seen:
+async def _of_another_half(stage: Stage) -> Observed:
     """ROLLBACK naming an ordinary message whose queue offset is that of an open half."""
     topic, producer = await stage.topic(), await stage.producer()
     first = (await producer.half(topic)).place[0]
@@ -105,10 +105,10 @@ async def _of_another_half(stage: Stage) -> Seen:
     answer = await producer.end(half, Resolution.ROLLBACK, place=decoys[half.place[0]].place)
     await stage.until(lambda: bool(producer.checks_of(control)), "the half beside it is checked")
     checked = await stage.comes_true(lambda: bool(producer.checks_of(half)), INTERVAL_S * ROUNDS)
-    return Seen(int(not checked), 1, f"{answer.code} {answer.remark}")
+    return Observed(int(not checked), 1, f"{answer.code} {answer.remark}")
 
 
-async def _of_an_ordinary_message(stage: Stage) -> Seen:
+async def _of_an_ordinary_message(stage: Stage) -> Observed:
     topic, target, producer = await stage.topic(), await stage.topic(), await stage.producer()
     codes = []
     for _ in range(TRIES):
@@ -118,10 +118,10 @@ async def _of_an_ordinary_message(stage: Stage) -> Seen:
         half = Half(sent.key, topic, sent.place, 0.0)
         codes.append((await producer.commit(half)).code)
     more = len(await stage.delivered(target)) + len(await stage.delivered(topic)) - TRIES
-    return Seen(more, TRIES, f"answers {codes}")
+    return Observed(more, TRIES, f"answers {codes}")
 
 
-async def _of_bytes_in_a_body(stage: Stage) -> Seen:
+async def _of_bytes_in_a_body(stage: Stage) -> Observed:
     topic, target, producer = await stage.topic(), await stage.topic(), await stage.producer()
     for _ in range(TRIES):
         probes = [await _forged(stage, producer, topic, target, 0) for _ in range(2)]
@@ -134,7 +134,7 @@ async def _of_bytes_in_a_body(stage: Stage) -> Seen:
     answer = await producer.commit(Half(carrier.key, topic, (0, at), 0.0))
     # Apache's brokers show a message a moment after they answered.
     delivered = await stage.comes_true(lambda: _holds(stage, target, carrier.key), INTERVAL_S)
-    return Seen(int(delivered), 1, f"{answer.code} {answer.remark}")
+    return Observed(int(delivered), 1, f"{answer.code} {answer.remark}")
 
 
 async def _holds(stage: Stage, topic: str, key: str) -> bool:

@@ -1,7 +1,8 @@
 """Hole 22: the header of a check names a system topic.
 
-Clients copy it into their answer, and a broker with access control judges the answer by it: whoever may publish to the
-user's topic may not end its transactions. Apache 5.5.0 names the half topic, 4.9.7 names none. Ours: the real topic.
+Clients copy the topic into their answer, and a broker with access control checks the permission for it. So a client
+that may publish to the user's topic may not end its transactions. Apache 5.5.0 names the half topic, 4.9.7 names none.
+Ours names the real topic.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ import pytest
 from gantrymq.broker.remoting import check_back
 from gantrymq.message.system_topics import HALF
 from gantrymq.protocol.headers.transaction import CheckTransactionState
-from tests.holes.case import Apache, Case, Mutant, Seen
+from tests.holes.case import Apache, Case, Mutant, Observed
 from tests.holes.stage import Stage
 
 TRIES = 5
 
 
-async def _asked(stage: Stage) -> Seen:
+async def _asked(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     await stage.until(lambda: all(producer.checks_of(half) for half in halves), "every half is checked")
     named = [check.header.topic for check in producer.checks]
-    return Seen(sum(name not in (None, topic) for name in named), len(named), f"names {set(named)}")
+    return Observed(sum(name not in (None, topic) for name in named), len(named), f"names {set(named)}")
 
 
 def _half_topic(patch: pytest.MonkeyPatch) -> None:

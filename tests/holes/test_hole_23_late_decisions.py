@@ -1,8 +1,8 @@
-"""Hole 23: a decision that comes after the half's own immunity is refused, and nobody hears of it.
+"""Hole 23: a decision after the half message's own immunity is refused, and the producer does not notice.
 
-Apache 5.5.0 answers 604 to a COMMIT that comes later than CHECK_IMMUNITY_TIME_IN_SECONDS; official clients send it
-one-way, so the refusal is lost. Ours: an open half takes its decision however late it comes. And our client, which
-sends the end two-way, says the truth on every broker: it was taken, or it was not.
+Apache 5.5.0 answers 604 to a COMMIT that comes later than CHECK_IMMUNITY_TIME_IN_SECONDS. Official clients send it
+one-way, so the refusal is lost. Ours: an open half message accepts its decision at any time. And our client sends the
+end two-way, so on every broker it can report whether the decision was accepted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.transaction_producer import OpenHalf
 from gantrymq.errors import TransactionConflict
 from gantrymq.message import properties
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import Stage
 
@@ -33,7 +33,7 @@ LATE_S = 4.0
 KEY = "late"
 
 
-async def _late(stage: Stage) -> Seen:
+async def _late(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES, **{properties.CHECK_IMMUNITY_SECONDS: str(IMMUNITY_S)})
     await stage.sleep(LATE_S)
@@ -41,7 +41,7 @@ async def _late(stage: Stage) -> Seen:
     await stage.comes_true(lambda: _all_there(stage, topic), 1.0)
     keys = await stage.keys(topic)
     missing = sum(half.key not in keys or code != 0 for half, code in zip(halves, codes, strict=True))
-    return Seen(missing, TRIES, f"answers {codes}")
+    return Observed(missing, TRIES, f"answers {codes}")
 
 
 async def _all_there(stage: Stage, topic: str) -> bool:
@@ -62,7 +62,7 @@ class Slow:
         return LocalTransactionState.UNKNOWN
 
 
-async def _told_by_our_client(stage: Stage) -> Seen:
+async def _reported_by_our_client(stage: Stage) -> Observed:
     topic = await stage.topic()
     async with our_client(stage, Slow(stage)) as producer:
         message = Message(topic, b"paid")
@@ -72,7 +72,7 @@ async def _told_by_our_client(stage: Stage) -> Seen:
         except TransactionConflict:
             decided = False
         delivered = await stage.comes_true(lambda: _holds(stage, topic, KEY), 1.0)
-    return Seen(int(decided and not delivered), 1, f"decided: {decided}, delivered: {delivered}")
+    return Observed(int(decided and not delivered), 1, f"decided: {decided}, delivered: {delivered}")
 
 
 async def _holds(stage: Stage, topic: str, key: str) -> bool:
@@ -113,7 +113,7 @@ CASES = [
         {"4.9.7": Apache.NEVER, "5.5.0": Apache.ALWAYS},
     ),
     Case(
-        "what our client tells", _told_by_our_client, (Mutant("the two-way end", _refuse_and_send_one_way),),
+        "what our client tells", _reported_by_our_client, (Mutant("the two-way end", _refuse_and_send_one_way),),
         both(Apache.NEVER), ours={"namesrv_addr": NAME_SERVER},
     ),
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Hole 24: the proxy of Apache 5.x forgets after 30 s where a half lies, and another proxy never knew.
+"""Hole 24: the proxy of Apache 5.x forgets after 30 s where a half message is, and another proxy never knew it.
 
-We have no proxy, so there is nothing to close. What holds instead: the end of a half is taken at any time, and from any
-member of its group, by the place that it was answered with.
+GantryMQ has no proxy, so it does not have this hole. The test shows what holds instead: the end of a half message is
+accepted at any time, and from any member of its group, with the position that the answer to the send contained.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.broker.registries.clients import ProducerGroups
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import Stage
 
 TRIES = 3
 LATE_S = 45.0
 
 
-async def _by_a_sibling(stage: Stage) -> Seen:
+async def _by_a_sibling(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     await stage.sleep(LATE_S)
@@ -26,7 +26,7 @@ async def _by_a_sibling(stage: Stage) -> Seen:
     sibling = await stage.producer(producer.group)
     codes = [(await sibling.commit(half)).code for half in halves]
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"answers {codes}")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"answers {codes}")
 
 
 def _nobody_else(patch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""Hole 25: while their broker is away, halves of Apache 5.x escape to another one, which may skip or settle them twice.
+"""Hole 25: while their broker is down, half messages of Apache 5.x "escape" to another broker, which may skip them
+or settle them twice.
 
-We have no escape, so there is nothing to close. What holds instead: a half stays on the broker that took it. While that
-is away it waits, and afterwards it is asked about, and has one outcome.
+GantryMQ has no such escape, so it does not have this hole. The test shows what holds instead: a half message stays on
+the broker that stored it. It waits while that broker is down; afterwards it is checked, and has one outcome.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import pytest
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import INTERVAL_S, OurStage, Stage
 
 TRIES = 3
 AWAY_S = 60.0
 
 
-async def _broker_away(stage: Stage) -> Seen:
+async def _broker_away(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -31,7 +32,7 @@ async def _broker_away(stage: Stage) -> Seen:
     producer.answer = always(Resolution.COMMIT)
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
 
 
 def _forget(patch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""Hole 26: the offset that a half is answered with is not its own.
+"""Hole 26: the offset in the answer to a half message is not its own.
 
-Static topics of Apache 5.x add their logic offset to the answer to a half; every end that names it is refused. Our
-broker has no static topics, and the answer names the half's own place, whichever queue its message is for.
+With static topics, Apache 5.x adds their logic offset to the answer, and every end that names this offset is refused.
+Our broker has no static topics, and the answer contains the half message's own position, whichever queue its message is
+for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gantrymq.broker.submission import Stored
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import OurStage, Stage, key_of, require
 
 TRIES = 5
@@ -24,7 +25,7 @@ LOGIC_OFFSET = 1000
 UPDATE_AND_CREATE_STATIC_TOPIC = 513
 
 
-async def _answered(stage: Stage) -> Seen:
+async def _answered(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     refused = await stage.ask(UPDATE_AND_CREATE_STATIC_TOPIC)  # type: ignore[arg-type]
@@ -33,7 +34,7 @@ async def _answered(stage: Stage) -> Seen:
     lies = {key_of(half): (half.queue_offset, half.log_offset) for half in await stage.read(HALF, TOOLS_CONSUMER)}
     codes = [(await producer.commit(half)).code for half in halves]
     wrong = sum(code != 0 or half.place != lies[half.key] for half, code in zip(halves, codes, strict=True))
-    return Seen(wrong, TRIES, f"answers {codes}")
+    return Observed(wrong, TRIES, f"answers {codes}")
 
 
 def _logic_offset(patch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-"""Hole 27: an op message that settles many halves is taken as done when one of them is found.
+"""Hole 27: an op message that settles many half messages counts as done when one of them is found.
 
-The source of Apache 5.x has that path; from outside it cannot be reached. Ours reads each offset of an op message for
-itself, whoever wrote it: what it names is settled, and nothing else is.
+The source of Apache 5.x has this path, but no request reaches it. Ours reads each offset of an op message separately,
+whichever broker wrote it: the half messages that it names are settled, and no others.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gantrymq.transactions import rebuild
 from gantrymq.transactions.records.half import op_record
 from gantrymq.transactions.table.decisions import Decision
 from tests.holes.actors import always
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import BROKER, INTERVAL_S, OurStage, Stage
 
 TRIES = 6
 
 
-async def _settled(stage: Stage) -> Seen:
+async def _settled(stage: Stage) -> Observed:
     """Every second half is settled, all by one op message as Apache's brokers write them."""
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
@@ -38,12 +38,12 @@ async def _settled(stage: Stage) -> Seen:
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
     keys = await stage.keys(topic)
     wrong = sum(half.key in keys for half in done) + sum(half.key not in keys for half in left)
-    return Seen(wrong, TRIES)
+    return Observed(wrong, TRIES)
 
 
 def _first_only(patch: pytest.MonkeyPatch) -> None:
-    usual = rebuild.parse_op
-    patch.setattr(rebuild, "parse_op", lambda body: usual(body)[:1])
+    ordinary = rebuild.parse_op
+    patch.setattr(rebuild, "parse_op", lambda body: ordinary(body)[:1])
 
 
 CASES = [

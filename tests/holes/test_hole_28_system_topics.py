@@ -1,8 +1,8 @@
-"""Hole 28: the topics of transactions can be deleted, and the number of open ones drifts.
+"""Hole 28: the topics of transactions can be deleted, and the number of open transactions drifts.
 
-Apache 5.5.0 counts up for each half and down for each end, so that two ends of one half count twice. Deleting the
-topics is refused by Apache's brokers, too. Ours refuses for all three topics, and what it says is
-open is the length of the table of open transactions.
+Apache 5.5.0 counts up for each half message and down for each end, so that two ends of one half message count twice.
+Apache's brokers do refuse to delete the topics. Ours refuses it for all three topics, and the number of open
+transactions is the length of the table of open transactions.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.topics import TopicOnly
 from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.apache_stage import ApacheStage
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.stage import OurStage, Stage, require
 
 HALVES = 5
 GAUGE_WRITTEN_S = 30.0
 
 
-async def _deleted(stage: Stage) -> Seen:
+async def _deleted(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     await producer.commit(await producer.half(topic))
     # On a broker that is shared, nobody tries what might succeed.
     names = [HALF, OP, PARKED] if isinstance(stage, OurStage) else [HALF, OP]
     answers = [await stage.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=name)) for name in names]
     codes = [answer.code for answer in answers]
-    return Seen(codes.count(ResponseCode.SUCCESS), len(names), f"answers {codes}")
+    return Observed(codes.count(ResponseCode.SUCCESS), len(names), f"answers {codes}")
 
 
-async def _counted(stage: Stage) -> Seen:
+async def _counted(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, HALVES)
     for half in halves:
@@ -47,7 +47,7 @@ async def _counted(stage: Stage) -> Seen:
     else:
         await stage.comes_true(lambda: _gauge(stage, topic) != 0, GAUGE_WRITTEN_S)
         says = _gauge(stage, topic)
-    return Seen(int(says != 0), 1, f"{HALVES} halves, each committed twice: {says} open")
+    return Observed(int(says != 0), 1, f"{HALVES} halves, each committed twice: {says} open")
 
 
 def _gauge(stage: Stage, topic: str) -> int:
@@ -71,10 +71,10 @@ def _nothing_is_kept(patch: pytest.MonkeyPatch) -> None:
 
 def _counted_by_events(patch: pytest.MonkeyPatch) -> None:
     made: list[TransactionCounts] = []
-    usual = TransactionCounts.__init__
+    ordinary = TransactionCounts.__init__
 
     def remember(counts: TransactionCounts) -> None:
-        usual(counts)
+        ordinary(counts)
         made.append(counts)
 
     def length(_table: TransactionTable) -> int:

@@ -1,8 +1,9 @@
-"""Hole 29: an END_TRANSACTION that waits for over 3 s is dropped, and was sent once, one-way.
+"""Hole 29: an END_TRANSACTION that waits for more than 3 s is dropped, although it was sent only once, one-way.
 
-While the disk of an Apache broker hangs, ends queue up and those over waitTimeMillsInTransactionQueue are answered
-SYSTEM_BUSY and not executed. Ours: an end is executed as soon as it is read, and answered when the disk has it, however
-late; to end again is harmless. Our client sends two-way and repeats what was not taken.
+While the disk of an Apache broker hangs, ends queue up. Those that waited for longer than
+waitTimeMillsInTransactionQueue are answered SYSTEM_BUSY and not executed. Ours executes an end as soon as it is read,
+and answers when the record is on the disk, however late; repeating an end is harmless. Our client sends ends two-way,
+and repeats those that were not accepted.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gantrymq.client.transaction_producer import OpenHalf
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import OurStage, Stage
 
@@ -38,7 +39,7 @@ NEEDS_A_HANG = NotRepeated(
 )
 
 
-async def _disk_hangs(stage: Stage) -> Seen:
+async def _disk_hangs(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, ENDS)
@@ -50,7 +51,7 @@ async def _disk_hangs(stage: Stage) -> Seen:
     codes = [answer.code for answer in await asyncio.gather(*ends)]
     keys = await stage.keys(topic)
     wrong = sum(code != 0 or keys.count(half.key) != 1 for half, code in zip(halves, codes, strict=True))
-    return Seen(wrong, ENDS, f"answers {set(codes)}")
+    return Observed(wrong, ENDS, f"answers {set(codes)}")
 
 
 class Listener:
@@ -61,7 +62,7 @@ class Listener:
         return LocalTransactionState.UNKNOWN
 
 
-async def _our_client_repeats(stage: Stage) -> Seen:
+async def _our_client_repeats(stage: Stage) -> Observed:
     """A broker that drops the first end of each half. The checks do not help: nobody is asked for a minute."""
     assert isinstance(stage, OurStage)
     topic = await stage.topic()
@@ -79,7 +80,7 @@ async def _our_client_repeats(stage: Stage) -> Seen:
     async with our_client(stage, Listener()) as producer:
         results = [await producer.send_in_transaction(Message(topic, b"paid")) for _ in range(3)]
     delivered = len(await stage.keys(topic))
-    return Seen(3 - delivered, 3, f"decided: {[result.decided for result in results]}")
+    return Observed(3 - delivered, 3, f"decided: {[result.decided for result in results]}")
 
 
 # ---- without the fixes

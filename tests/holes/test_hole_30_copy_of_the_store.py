@@ -1,8 +1,8 @@
-"""Hole 30: after a failover settled halves are checked again.
+"""Hole 30: after a failover, settled half messages are checked again.
 
-On Apache 5.5.0 a replica has the final message and not yet the op. Our broker has no replicas; what stands in for one
-is a copy of its directory, at any moment, without the private files. The op lies in the same append as the final
-message, so a copy has both, or neither.
+On Apache 5.5.0 a replica may have the final message, but not yet the op message. Our broker has no replicas. The test
+uses a copy of its directory instead, taken at any moment and without the private files. The op message is in the same
+append as the final message, so a copy has both or neither.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import always
-from tests.holes.case import Case, NotRepeated, Seen
+from tests.holes.case import Case, NotRepeated, Observed
 from tests.holes.mutants import LATE_OPS
 from tests.holes.stage import INTERVAL_S, OurStage, Stage
 
@@ -19,7 +19,7 @@ TRIES = 6
 PRIVATE = "/store/gantry"
 
 
-async def _copied(stage: Stage) -> Seen:
+async def _copied(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -37,7 +37,7 @@ async def _copied(stage: Stage) -> Seen:
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
     keys = await stage.keys(topic)
     wrong = sum(keys.count(half.key) != 1 for half in committed) + sum(half.key in keys for half in rolled_back)
-    return Seen(max(wrong, len(producer.checks)), TRIES, f"{len(producer.checks)} checks")
+    return Observed(max(wrong, len(producer.checks)), TRIES, f"{len(producer.checks)} checks")
 
 
 CASES = [

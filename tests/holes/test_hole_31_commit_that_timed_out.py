@@ -1,7 +1,7 @@
-"""Hole 31: a commit whose append timed out may be stored, and is delivered again by the check.
+"""Hole 31: a commit whose append timed out may be stored, and is then delivered again by the check.
 
-Ours gives no answer before the disk has given one, so no decision is half known: who asks again meanwhile, or whose
-check is answered meanwhile, waits for the first decision and hears its outcome.
+Ours does not answer before the disk has confirmed the write, so no decision is uncertain. An end, or an answer to a
+check, that arrives meanwhile waits for the first decision and gets its outcome.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gantrymq.errors import StoreError
 from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.open_halves import OpenHalf
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import OurStage, Stage
 
 TRIES = 5
@@ -27,7 +27,7 @@ HANGS_S = 14.0
 APACHE_WAITS_S = 10.0
 
 
-async def _again_while_the_disk_hangs(stage: Stage) -> Seen:
+async def _again_while_the_disk_hangs(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
@@ -41,7 +41,7 @@ async def _again_while_the_disk_hangs(stage: Stage) -> Seen:
     codes = [answer.code for answer in await asyncio.gather(*first, *second)]
     keys = await stage.keys(topic)
     wrong = sum(keys.count(half.key) != 1 for half in halves)
-    return Seen(max(wrong, sum(code != 0 for code in codes)), TRIES, f"answers {codes}, delivered {len(keys)}")
+    return Observed(max(wrong, sum(code != 0 for code in codes)), TRIES, f"answers {codes}, delivered {len(keys)}")
 
 
 def _time_out(patch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-"""Hole 32: a half whose discard record cannot be written is gone without a trace.
+"""Hole 32: when the discard record of a half message cannot be written, the half message is lost without a trace.
 
-Apache's scan has moved on before the record of TRANS_CHECK_MAX_TIME_TOPIC is stored. Ours: a half leaves the table when
-its parked copy is durable; until then it stays open, and parking it is tried again.
+Apache's scan continues before the record of TRANS_CHECK_MAX_TIME_TOPIC is stored. Ours removes a half message from the
+table only when its parked copy is durable. Until then it stays open, and parking is tried again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gantrymq.errors import StoreError
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import always
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require
 
 TRIES = 5
 
 
-async def _on_a_full_disk(stage: Stage) -> Seen:
+async def _on_a_full_disk(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
     producer.answer = always(Resolution.UNKNOWN)
@@ -33,7 +33,7 @@ async def _on_a_full_disk(stage: Stage) -> Seen:
     stage.disk.free_bytes = None
     await stage.sleep(MAX_BACKOFF_S)
     keys = [key_of(message) for message in await stage.parked()]
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} parked")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} parked")
 
 
 def _move_on(patch: pytest.MonkeyPatch) -> None:

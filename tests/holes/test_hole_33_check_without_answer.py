@@ -1,8 +1,7 @@
-"""Hole 33: a client that gives a check no answer.
+"""Hole 33: a client that does not answer a check.
 
-Apache's Java client sends nothing when the listener returns null, and drops checks when its pool of 2,000 is full. Ours
-answers every check: UNKNOWN where it has nothing better, so that the broker knows that somebody is there, and asks
-again.
+Apache's Java client sends nothing when the listener returns null, and drops checks when its queue of 2,000 is full.
+Ours answers every check, if need be with UNKNOWN, so that the broker knows that the client is alive, and asks again.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import pytest
 from gantrymq.aio import LocalTransactionState, Message, MessageView
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.sending.check_back import CheckBack, Question
-from tests.holes.case import Case, Mutant, NotRepeated, Seen
+from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage
 
@@ -52,7 +51,7 @@ class Stuck(Speechless):
         await asyncio.Event().wait()
 
 
-async def _says_nothing(listener: type[Speechless], stage: Stage) -> Seen:
+async def _says_nothing(listener: type[Speechless], stage: Stage) -> Observed:
     """Checks that were answered UNKNOWN lead to the operator's topic; those without an answer never end."""
     assert isinstance(stage, OurStage)
     topic = await stage.topic()
@@ -61,10 +60,10 @@ async def _says_nothing(listener: type[Speechless], stage: Stage) -> Seen:
             await producer.send_in_transaction(Message(topic, b"paid"))
         await stage.sleep(stage.timeout_s + INTERVAL_S * (CHECK_MAX + 1))
         parked = len(await stage.parked())
-    return Seen(TRIES - parked, TRIES, f"{parked} parked")
+    return Observed(TRIES - parked, TRIES, f"{parked} parked")
 
 
-async def _is_swamped(stage: Stage) -> Seen:
+async def _is_swamped(stage: Stage) -> Observed:
     """One check at work that does not end, two that wait: what comes now is answered at once."""
     assert isinstance(stage, OurStage)
     topic = await stage.topic()
@@ -74,15 +73,15 @@ async def _is_swamped(stage: Stage) -> Seen:
         unknown = stage.broker.coordinator.counts.unknowns
         await stage.sleep(stage.timeout_s + INTERVAL_S / 2)
         answered = stage.broker.coordinator.counts.unknowns - unknown
-    return Seen(max(0, TRIES - answered), TRIES, f"{answered} answered UNKNOWN")
+    return Observed(max(0, TRIES - answered), TRIES, f"{answered} answered UNKNOWN")
 
 
 def _say_nothing(patch: pytest.MonkeyPatch) -> None:
-    usual = CheckBack._answer
+    ordinary = CheckBack._answer
 
     def answer(self: CheckBack, question: Question, outcome: ListenerAnswer) -> None:
         if outcome.state is not LocalTransactionState.UNKNOWN:
-            usual(self, question, outcome)
+            ordinary(self, question, outcome)
 
     patch.setattr(CheckBack, "_answer", answer)
 

@@ -1,7 +1,7 @@
-"""Hole 34: one slow check holds up all others of the client.
+"""Hole 34: one slow check delays all other checks of the client.
 
-Apache's clients check in one thread. Ours has several, and does not ask the listener at all about a transaction whose
-local part is still running here: the broker is told UNKNOWN, and asks again.
+Apache's clients check in one thread. Ours has several. It does not call the listener for a transaction whose local
+transaction is still running in this process, but answers UNKNOWN, and the broker asks again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gantrymq.aio import LocalTransactionState, Message, MessageView
 from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.errors import TransactionConflict
-from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
+from tests.holes.case import Apache, Case, Mutant, NotRepeated, Observed, both
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import INTERVAL_S, Stage
 
@@ -34,14 +34,14 @@ class OneIsSlow:
         return LocalTransactionState.COMMIT
 
 
-async def _behind_a_slow_one(stage: Stage) -> Seen:
+async def _behind_a_slow_one(stage: Stage) -> Observed:
     topic = await stage.topic()
     async with our_client(stage, OneIsSlow()) as producer:
         for body in (SLOW, *[b"paid"] * TRIES):
             await producer.send_in_transaction(Message(topic, body))
         await stage.sleep(stage.timeout_s + INTERVAL_S * 3)
         delivered = len(await stage.keys(topic))
-    return Seen(TRIES - delivered, TRIES, f"{delivered} delivered")
+    return Observed(TRIES - delivered, TRIES, f"{delivered} delivered")
 
 
 class Running:
@@ -60,14 +60,14 @@ class Running:
         return LocalTransactionState.ROLLBACK
 
 
-async def _while_it_runs(stage: Stage) -> Seen:
+async def _while_it_runs(stage: Stage) -> Observed:
     topic = await stage.topic()
     listener = Running(stage)
     async with our_client(stage, listener) as producer:
         with contextlib.suppress(TransactionConflict):
             await producer.send_in_transaction(Message(topic, b"paid"))
         delivered = await stage.comes_true(lambda: _something(stage, topic), INTERVAL_S)
-    return Seen(int(not delivered or listener.checked > 0), 1, f"{listener.checked} asked, delivered: {delivered}")
+    return Observed(int(not delivered or listener.checked > 0), 1, f"{listener.checked} asked, delivered: {delivered}")
 
 
 async def _something(stage: Stage, topic: str) -> bool:
@@ -75,10 +75,10 @@ async def _something(stage: Stage, topic: str) -> bool:
 
 
 def _one_thread(patch: pytest.MonkeyPatch) -> None:
-    usual = CheckBack.__init__
+    ordinary = CheckBack.__init__
 
     def init(self: CheckBack, *arguments: object) -> None:
-        usual(self, *arguments)  # type: ignore[arg-type]
+        ordinary(self, *arguments)  # type: ignore[arg-type]
         self._free = asyncio.Semaphore(1)
 
     patch.setattr(CheckBack, "__init__", init)

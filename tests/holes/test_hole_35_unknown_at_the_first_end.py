@@ -1,8 +1,9 @@
-"""Hole 35: an UNKNOWN at the first end tells the broker nothing.
+"""Hole 35: an UNKNOWN at the first end has no effect.
 
-Apache's brokers log it and do not even answer; the half is checked when the scan comes by. Ours answers it, notes it,
-and asks exactly when the immunity ends. Not earlier: the local transaction of an UNKNOWN may be decided elsewhere, and
-a checker that says ROLLBACK for what it does not find yet would be wrong.
+Apache's brokers log it and do not even answer. The half message is checked when the scan comes to it. Ours answers it,
+records it, and checks exactly when the immunity ends. It does not check earlier, because another process may still
+decide a local transaction whose end was UNKNOWN, and a checker that answers ROLLBACK for a transaction that it does not
+find yet would be wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Half, Producer
-from tests.holes.case import Apache, Case, Mutant, NotRepeated, Seen, both
+from tests.holes.case import Apache, Case, Mutant, NotRepeated, Observed, both
 from tests.holes.stage import INTERVAL_S, OurStage, Stage, require
 
 TRIES = 5
@@ -29,11 +30,11 @@ ANSWER_MS = 1_500
 LATE_S = 0.05
 
 
-async def _is_answered(stage: Stage) -> Seen:
+async def _is_answered(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     answers = [await _tells_unknown(producer, half) for half in halves]
-    return Seen(answers.count(False), TRIES, f"answered: {answers}")
+    return Observed(answers.count(False), TRIES, f"answered: {answers}")
 
 
 async def _tells_unknown(producer: Producer, half: Half) -> bool:
@@ -50,7 +51,7 @@ async def _tells_unknown(producer: Producer, half: Half) -> bool:
     return True
 
 
-async def _is_asked_in_time(stage: Stage) -> Seen:
+async def _is_asked_in_time(stage: Stage) -> Observed:
     """The next check comes when the immunity ends: no earlier, no later."""
     assert isinstance(stage, OurStage)
     topic, producer = await stage.topic(), await stage.producer()
@@ -63,7 +64,7 @@ async def _is_asked_in_time(stage: Stage) -> Seen:
     await stage.until(lambda: all(producer.checks_of(half) for half in halves), "every half is checked")
     after = [producer.checks_of(half)[0].at - half.sent_at - stage.timeout_s for half in halves]
     wrong = sum(not -LATE_S < seconds < LATE_S for seconds in after)
-    return Seen(wrong, TRIES, f"{[round(seconds, 3) for seconds in after]} s after the immunity")
+    return Observed(wrong, TRIES, f"{[round(seconds, 3) for seconds in after]} s after the immunity")
 
 
 def _no_answer(patch: pytest.MonkeyPatch) -> None:
@@ -78,11 +79,11 @@ def _no_answer(patch: pytest.MonkeyPatch) -> None:
 
 def _at_the_next_tick(patch: pytest.MonkeyPatch) -> None:
     """As a scan with an interval does it."""
-    usual = TransactionChecks._schedule_all
+    ordinary = TransactionChecks._schedule_all
 
     def schedule(checks: TransactionChecks, halves: Sequence[OpenHalf], due: float) -> None:
         interval = checks._interval_s
-        usual(checks, halves, (due // interval + 1) * interval)
+        ordinary(checks, halves, (due // interval + 1) * interval)
 
     patch.setattr(TransactionChecks, "_schedule_all", schedule)
 

@@ -1,8 +1,8 @@
-"""X1: a sender sets what only the broker may set.
+"""X1: a sender sets properties that only the broker may set.
 
-With TRANSACTION_CHECK_TIMES on it a half is discarded by Apache's brokers in the first round, before its timeout and
-before any check. Ours takes such properties off every message that comes in, so nothing a sender writes steers a
-transaction, and consumers never see it.
+Apache's brokers discard a half message with TRANSACTION_CHECK_TIMES in the first round, before its time-out and before
+any check. Ours removes such properties from every incoming message. So no property of a sender can influence a
+transaction, and consumers never see them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gantrymq.message import properties
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.values import NewRecord
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.stage import INTERVAL_S, Stage
 
 TRIES = 5
@@ -27,14 +27,14 @@ FORGED = {
 }  # fmt: skip
 
 
-async def _discards(stage: Stage) -> Seen:
+async def _discards(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES, **{properties.CHECK_TIMES: "99"})
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
-    return Seen(sum(not producer.checks_of(half) for half in halves), TRIES, f"{len(producer.checks)} checks")
+    return Observed(sum(not producer.checks_of(half) for half in halves), TRIES, f"{len(producer.checks)} checks")
 
 
-async def _is_passed_on(stage: Stage) -> Seen:
+async def _is_passed_on(stage: Stage) -> Observed:
     """Everything forged, committed at once and by a check."""
     topic, producer = await stage.topic(), await stage.producer()
     at_once = await producer.halves(topic, TRIES, **FORGED)
@@ -45,7 +45,7 @@ async def _is_passed_on(stage: Stage) -> Seen:
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
     texts = [message.properties_text for message in await stage.delivered(topic)]
     clean = sum(not any(properties.find(text, name) == value for name, value in FORGED.items()) for text in texts)
-    return Seen(2 * TRIES - clean, 2 * TRIES, f"{len(texts)} delivered, {clean} of them clean")
+    return Observed(2 * TRIES - clean, 2 * TRIES, f"{len(texts)} delivered, {clean} of them clean")
 
 
 def _leave_them(patch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """X2: one half message stops all checks of a broker.
 
-Properties a few bytes below the limit of 32,767: an Apache broker takes the half, and cannot put it back to check it,
-because the copy has one property more. Its scan tries that for ever, and no half behind is checked. Ours refuses when
-it is sent whatever could not be parked or resumed later; and it writes nothing to check a half.
+When the properties are a few bytes below the limit of 32,767, an Apache broker accepts the half message, but cannot
+write it again to check it, because the copy has one property more. Its scan tries this for ever, and no later half
+message is checked. Ours refuses the send of any message that could not be parked or resumed later, and it writes
+nothing to check a half message.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 from gantrymq.broker.operations import send_half
 from gantrymq.message.transaction import Resolution
 from tests.holes.actors import Half, Producer, Refused, always
-from tests.holes.case import Apache, Case, Mutant, On, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, On, both
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require
 
 LIMIT = 32_767
@@ -23,7 +24,7 @@ STEP = 8
 BEHIND = 5
 
 
-async def _poisoned(stage: Stage) -> Seen:
+async def _poisoned(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     poison = await _largest(producer, topic)
     halves = await producer.halves(topic, BEHIND)
@@ -34,7 +35,7 @@ async def _poisoned(stage: Stage) -> Seen:
     if isinstance(stage, OurStage):
         parked = {key_of(message) for message in await stage.parked()}
         wrong = max(wrong, sum(half.key not in parked for half in [poison, *halves]))
-    return Seen(wrong, BEHIND + 1, f"{len(producer.checks)} checks")
+    return Observed(wrong, BEHIND + 1, f"{len(producer.checks)} checks")
 
 
 async def _largest(producer: Producer, topic: str) -> Half:

@@ -1,7 +1,8 @@
-"""X3: a half that was discarded can still be committed.
+"""X3: a half message that was discarded can still be committed.
 
-Apache's brokers answer SUCCESS and deliver, and the discard record stays: two outcomes. Ours: a parked half is decided;
-a late end is answered ILLEGAL_OPERATION. The operator's way is to resume it: then it is open again, and can be ended.
+Apache's brokers answer SUCCESS and deliver the message, and the discard record stays: two outcomes. Ours: a parked half
+message is decided, and a late end is answered ILLEGAL_OPERATION. An operator can resume it; then it is open again, and
+can be ended.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gantrymq.protocol.headers.tools import ResumeCheck
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.protocol.stored_message import pack_host
 from tests.holes.actors import Half, Producer, always
-from tests.holes.case import Apache, Case, NotRepeated, Seen, both
+from tests.holes.case import Apache, Case, NotRepeated, Observed, both
 from tests.holes.mutants import NO_MEMORY
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of, require
 
@@ -36,7 +37,7 @@ async def _all_parked(stage: Stage, halves: list[Half]) -> bool:
     return all(half.key in keys for half in halves)
 
 
-async def _committed_late(stage: Stage) -> Seen:
+async def _committed_late(stage: Stage) -> Observed:
     topic = await stage.topic()
     producer, halves = await _parked(stage, topic)
     producer.answer = lambda _check: None
@@ -44,14 +45,14 @@ async def _committed_late(stage: Stage) -> Seen:
     await stage.comes_true(lambda: _any(stage, topic), INTERVAL_S)
     keys = await stage.keys(topic)
     wrong = sum(half.key in keys or code == 0 for half, code in zip(halves, codes, strict=True))
-    return Seen(wrong, TRIES, f"answers {codes}")
+    return Observed(wrong, TRIES, f"answers {codes}")
 
 
 async def _any(stage: Stage, topic: str) -> bool:
     return len(await stage.keys(topic)) >= TRIES
 
 
-async def _resumed(stage: Stage) -> Seen:
+async def _resumed(stage: Stage) -> Observed:
     topic = await stage.topic()
     producer, halves = await _parked(stage, topic)
     producer.answer = always(Resolution.COMMIT)
@@ -62,7 +63,7 @@ async def _resumed(stage: Stage) -> Seen:
             require(answer.code == ResponseCode.SUCCESS, f"it was not resumed: {answer.remark}")
     await stage.sleep(stage.timeout_s + 2 * INTERVAL_S)
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
 
 
 CASES = [

@@ -1,8 +1,8 @@
-"""X4: the topic is deleted between half and commit.
+"""X4: the topic is deleted between half message and commit.
 
-Apache's brokers answer SUCCESS, and the message lies where no consumer can read it. Ours refuses the commit with
-TOPIC_NOT_EXIST and keeps the half open: when the topic is there again, the next end, or the answer to the next check,
-delivers it. A topic that came back with fewer queues gets it in one of those.
+Apache's brokers answer SUCCESS, and store the message where no consumer can read it. Ours refuses the commit with
+TOPIC_NOT_EXIST, and keeps the half message open. When the topic exists again, the next end, or the answer to the next
+check, delivers it. If the topic now has fewer queues, the message goes to one of those.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
 from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
 from tests.holes.actors import always
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.mutants import other_action
 from tests.holes.stage import INTERVAL_S, Stage, require
 
@@ -27,17 +27,17 @@ TRIES = 3
 MANY_QUEUES = 1 << 20
 
 
-async def _deleted(stage: Stage) -> Seen:
+async def _deleted(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     answer = await stage.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=topic))
     require(answer.code == ResponseCode.SUCCESS, f"the topic was not deleted: {answer.remark}")
     codes = [(await producer.commit(half)).code for half in halves]
     lost = codes.count(ResponseCode.SUCCESS)
-    return Seen(lost, TRIES, f"answers {codes}")
+    return Observed(lost, TRIES, f"answers {codes}")
 
 
-async def _made_again(stage: Stage) -> Seen:
+async def _made_again(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     await stage.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=topic))
@@ -47,10 +47,10 @@ async def _made_again(stage: Stage) -> Seen:
     await _make(stage, topic, 1)
     await stage.sleep(stage.timeout_s + 3 * INTERVAL_S)
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"{len(keys)} delivered")
 
 
-async def _with_fewer_queues(stage: Stage) -> Seen:
+async def _with_fewer_queues(stage: Stage) -> Observed:
     """The halves are for queue 3, and the topic has one queue when they are committed."""
     topic, producer = stage.new_name("T"), await stage.producer()
     await _make(stage, topic, 4)
@@ -59,7 +59,7 @@ async def _with_fewer_queues(stage: Stage) -> Seen:
     codes = [(await producer.commit(half)).code for half in halves]
     await stage.comes_true(lambda: _all_there(stage, topic), INTERVAL_S)
     keys = await stage.keys(topic)
-    return Seen(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"answers {codes}, {len(keys)} readable")
+    return Observed(sum(keys.count(half.key) != 1 for half in halves), TRIES, f"answers {codes}, {len(keys)} readable")
 
 
 async def _all_there(stage: Stage, topic: str) -> bool:
@@ -76,9 +76,9 @@ async def _make(stage: Stage, topic: str, queues: int) -> None:
 
 
 def _its_own_queue(patch: pytest.MonkeyPatch) -> None:
-    usual = TransactionEndings.commit
+    ordinary = TransactionEndings.commit
     patch.setattr(
-        TransactionEndings, "commit", lambda self, half, _queues, *more: usual(self, half, MANY_QUEUES, *more)
+        TransactionEndings, "commit", lambda self, half, _queues, *more: ordinary(self, half, MANY_QUEUES, *more)
     )
 
 

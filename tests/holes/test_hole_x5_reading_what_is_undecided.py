@@ -1,9 +1,9 @@
-"""X5: anybody can read what nobody has decided yet.
+"""X5: every consumer can read undecided messages.
 
-A consumer group that pulls the half topic of an Apache broker gets the halves, with body and properties; it can have
-one sent back to itself as if it had consumed it, and a tool can have it consumed. Ours gives half, op and parked
-messages to no consumer group, by whatever way. Tools of the owner may look: they pull as TOOLS_CONSUMER, or ask for a
-message by its id.
+A consumer group that pulls the half topic of an Apache broker gets the half messages, with body and properties. It can
+have one sent back to itself as if it had consumed it, and a tool can have it consumed. Ours delivers half, op and
+parked messages to no consumer group, in no way. Tools of the operator may read them: they pull as TOOLS_CONSUMER, or
+ask for a message by its id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gantrymq.protocol.stored_message import decode_record, scan
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.remoting.client import RemotingClient
 from tests.holes.actors import TIMEOUT_MS
-from tests.holes.case import Apache, Case, Mutant, Seen, both
+from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.stage import Stage, key_of, require
 
 TRIES = 3
@@ -36,16 +36,16 @@ FIRST_LEVEL = 1
 FIRST_LEVEL_S = 1.0
 
 
-async def _by_a_pull(stage: Stage) -> Seen:
+async def _by_a_pull(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
-    seen = [key_of(message) for message in await stage.read(HALF, stage.new_name("CG"))]
+    observed = [key_of(message) for message in await stage.read(HALF, stage.new_name("CG"))]
     shown = [key_of(message) for message in await stage.read(HALF, TOOLS_CONSUMER)]
     require(all(half.key in shown for half in halves), "the owner's tools may look")
-    return Seen(sum(half.key in seen for half in halves), TRIES)
+    return Observed(sum(half.key in observed for half in halves), TRIES)
 
 
-async def _by_a_pop(stage: Stage) -> Seen:
+async def _by_a_pop(stage: Stage) -> Observed:
     topic, producer, group = await stage.topic(), await stage.producer(), stage.new_name("CG")
     halves = await producer.halves(topic, TRIES)
     found: set[str] = set()
@@ -56,11 +56,11 @@ async def _by_a_pop(stage: Stage) -> Seen:
         )  # fmt: skip
         answer = await stage.ask(RequestCode.POP_MESSAGE, header)
         if answer.code != ResponseCode.SUCCESS:
-            return Seen(sum(half.key in found for half in halves), TRIES, f"{answer.code} {answer.remark}")
+            return Observed(sum(half.key in found for half in halves), TRIES, f"{answer.code} {answer.remark}")
         found |= {key_of(message) for message in scan(answer.body)}
 
 
-async def _sent_back(stage: Stage) -> Seen:
+async def _sent_back(stage: Stage) -> Observed:
     """A consumer says that it could not consume the message at the half's place."""
     topic, producer, group = await stage.topic(), await stage.producer(), stage.new_name("CG")
     halves = await producer.halves(topic, TRIES)
@@ -71,10 +71,10 @@ async def _sent_back(stage: Stage) -> Seen:
         codes.append((await stage.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)).code)
     await stage.sleep(FIRST_LEVEL_S * 2)
     got = [message.body for message in await stage.read(system_topics.retry_topic(group), group)]
-    return Seen(len(got), TRIES, f"answers {codes}")
+    return Observed(len(got), TRIES, f"answers {codes}")
 
 
-async def _consumed_directly(stage: Stage) -> Seen:
+async def _consumed_directly(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
     consumer = Consumer(stage.new_doors(), stage.new_name("CG"), stage.address)
@@ -85,7 +85,7 @@ async def _consumed_directly(stage: Stage) -> Seen:
         header = ConsumeDirectly(consumer_group=consumer.group, client_id=consumer.group, msg_id=name)
         await stage.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
     await consumer.leave()
-    return Seen(sum(half.key in consumer.consumed for half in halves), TRIES)
+    return Observed(sum(half.key in consumer.consumed for half in halves), TRIES)
 
 
 class Consumer:
@@ -95,7 +95,7 @@ class Consumer:
         self.group = group
         self.consumed: list[str] = []
         self._address = address
-        self._client = RemotingClient(doors.network, doors.clock, doors.rng, requests=self._told)
+        self._client = RemotingClient(doors.network, doors.clock, doors.rng, requests=self._reported)
 
     async def join(self, topic: str) -> None:
         member = ConsumerData(group_name=self.group, subscription_data_set=[SubscriptionData.of_tags(topic, "*", 1)])
@@ -105,7 +105,7 @@ class Consumer:
     async def leave(self) -> None:
         await self._client.close()
 
-    def _told(self, channel: ClientChannel, command: Command) -> None:
+    def _reported(self, channel: ClientChannel, command: Command) -> None:
         if command.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
             self.consumed.append(key_of(decode_record(command.body)))
             channel.send(encode_response(command, ResponseCode.SUCCESS, body=b'{"consumeResult":"CR_SUCCESS"}'))

@@ -1,4 +1,4 @@
-"""docs/holes.md has a row for every hole, and the rows say what the tests show."""
+"""docs/holes.md has a row for every hole, and the rows agree with the tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""docs/compatibility.md out of the results of the interop tests: ``python -m tests.interop.compatibility``.
+"""Writes docs/compatibility.md from the results of the interop tests: ``python -m tests.interop.compatibility``.
 
 The command runs all interop tests, several groups of them at a time (groups.py), and writes the document. With
-``--check`` it compares the document with the results instead, as ``python3 run.py test interop`` does. What else is
-given goes to pytest.
+``--check`` it compares the document with the results instead, as ``python3 run.py test interop`` does. Other arguments
+are passed to pytest.
 
 Each group writes its results to a file in the directory that the variable GANTRY_INTEROP_RESULTS names. The last group,
 the tests of the document, reads them (test_compatibility.py).

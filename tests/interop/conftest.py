@@ -16,7 +16,7 @@ from tests.interop.groups import Group, group_of, in_order
 from tests.interop.ours import GantryCluster
 
 HERE = Path(__file__).parent
-QUICK = {"transactionTimeOut": "2000", "transactionCheckInterval": "3000", "flushDiskType": "ASYNC_FLUSH"}
+FAST = {"transactionTimeOut": "2000", "transactionCheckInterval": "3000", "flushDiskType": "ASYNC_FLUSH"}
 """Checks come soon, so that tests need not wait; but the next one not before a busy JVM has answered: tests count them.
 What differs by server is in the fixtures.
 """
@@ -134,7 +134,7 @@ def gantry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]:
     cluster = GantryCluster(tmp_path_factory.mktemp("gantry"))
     try:
         cluster.start_name_server()
-        cluster.start_broker(**QUICK, recallMessageEnable="true", enablePropertyFilter="true")
+        cluster.start_broker(**FAST, recallMessageEnable="true", enablePropertyFilter="true")
         yield cluster
     finally:
         cluster.close()
@@ -160,7 +160,7 @@ def _apache(version: str, factory: pytest.TempPathFactory, **more: str) -> Itera
     cluster = ApacheCluster(version, factory.mktemp(f"apache-{version}"))
     try:
         cluster.start_name_server()
-        cluster.start_broker(**QUICK, **more, enablePropertyFilter="true")
+        cluster.start_broker(**FAST, **more, enablePropertyFilter="true")
         yield cluster
     finally:
         cluster.close()

@@ -1,7 +1,7 @@
-"""Everything that ought to work with official software, as the rows and columns of docs/compatibility.md.
+"""All features that must work with official software, as the rows and columns of docs/compatibility.md.
 
-A test says which row it shows with ``@pytest.mark.feature("row")``; its column follows from its fixtures, or is given
-as ``column=``. A row that no test shows appears as "not yet", so nothing can be left out silently.
+A test names its row with ``@pytest.mark.feature("row")``. Its column follows from its fixtures, or is given as
+``column=``. A row without a test appears as "not yet", so no feature can be missing silently.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a store has to keep when it is handed from one broker to another: written, remembered, looked for again.
+"""What a store must keep when it moves from one broker to another.
 
-One SwapStory goes with one store directory. Each broker that has it in turn is told to ``write`` one chapter, is
-stopped or killed, and the next one is asked whether everything of all chapters is where it was.
+One SwapStory belongs to one store directory. Each broker in turn must ``write`` one chapter, and is then stopped or
+killed. Then the test checks that the next broker has everything of all chapters.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PATIENT: dict[str, Any] = {"send_timeout_ms": 20_000}
 
 
 @dataclass
-class Desk:
+class Coordinator:
     """The listener of all transaction producers: ends and checks as the body of a message says."""
 
     answers: bool = False
@@ -86,7 +86,7 @@ class Written:
     offset_message_id: str
 
 
-class SwapStory:
+class SwapScenario:
     """What was written to one store directory until now."""
 
     def __init__(self, store: Path, *, timers: bool, recalls: bool) -> None:
@@ -134,7 +134,7 @@ class SwapStory:
             self.committed += 2
             consumer.commit(self.placed[-1].queue, self.committed)
             poll(lambda: consumer.committed(self.placed[-1].queue) == self.committed, "committed offset")
-        coordinator = Desk()
+        coordinator = Coordinator()
         with _payers(name_servers, coordinator) as payers:
             self._write_transactions(chapter, name_servers, payers, coordinator)
         self.ends = {}
@@ -209,7 +209,7 @@ class SwapStory:
         )
 
     def _write_transactions(
-        self, chapter: str, name_servers: str, payers: TransactionProducer, coordinator: Desk
+        self, chapter: str, name_servers: str, payers: TransactionProducer, coordinator: Coordinator
     ) -> None:
         for kind in ("commit", "rollback", "checked-commit", "checked-rollback"):
             _pay(payers, f"{chapter} {kind}")
@@ -297,7 +297,7 @@ class SwapStory:
                     poll(lambda key=key, written=written: _finds(address, key, written), f"message of key {key}", 20)
 
     def _check_transactions(self, name_servers: str) -> None:
-        coordinator = Desk(answers=True)
+        coordinator = Coordinator(answers=True)
         with _payers(name_servers, coordinator), PullConsumer(name_servers=name_servers) as consumer:
             poll(lambda: set(self.left_open) <= coordinator.checked.keys(), f"checks of {self.left_open}")
             poll(lambda: set(self.visible) <= set(self._bodies(consumer, PAID)), "committed messages")
@@ -321,7 +321,7 @@ class SwapStory:
 
 
 @contextmanager
-def _payers(name_servers: str, coordinator: Desk) -> Iterator[TransactionProducer]:
+def _payers(name_servers: str, coordinator: Coordinator) -> Iterator[TransactionProducer]:
     producer = TransactionProducer(
         PAYERS, name_servers=name_servers, listener=coordinator, topics=(PAID,), heartbeat_interval_ms=1000, **PATIENT
     )

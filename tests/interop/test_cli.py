@@ -1,4 +1,4 @@
-"""The ``gantry`` commands on Apache's servers and on ours: the stories of ``tests/cli``."""
+"""The ``gantry`` commands on Apache's servers and on ours: the tests of ``tests/cli/stories.py``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import stories
+from tests.cli import scenarios
 from tests.cli.tool import Tool
 from tests.interop.apache import ApacheCluster
 from tests.interop.ours import GantryCluster
@@ -31,42 +31,42 @@ def tool(server: ApacheCluster | GantryCluster, tmp_path: Path) -> Tool:
 
 @pytest.mark.feature("topic")
 def test_topics(tool: Tool, server: ApacheCluster | GantryCluster) -> None:
-    stories.topics(tool, typed=not server.version.startswith("4"))
+    scenarios.topics(tool, typed=not server.version.startswith("4"))
 
 
 @pytest.mark.feature("topic")
 def test_shrinking_a_topic(tool: Tool) -> None:
-    stories.shrinking(tool)
+    scenarios.shrinking(tool)
 
 
 @pytest.mark.feature("message")
 def test_messages(tool: Tool) -> None:
-    stories.messages(tool)
+    scenarios.messages(tool)
 
 
 @pytest.mark.feature("group")
 def test_groups(tool: Tool) -> None:
-    stories.groups(tool)
+    scenarios.groups(tool)
 
 
 @pytest.mark.feature("consumer")
 def test_consumers(tool: Tool) -> None:
-    stories.consumers(tool)
+    scenarios.consumers(tool)
 
 
 @pytest.mark.feature("consumer")
 def test_resets(tool: Tool, server: ApacheCluster | GantryCluster) -> None:
-    stories.resets(tool, told_offsets=not server.version.startswith("4"))
+    scenarios.resets(tool, reported_offsets=not server.version.startswith("4"))
 
 
 @pytest.mark.feature("cluster")
 def test_cluster(tool: Tool, server: ApacheCluster | GantryCluster) -> None:
-    stories.cluster(tool, VERSIONS[server.version])
+    scenarios.cluster(tool, VERSIONS[server.version])
 
 
 @pytest.mark.feature("transactions")
 def test_transactions(tool: Tool) -> None:
-    stories.transactions(tool)
+    scenarios.transactions(tool)
 
 
 @pytest.fixture
@@ -85,4 +85,4 @@ def parks_soon(tool: Tool) -> Iterator[None]:
 @pytest.mark.feature("transactions")
 @pytest.mark.usefixtures("parks_soon")
 def test_parked_transactions(tool: Tool) -> None:
-    stories.parked(tool)
+    scenarios.parked(tool)

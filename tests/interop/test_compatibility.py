@@ -1,4 +1,4 @@
-"""The document says what the tests of this run have shown. This file comes last (groups.py)."""
+"""docs/compatibility.md agrees with the results of this run. This file is run last (groups.py)."""
 
 from __future__ import annotations
 

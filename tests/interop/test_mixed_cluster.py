@@ -11,14 +11,14 @@ import pytest
 import gantrymq
 from gantrymq import ConsumeFromWhere, LocalTransactionState, Message, MessageView
 from tests.interop.apache import OPS_AT_ONCE, ApacheCluster, JavaClient
-from tests.interop.conftest import QUICK
+from tests.interop.conftest import FAST
 from tests.interop.our_client import PATIENT, SOON, Inbox, until
 from tests.interop.ours import GantryCluster
 
 APACHE, OURS = "broker-apache", "broker-ours"
 BOTH = {APACHE, OURS}
 COUNT = 40
-SETTINGS = {**QUICK, "transactionTimeOut": "6000"}
+SETTINGS = {**FAST, "transactionTimeOut": "6000"}
 APACHES = {**SETTINGS, **OPS_AT_ONCE}
 """5.5.0 would write down decisions once an interval: 3 s after a rollback, a half that may be checked after 2 s is
 checked, and what is answered then counts a second time.

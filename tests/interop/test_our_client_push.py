@@ -88,8 +88,8 @@ def test_each_order_comes_in_its_order_over_failures_and_a_new_member(server: Se
         order, _, step = body.partition("/")
         steps[order].append(int(step))
     assert len(failed) == 6
-    for order, seen in steps.items():
-        assert seen == [0, 1, 2, 3, *range(3, 16)], order
+    for order, observed in steps.items():
+        assert observed == [0, 1, 2, 3, *range(3, 16)], order
 
 
 @pytest.mark.feature("push: orderly", "push: retry and dead letter")
@@ -245,10 +245,10 @@ def test_a_java_member_and_ours_share_one_group(server: Server, java_client: Jav
         until(lambda: len(_of(topic, consumer)) == 2, "our half of the queues")
         send_all(server, topic, bodies(40))
 
-        def seen() -> list[str]:
+        def observed() -> list[str]:
             return inbox.bodies + [step["body"] for step in driver.steps("got")]
 
-        until(lambda: set(bodies(40)) <= set(seen()), lambda: json.dumps(sorted(set(bodies(40)) - set(seen()))))
+        until(lambda: set(bodies(40)) <= set(observed()), lambda: json.dumps(sorted(set(bodies(40)) - set(observed()))))
         assert inbox.bodies and driver.steps("got")
         driver.write_line("end")
         driver.done()

@@ -1,5 +1,5 @@
-"""Popped messages when a store changes hands between our broker and Apache's, both killed: what was acknowledged stays
-away, all else comes back.
+"""Popped messages when a store moves between our broker and Apache's, which are both killed: acknowledged messages stay
+consumed, all others are delivered again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One broker writes, another opens the same directory and goes on: ours, Apache's, ours again, Apache's again."""
+"""One broker writes, another opens the same store and continues: ours, Apache's, ours again, Apache's again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.interop.apache import ApacheCluster
 from tests.interop.ours import GantryCluster
 from tests.interop.process import Process
-from tests.interop.swap import CONF, SwapStory
+from tests.interop.swap import CONF, SwapScenario
 
 ROWS = ("messages and queries", "open and ended transactions", "consumer offsets", "delayed messages")
 
@@ -38,7 +38,9 @@ def test_store_changes_hands(version: str, end: object, tmp_path: Path) -> None:
     ours = GantryCluster(tmp_path / "ours")
     apache = ApacheCluster(version, tmp_path / "apache")
     store = tmp_path / "store"
-    story = SwapStory(store, timers=version.startswith("5"), recalls=version.startswith("5") and end is Process.stop)
+    scenario = SwapScenario(
+        store, timers=version.startswith("5"), recalls=version.startswith("5") and end is Process.stop
+    )
     try:
         ours.start_name_server()
         apache.name_servers = ours.name_servers
@@ -46,14 +48,14 @@ def test_store_changes_hands(version: str, end: object, tmp_path: Path) -> None:
         for number, cluster in enumerate(way):
             broker = cluster.start_broker(store, **CONF)
             if number:
-                story.check(ours.name_servers)
+                scenario.check(ours.name_servers)
             forgets = cluster is apache and end is Process.kill
-            story.write(f"{number}-{cluster.kind}", ours.name_servers, forgets=forgets)
+            scenario.write(f"{number}-{cluster.kind}", ours.name_servers, forgets=forgets)
             assert callable(end)
             end(broker)
         ours.start_broker(store, **CONF)
-        story.check(ours.name_servers)
-        story.check_withdrawn(ours.name_servers)
+        scenario.check(ours.name_servers)
+        scenario.check_withdrawn(ours.name_servers)
     finally:
         apache.close()
         ours.close()

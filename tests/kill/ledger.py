@@ -1,4 +1,4 @@
-"""What was promised to whom: every message of a run, what should become of it, and what was delivered."""
+"""The record of a kill test: every message of a run, its expected outcome, and what was delivered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gantrymq.message.transaction import LocalTransactionState
 
 
 class Plan(enum.Enum):
-    """What its producer wants with a message."""
+    """The planned outcome of a message."""
 
     PLAIN = "plain"
     COMMIT = "commit"
@@ -39,11 +39,11 @@ class Entry:
     number: int
     plan: Plan
     executed: bool = False
-    """Its local transaction ran (and, by plan, committed)."""
+    """Whether its local transaction ran (and, if planned, committed)."""
     finished: bool = False
-    """Its sender's call returned or failed."""
+    """Whether the call of its sender returned or failed."""
     confirmed: bool = False
-    """The broker acknowledged the plain message, or the commit."""
+    """Whether the broker acknowledged the plain message, or the commit."""
     delivered: int = 0
 
     def first_answer(self) -> LocalTransactionState:
@@ -52,14 +52,14 @@ class Entry:
         return ANSWERS[self.plan] if direct else LocalTransactionState.UNKNOWN
 
     def check_answer(self) -> LocalTransactionState:
-        """What the checker says, as a decisive one would."""
+        """The answer to a check, as a decisive checker would give it."""
         if self.executed:
             return ANSWERS[self.plan]
         return LocalTransactionState.ROLLBACK if self.finished else LocalTransactionState.UNKNOWN
 
     @property
     def must_arrive(self) -> bool:
-        """At the end of a run."""
+        """Whether the message must have been delivered at the end of the run."""
         return self.confirmed if self.plan is Plan.PLAIN else self.executed and self.plan in WANTED
 
 
@@ -77,11 +77,11 @@ class Ledger:
         return [entry for entry in self.entries if entry.confirmed]
 
     def missing(self) -> list[Entry]:
-        """What has to arrive and has not yet."""
+        """The messages that must be delivered and are not yet."""
         return [entry for entry in self.entries if entry.must_arrive and not entry.delivered]
 
     def violations(self) -> list[str]:
-        """What must never be, at any moment."""
+        """The violations of invariants that must hold at any moment."""
         found = []
         for entry in self.entries:
             wanted = entry.plan is Plan.PLAIN or (entry.plan in WANTED and entry.executed)

@@ -27,14 +27,14 @@ from tests.kill.workload import Reader, Workload
 
 CATCH_UP_SECONDS = 30.0
 SETTLE_SECONDS = 120.0
-"""For the check-backs of everything that was left open."""
+"""How long the check-backs of all open transactions may take."""
 QUIET_SECONDS = 3.0
-"""After the last expected message; what comes too much comes by then (three check intervals)."""
+"""How long to wait after the last expected message. Duplicates would arrive by then (three check intervals)."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run found."""
+    """The result of a run."""
 
     seed: int
     rounds: int
@@ -111,7 +111,7 @@ async def _settle(workload: Workload, ledger: Ledger, reader: Reader, outcome: O
 
 
 def doubled_finals(root: Path) -> list[str]:
-    """Half messages with more than one final message, by the log itself."""
+    """The half messages that have more than one final message in the log."""
     config = StoreConfig(
         root=str(root), mapped_file_size_commit_log=8388608, mapped_file_size_consume_queue=60000,
         max_hash_slot_num=5000, max_index_num=20000,

@@ -1,4 +1,4 @@
-"""``gantry server`` as a process of its own, started, killed with SIGKILL and started again on the same store."""
+"""``gantry server`` in a process of its own, which is killed with SIGKILL and started again on the same store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ transactionTimeOut=1000
 transactionCheckInterval=1000
 transactionCheckMax=5
 """
-"""Small files, so that kills also meet the moments when a file is full; short times, so that checks happen."""
+"""Files are small, so that some kills come when a file is full. Times are short, so that there are checks."""
 
 
 class Server:
@@ -52,7 +52,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
-        """Start it and wait until it listens; returns the seconds that took."""
+        """Start the process and wait until it listens. Returns the time in seconds."""
         command = [sys.executable, "-m", "gantrymq.cli.main", "server", "-c", str(self._conf)]
         command += ["--name-server-port", str(self.name_server_port)]
         begin = time.monotonic()
@@ -67,14 +67,14 @@ class Server:
         return time.monotonic() - begin
 
     def kill(self) -> None:
-        """SIGKILL; harmless when it is gone."""
+        """Send SIGKILL, if the process is running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def stop(self) -> None:
-        """An orderly stop."""
+        """Stop the process in an orderly way."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(timeout=START_SECONDS)
@@ -82,7 +82,7 @@ class Server:
 
 
 def die_with_parent() -> None:
-    """Ctrl-C, a crash or a kill of the test leaves no server behind."""
+    """Let the server die when the test ends by Ctrl-C, a crash or a kill."""
     os.setsid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""A program that polls gets Ctrl-C again and again, as its user gives it, and loses nothing."""
+"""A program that polls gets Ctrl-C again and again, and loses no message."""
 
 from __future__ import annotations
 

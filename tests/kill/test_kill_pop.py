@@ -1,4 +1,6 @@
-"""A real broker is killed while messages are popped: what was acknowledged stays away, all else comes back."""
+"""A real broker is killed while messages are popped: acknowledged messages stay consumed, all others are delivered
+again.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,15 @@ INVISIBLE_MS = 3_000
 TIMEOUT_MS = 5_000
 
 
-class Story:
-    """What was sent, given and acknowledged."""
+class Scenario:
+    """The messages that were sent, popped and acknowledged."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.sent: set[bytes] = set()
         self.acked: set[bytes] = set()
         self.tried: set[bytes] = set()
-        """An acknowledgement was sent whose answer was lost."""
+        """Messages whose acknowledgement was sent, but whose answer was lost."""
         self.wrong: list[bytes] = []
 
     async def send(self, client: RemotingClient, number: int) -> None:
@@ -64,7 +66,7 @@ class Story:
             self.acked.add(got.body)
 
     async def consume(self, client: RemotingClient, chance: random.Random) -> None:
-        """Pop and acknowledge most of it, until the broker is gone."""
+        """Pop messages and acknowledge most of them, until the broker is killed."""
         while True:
             found = await self.pop(client)
             await asyncio.gather(*(self.ack(client, got) for got in found if chance.random() < 0.7))
@@ -80,7 +82,7 @@ class Story:
             )
 
     async def drain(self, client: RemotingClient) -> None:
-        """Everything that is left, until nothing has come for longer than a message can be invisible."""
+        """Consume all remaining messages, until none has come for longer than a message can be invisible."""
         quiet_since = time.monotonic()
         while time.monotonic() - quiet_since < 2 * INVISIBLE_MS / 1000:
             found = await self.pop(client, 32)
@@ -100,22 +102,22 @@ def test_no_popped_message_is_lost_and_no_acknowledged_one_comes_back(tmp_path: 
 
 async def _play(root: Path, chance: random.Random) -> None:
     server = Server(root, "SYNC_FLUSH")
-    story = Story(f"127.0.0.1:{server.broker_port}")
+    scenario = Scenario(f"127.0.0.1:{server.broker_port}")
     try:
         for number in range(ROUNDS):
             server.start()
             client = new_client()
-            playing = asyncio.create_task(story.round(client, number * COUNT, chance))
+            playing = asyncio.create_task(scenario.round(client, number * COUNT, chance))
             await asyncio.sleep(chance.uniform(0.3, 2.0))
             server.kill()
             await playing
             await client.close()
         server.start()
         client = new_client()
-        await story.drain(client)
+        await scenario.drain(client)
         await client.close()
     finally:
         server.kill()
-    assert story.wrong == []
-    assert story.sent - story.tried == set(), "never acknowledged, and yet gone"
-    assert len(story.acked) > COUNT
+    assert scenario.wrong == []
+    assert scenario.sent - scenario.tried == set(), "never acknowledged, and yet gone"
+    assert len(scenario.acked) > COUNT

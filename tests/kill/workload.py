@@ -1,4 +1,4 @@
-"""Producers under load and a reader, all with the real client, that survive the server they talk to."""
+"""The clients of the kill test: producers under load and a reader, which survive the kills of the server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Listener:
 
 
 class Workload:
-    """Sends until it is told to stop; what fails is tried again with the next message."""
+    """Sends messages until ``stop_sending``. After an error it continues with the next message."""
 
     def __init__(self, name_servers: str, ledger: Ledger, seed: int) -> None:
         self._ledger = ledger
@@ -60,7 +60,7 @@ class Workload:
         self._workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
 
     async def stop_sending(self) -> None:
-        """No new messages; those under way come to their end. Checks are still answered."""
+        """Send no new messages, and wait for the current sends. Checks are still answered."""
         self._stopping = True
         await asyncio.gather(*self._workers)
 
@@ -96,7 +96,7 @@ class Workload:
 
 
 class Reader:
-    """Reads the topic from its beginning, each message once, and counts in the ledger."""
+    """Reads the topic from its beginning, each message once, and records the messages in the ledger."""
 
     def __init__(self, name_servers: str, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -104,9 +104,9 @@ def test_stored_messages_are_values() -> None:
 
 
 def test_a_view_reads_its_properties() -> None:
-    seen = view({"TAGS": "A", "KEYS": "k1 k2", "UNIQ_KEY": "U"})
-    assert (seen.tags, seen.keys, seen.transaction_id) == ("A", ["k1", "k2"], "U")
+    observed = view({"TAGS": "A", "KEYS": "k1 k2", "UNIQ_KEY": "U"})
+    assert (observed.tags, observed.keys, observed.transaction_id) == ("A", ["k1", "k2"], "U")
     assert view({"UNIQ_KEY": "U", "__transactionId__": "X"}).transaction_id == "X"
     assert (view({}).tags, view({}).keys, view({}).transaction_id) == (None, [], None)
-    assert not seen.compressed_when_stored
+    assert not observed.compressed_when_stored
     assert view({}, flags.COMPRESSED).compressed_when_stored

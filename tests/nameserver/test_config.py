@@ -1,4 +1,4 @@
-"""What a name server refuses to be told."""
+"""Settings that a name server refuses."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ from gantrymq.runtime.rng import SystemRng
 BROKER = "127.0.0.1:10911"
 
 
-def run(story: Callable[[NameServer, RemotingClient], Awaitable[None]], **settings: object) -> None:
+def run(scenario: Callable[[NameServer, RemotingClient], Awaitable[None]], **settings: object) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(20), running(**settings) as (server, client):
-            await story(server, client)
+            await scenario(server, client)
 
     asyncio.run(bounded())
 
@@ -83,7 +83,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_broker_registers_and_clients_find_it(compressed: bool) -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         body = body_of("T", "U")
         encoded = body.encode_compressed(VERSION) if compressed else body.encode()
         assert (await register(client, server, encoded, compressed=compressed)).code == ResponseCode.SUCCESS
@@ -99,31 +99,31 @@ def test_a_broker_registers_and_clients_find_it(compressed: bool) -> None:
         of_cluster = await ask(client, server, RequestCode.GET_TOPICS_BY_CLUSTER, headers.ClusterOnly(cluster="C"))
         assert sorted(TopicList.decode(of_cluster.body).topic_list) == ["T", "U"]
 
-    run(story)
+    run(scenario)
 
 
 def test_an_unknown_topic_is_said_so() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="nope"))
         assert answer.code == ResponseCode.TOPIC_NOT_EXIST
         assert answer.remark is not None and "nope" in answer.remark
 
-    run(story)
+    run(scenario)
 
 
 def test_a_damaged_registration_is_refused() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         assert (await register(client, server, body_of("T").encode(), crc=1)).code == ResponseCode.SYSTEM_ERROR
         assert (await register(client, server, b"not json")).code == ResponseCode.SYSTEM_ERROR
         assert (await register(client, server, b"\x00" * 9, compressed=True)).code == ResponseCode.SYSTEM_ERROR
         answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
         assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
-    run(story)
+    run(scenario)
 
 
 def test_the_end_of_the_connection_is_the_end_of_the_registration() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         broker = RemotingClient(TcpNetwork(), SystemClock(), SystemRng())
         await register(broker, server, body_of("T").encode())
         await broker.close()
@@ -134,11 +134,11 @@ def test_the_end_of_the_connection_is_the_end_of_the_registration() -> None:
 
         await until(gone)
 
-    run(story)
+    run(scenario)
 
 
 def test_goodbye_and_silence_take_a_broker_out() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         await register(client, server, body_of("T").encode())
         goodbye = headers.UnregisterBroker(
             broker_name="broker-a", broker_addr=BROKER, cluster_name="C", broker_id=0
@@ -158,11 +158,11 @@ def test_goodbye_and_silence_take_a_broker_out() -> None:
 
         await until(expired)
 
-    run(story, scan_interval_seconds=0.01)
+    run(scenario, scan_interval_seconds=0.01)
 
 
 def test_a_broker_asks_whether_its_registration_is_current() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         question = headers.QueryDataVersion(broker_name="broker-a", broker_addr=BROKER, cluster_name="C", broker_id=0)
         version = DataVersion(counter=1, timestamp=1)
         unknown = await ask(client, server, RequestCode.QUERY_DATA_VERSION, question, version.encode())
@@ -174,7 +174,7 @@ def test_a_broker_asks_whether_its_registration_is_current() -> None:
         newer = await ask(client, server, RequestCode.QUERY_DATA_VERSION, question, version.next(5).encode())
         assert newer.ext_fields() == {"changed": "true"}
 
-    run(story)
+    run(scenario)
 
 
 def test_key_values_survive_a_restart_and_ordered_topics_go_to_brokers(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_an_unreadable_key_value_file_is_not_overwritten(tmp_path: Path) -> None
 
 
 def test_write_permission_and_topic_deletion() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         await register(client, server, body_of("T").encode())
         name = headers.BrokerNameOnly(broker_name="broker-a")
         wiped = await ask(client, server, RequestCode.WIPE_WRITE_PERM_OF_BROKER, name)
@@ -225,11 +225,11 @@ def test_write_permission_and_topic_deletion() -> None:
         answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T"))
         assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
-    run(story)
+    run(scenario)
 
 
 def test_a_port_in_use_is_named() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         port = split_address(server.address)[1]
         second = NameServer(
             NameServerConfig(listen_host="127.0.0.1", listen_port=port), TcpNetwork(), SystemClock(), OsDisk()
@@ -238,22 +238,22 @@ def test_a_port_in_use_is_named() -> None:
             await second.start()
         await second.close()
 
-    run(story)
+    run(scenario)
 
 
 def test_requests_it_does_not_know_or_that_miss_a_field_are_answered() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         unknown = await ask(client, server, 424242)
         assert unknown.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         incomplete = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC)
         assert incomplete.code == ResponseCode.SYSTEM_ERROR
         assert incomplete.remark is not None and "topic" in incomplete.remark
 
-    run(story)
+    run(scenario)
 
 
 def test_lists_of_topics_and_what_tools_declare() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         async def ask(code: int, header: object = None, body: bytes = b"") -> Command:
             return await client.call(server.address, code, header, body, timeout_ms=5000)  # type: ignore[arg-type]
 
@@ -282,11 +282,11 @@ def test_lists_of_topics_and_what_tools_declare() -> None:
         answer = await ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="declared"))
         assert [queue.broker_name for queue in TopicRoute.decode(answer.body).queue_datas] == ["b"]
 
-    run(story)
+    run(scenario)
 
 
 def test_settings_are_shown_and_changed() -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         async def update(text: bytes) -> Command:
             return await client.call(server.address, RequestCode.UPDATE_NAMESRV_CONFIG, body=text, timeout_ms=5000)
 
@@ -300,7 +300,7 @@ def test_settings_are_shown_and_changed() -> None:
             answer = await update(refused)
             assert answer.code == ResponseCode.INVALID_PARAMETER and answer.remark
 
-    run(story)
+    run(scenario)
 
 
 OTHER = "127.0.0.1:10921"
@@ -321,7 +321,7 @@ async def addresses(client: RemotingClient, server: NameServer) -> dict[int, str
 def test_a_second_broker_of_the_same_name_and_id_is_refused_while_the_first_lives(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(server: NameServer, client: RemotingClient) -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
         first, second = (RemotingClient(TcpNetwork(), SystemClock(), SystemRng()) for _ in range(2))
         body = body_of("T", "U").encode()
         for _ in range(2):
@@ -352,4 +352,4 @@ def test_a_second_broker_of_the_same_name_and_id_is_refused_while_the_first_live
         assert (await addresses(client, server))[0] == OTHER
         await second.close()
 
-    run(story)
+    run(scenario)

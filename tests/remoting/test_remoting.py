@@ -63,7 +63,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_answers_are_paired_whatever_their_order() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with server() as (_, address):
             peer = client()
             bodies = [str(number).encode() for number in range(300)]
@@ -71,11 +71,11 @@ def test_answers_are_paired_whatever_their_order() -> None:
             assert [answer.body for answer in answers] == bodies
             await peer.close()
 
-    run(story)
+    run(scenario)
 
 
 def test_refusals_defects_and_unknown_codes_are_answered() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with server() as (_, address):
             peer = client()
             refused = await peer.call(address, REFUSE, timeout_ms=5000)
@@ -86,11 +86,11 @@ def test_refusals_defects_and_unknown_codes_are_answered() -> None:
             assert (unknown.code, unknown.remark) == (3, " request type 31999 not supported")
             await peer.close()
 
-    run(story)
+    run(scenario)
 
 
 def test_one_way_requests_are_never_answered() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with server() as (_, address):
             host, port = address.split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
@@ -101,7 +101,7 @@ def test_one_way_requests_are_never_answered() -> None:
             assert b'"opaque":3' in rest
             writer.close()
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_one_way_requests_are_never_answered() -> None:
     ],
 )
 def test_garbage_closes_only_its_own_connection(garbage: bytes) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with server() as (running, address):
             peer = client()
             await peer.call(address, ECHO, timeout_ms=5000)
@@ -128,11 +128,11 @@ def test_garbage_closes_only_its_own_connection(garbage: bytes) -> None:
             assert len(running.sessions) == 1
             await peer.close()
 
-    run(story)
+    run(scenario)
 
 
 def test_no_answer_times_out_and_no_server_is_unreachable() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with server() as (_, address):
             peer = client()
             with pytest.raises(TimedOut):
@@ -145,11 +145,11 @@ def test_no_answer_times_out_and_no_server_is_unreachable() -> None:
         with pytest.raises(Closed):
             await peer.call(address, ECHO, timeout_ms=1000)
 
-    run(story)
+    run(scenario)
 
 
 def test_each_request_times_out_at_its_own_time_and_few_timers_are_set() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock = VirtualClock(0, lambda: None)
         async with server() as (_, address):
             peer = RemotingClient(TcpNetwork(), clock, SystemRng())
@@ -169,11 +169,11 @@ def test_each_request_times_out_at_its_own_time_and_few_timers_are_set() -> None
             assert clock.next_due() is None
             await peer.close()
 
-    run(story)
+    run(scenario)
 
 
 def test_a_lost_connection_fails_its_calls_and_the_next_call_reconnects() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with server() as (running, address):
             peer = client()
             call = asyncio.ensure_future(peer.call(address, SILENT, timeout_ms=10_000))
@@ -185,22 +185,22 @@ def test_a_lost_connection_fails_its_calls_and_the_next_call_reconnects() -> Non
             assert (await peer.call(address, ECHO, timeout_ms=5000)).code == 0
             await peer.close()
 
-    run(story)
+    run(scenario)
 
 
 def test_a_port_in_use_is_named() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with server() as (_, address):
             other = RemotingServer(TcpNetwork(), SystemClock(), HANDLERS)
             with pytest.raises(Unreachable) as taken:
                 await other.start("127.0.0.1", int(address.split(":")[1]))
             assert address in str(taken.value) and "another server" in str(taken.value)
 
-    run(story)
+    run(scenario)
 
 
 def test_pushes_reach_the_client() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         pushed: asyncio.Queue[Command] = asyncio.Queue()
 
         def push_back(session: Session, command: Command) -> None:
@@ -212,14 +212,14 @@ def test_pushes_reach_the_client() -> None:
             assert (await pushed.get()).body == b"check"
             await peer.close()
 
-    run(story)
+    run(scenario)
 
 
 def test_a_connect_that_nobody_waits_for_any_more_fails_in_silence() -> None:
     """Found by simulation: each such connect left "Task exception was never retrieved" in the log."""
     complaints: list[dict[str, object]] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
         async with server() as (running, address):
             await running.close()
@@ -232,5 +232,5 @@ def test_a_connect_that_nobody_waits_for_any_more_fails_in_silence() -> None:
             await asyncio.sleep(0.01)
         gc.collect()
 
-    run(story)
+    run(scenario)
     assert complaints == []

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable, TooManyOpenFiles
-from gantrymq.runtime.disk import Disk, OsDisk, OsFile, Usage, read_whole, write_durably
+from gantrymq.runtime.disk import Disk, OsDisk, Usage, read_whole, write_durably
+from gantrymq.runtime.os_files import OsFile
 from gantrymq.testing.disk import SimDisk
 
 
@@ -109,7 +110,7 @@ def test_usage_adds_up(place: tuple[Disk, str]) -> None:
 def test_background_syncs_answer_on_the_loop_and_in_order(place: tuple[Disk, str]) -> None:
     disk, root = place
 
-    async def story() -> list[object]:
+    async def scenario() -> list[object]:
         answers: list[object] = []
         last = asyncio.Event()
         files = [disk.open(f"{root}/{name}", create=True) for name in "ab"]
@@ -120,7 +121,7 @@ def test_background_syncs_answer_on_the_loop_and_in_order(place: tuple[Disk, str
         await last.wait()
         return answers
 
-    assert asyncio.run(story()) == [None, None, "third"]
+    assert asyncio.run(scenario()) == [None, None, "third"]
 
 
 def test_a_failed_background_sync_is_reported(place: tuple[Disk, str]) -> None:
@@ -130,12 +131,12 @@ def test_a_failed_background_sync_is_reported(place: tuple[Disk, str]) -> None:
         def sync(self) -> None:
             raise OSError(5, "Input/output error")
 
-    async def story() -> object:
+    async def scenario() -> object:
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         disk.sync_later([Broken()], answer.set_result)
         return await answer
 
-    assert isinstance(asyncio.run(story()), OSError)
+    assert isinstance(asyncio.run(scenario()), OSError)
 
 
 def test_two_holders_of_one_lock(place: tuple[Disk, str]) -> None:
@@ -234,7 +235,7 @@ REFUSALS = [
     (errno.EROFS, StoreUnavailable, "read only"),
     (errno.EIO, StoreError, "Input/output error"),
 ]
-"""What a system says, what it becomes, and a word of what to do."""
+"""An error of the system, the error that it becomes, and a word of the advice in its message."""
 CALLS = {
     "open": ("open", lambda disk, root: disk.open(f"{root}/a", create=True)),
     "make_dirs": ("mkdir", lambda disk, root: disk.make_dirs(f"{root}/b/c")),
@@ -267,9 +268,9 @@ def test_what_the_system_refuses_becomes_an_error_that_says_what_to_do(
     refusing = call not in ("truncate", "sync", "write")
     monkeypatch.setattr(os, name, refuse)
     monkeypatch.setattr(Path, "mkdir", lambda self, **_: refuse())
-    with pytest.raises(kind, match=word) as told:
+    with pytest.raises(kind, match=word) as reported:
         work(OsDisk(), root)
-    assert root in str(told.value), "it says which file"
+    assert root in str(reported.value), "it says which file"
     assert (tmp_path / "file").read_bytes() == b"old"
     assert sorted(os.listdir(root)) == ["file"], "nothing half-made stays"
 

@@ -105,7 +105,7 @@ class FakeBroker:
 
 
 class SteppedClock:
-    """Monotonic time that moves only when somebody blocks."""
+    """Monotonic time that advances only in calls that block."""
 
     def __init__(self) -> None:
         self.now = 1000.0

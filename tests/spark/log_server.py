@@ -1,7 +1,7 @@
-"""The FakeBroker behind a real socket: name server and broker at one address, on a thread of the test process.
+"""The FakeBroker with a real socket: name server and broker at one address, on a thread of the test process.
 
-Spark's workers are other processes; they reach it with the real client. It can go away and come back with the same
-address and the same logs, which is what a broker does that was killed and started again.
+Spark's workers are other processes, which connect with the real client. The server can stop and start again with the
+same address and the same logs, like a broker that was killed and restarted.
 """
 
 from __future__ import annotations

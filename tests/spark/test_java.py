@@ -1,4 +1,4 @@
-"""Java comes from the package, whatever the system has."""
+"""Spark uses the packaged Java, even if the system has another one."""
 
 from __future__ import annotations
 

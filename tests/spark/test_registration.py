@@ -1,4 +1,4 @@
-"""Spark imports every module named ``pyspark_*``; ours must not break the others, whatever is missing."""
+"""Spark imports every module named ``pyspark_*``. Ours must not raise, even if dependencies are missing."""
 
 from __future__ import annotations
 

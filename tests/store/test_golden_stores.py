@@ -92,7 +92,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, name: str) -> None:
     root = unpack(name, tmp_path)
     before = (root / "checkpoint").read_bytes()
 
-    async def story() -> None:
+    async def scenario() -> None:
         for _ in range(2):  # opening changes nothing, so it can be done again
             store = open_store(small(root))
             check_log(store, name)
@@ -102,7 +102,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, name: str) -> None:
             check_files(root, name)
             assert not (root / "abort").exists()
 
-    run(story())
+    run(scenario())
     if not expected(name)["abortFile"]:
         assert (root / "checkpoint").read_bytes() == before
 
@@ -111,7 +111,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, name: str) -> None:
 def test_every_key_is_found(tmp_path: Path, name: str) -> None:
     root = unpack(name, tmp_path)
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(root))
         wanted: dict[tuple[str, str], list[int]] = {}
         for entry in messages(name):
@@ -125,7 +125,7 @@ def test_every_key_is_found(tmp_path: Path, name: str) -> None:
         assert store.query("StorePlain", "no such key", 64) == []
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -138,7 +138,7 @@ def test_what_is_derived_can_be_deleted(tmp_path: Path, name: str, lost: str) ->
         else:
             (root / part).unlink()
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(root))
         check_log(store, name)
         check_queues(store, name)
@@ -147,14 +147,14 @@ def test_what_is_derived_can_be_deleted(tmp_path: Path, name: str, lost: str) ->
         assert entry["offset"] in [message.log_offset for message in store.query(entry["topic"], key, 64)]
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_store_goes_on_where_the_broker_stopped(tmp_path: Path, name: str) -> None:
     root = unpack(name, tmp_path)
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(root))
         end = store.max_log_offset
         next_offset = store.next_offset("StorePlain", 0)
@@ -168,7 +168,7 @@ def test_the_store_goes_on_where_the_broker_stopped(tmp_path: Path, name: str) -
         assert again.query("StorePlain", "order-1", 10)[0].log_offset == placed[1].log_offset
         await again.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_killed_broker_left_the_next_file_already_there(tmp_path: Path) -> None:

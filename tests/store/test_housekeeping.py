@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gantrymq.store.recovery.recovery import Case
+from gantrymq.store.recovery.cases import Case
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle
@@ -9,7 +9,7 @@ ROOT = "/data/store"
 
 
 def test_an_idle_store_has_no_timers_and_writes_nothing() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = open_store(small(ROOT), disk, clock)
         await clock.advance(10)
@@ -26,11 +26,11 @@ def test_an_idle_store_has_no_timers_and_writes_nothing() -> None:
         assert clock.waiting == 0
         await again.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_store_that_only_builds_its_index_again_becomes_idle() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = open_store(small(ROOT), disk, clock)
         await durable(store, store.append([record()]))
@@ -42,11 +42,11 @@ def test_a_store_that_only_builds_its_index_again_becomes_idle() -> None:
         assert clock.waiting == 0 and len(again.query("Orders", "order-1", 5)) == 1
         await again.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_entries_reach_their_files_in_a_second_and_are_read_from_both_places() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = open_store(small(ROOT), disk, clock)
         placed = []
@@ -65,11 +65,11 @@ def test_entries_reach_their_files_in_a_second_and_are_read_from_both_places() -
         assert disk.list(f"{ROOT}/consumequeue/Orders/0") == ["0" * 20, f"{400:020d}"]
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_after_a_crash_only_what_came_behind_the_mark_is_read() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = open_store(small(ROOT), disk, clock)
         for _ in range(100):
@@ -88,11 +88,11 @@ def test_after_a_crash_only_what_came_behind_the_mark_is_read() -> None:
         third = open_store(small(ROOT), disk.power_cut(), clock)
         assert (third.recovered.case, third.recovered.records) == (Case.MARKED, 0)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_queue_that_cannot_be_written_stays_in_memory_until_there_is_space() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = open_store(small(ROOT), disk, clock)
         placed = store.append([record()])
@@ -106,11 +106,11 @@ def test_a_queue_that_cannot_be_written_stays_in_memory_until_there_is_space() -
         await store.close()
         assert not disk.exists(f"{ROOT}/abort")
 
-    run(story())
+    run(scenario())
 
 
 def test_a_failed_sync_of_derived_files_makes_no_marks_but_loses_nothing() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = open_store(small(ROOT), disk, clock)
         disk.fail_next_sync("consumequeue")
@@ -125,4 +125,4 @@ def test_a_failed_sync_of_derived_files_makes_no_marks_but_loses_nothing() -> No
         assert after.queue_range("Orders", 0) == (0, 2)
         await settle()
 
-    run(story())
+    run(scenario())

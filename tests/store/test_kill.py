@@ -1,4 +1,4 @@
-"""A real process, killed while it writes: what it was told to be stored is there."""
+"""A real process is killed while it writes. Everything whose storing was confirmed is there afterwards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.store.recovery.recovery import Case
+from gantrymq.store.recovery.cases import Case
 from tests.support.places import durable, open_store, record, run, small
 
 WRITER = """
@@ -36,18 +36,18 @@ def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path, acknowledge
         [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=place
     ) as writer:
         assert writer.stdout is not None
-        told = 0
-        while told < acknowledged:
-            told = int(writer.stdout.readline())
+        reported = 0
+        while reported < acknowledged:
+            reported = int(writer.stdout.readline())
         writer.kill()
-        told = max([told, *map(int, writer.stdout.read().split("\n")[:-1])])
+        reported = max([reported, *map(int, writer.stdout.read().split("\n")[:-1])])
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert store.recovered.case in (Case.MARKED, Case.UNKNOWN, Case.APACHE_DIED)
         assert store.recovered.quarantined == {}
         bodies = [message.body for message in store.scan(0)]
-        assert len(bodies) >= told and bodies == [b"%d" % number for number in range(len(bodies))]
+        assert len(bodies) >= reported and bodies == [b"%d" % number for number in range(len(bodies))]
         for queue in range(3):
             least, most = store.queue_range("Orders", queue)
             assert (least, most) == (0, len([n for n in range(len(bodies)) if n % 7 % 3 == queue]))
@@ -58,4 +58,4 @@ def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path, acknowledge
         assert len(list(again.scan(0))) == len(bodies) + 1
         await again.close()
 
-    run(story())
+    run(scenario())

@@ -71,13 +71,13 @@ def test_a_root_that_is_a_file(tmp_path: Path) -> None:
 def test_other_things_beside_the_store_do_no_harm(tmp_path: Path) -> None:
     made_of("lost+found/x", "config/topics.json", "commitlog/.hidden", "rocksdbstore/CURRENT", "abort.bak")(tmp_path)
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert await durable(store, store.append([record()])) is None
         assert store.path("config/topics.json") == str(tmp_path / "config/topics.json")
         await store.close()
 
-    run(story())
+    run(scenario())
     assert (tmp_path / "abort.bak").exists()
 
 
@@ -92,13 +92,13 @@ def test_an_empty_last_file_is_what_a_crash_leaves_and_goes(tmp_path: Path) -> N
         (tmp_path / directory / name).touch()
     (tmp_path / "index/20991231235959999").touch()
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert len(list(store.scan(0))) == 1 and store.queue_range("Orders", 0) == (0, 1)
         assert len(store.query("Orders", "order-1", 5)) == 1
         await store.close()
 
-    run(story())
+    run(scenario())
     assert [path.name for path in (tmp_path / "commitlog").iterdir()] == ["0" * 20]
 
 

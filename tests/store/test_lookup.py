@@ -8,7 +8,7 @@ from tests.support.places import durable, open_store, record, run, small
 def test_a_forged_record_inside_a_body_is_not_one(tmp_path: Path) -> None:
     """Hole 21: real brokers take the bytes at any offset for a record."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         first = store.append([record()])
         await durable(store, first)
@@ -23,11 +23,11 @@ def test_a_forged_record_inside_a_body_is_not_one(tmp_path: Path) -> None:
         assert store.read(first[0].log_offset + 1) is None and store.read(-1) is None and store.read(1 << 40) is None
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_records_are_walked_in_the_order_of_the_log_and_found_by_their_keys(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         texts = [f"UNIQ_KEY\x01id{n}\x02KEYS\x01order{n % 2} all\x02" for n in range(6)]
         placed = [store.append([record(queue_id=n % 3, properties=text)])[0] for n, text in enumerate(texts)]
@@ -44,4 +44,4 @@ def test_records_are_walked_in_the_order_of_the_log_and_found_by_their_keys(tmp_
         assert store.entry("Orders", 0, 1) is not None and store.entry("Orders", 0, 2) is None
         await store.close()
 
-    run(story())
+    run(scenario())

@@ -15,7 +15,7 @@ from tests.support.places import durable, open_store, record, run, small
 
 @pytest.mark.parametrize("mode", list(FlushDiskType))
 def test_what_was_acknowledged_is_there_after_an_orderly_restart(tmp_path: Path, mode: FlushDiskType) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path / "store", flush_disk_type=mode))
         placed = [store.append([record(queue_id=n % 3, body=b"%d" % n)])[0] for n in range(300)]
         assert await durable(store, placed) is None
@@ -34,31 +34,31 @@ def test_what_was_acknowledged_is_there_after_an_orderly_restart(tmp_path: Path,
         assert again.next_offset("Orders", 1) == 100
         await again.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_an_append_is_visible_only_when_it_is_durable(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
-        seen: list[tuple[str, int, int, int, str]] = []
-        store.arrivals.append(lambda *place: seen.append(place))
+        observed: list[tuple[str, int, int, int, str]] = []
+        store.arrivals.append(lambda *place: observed.append(place))
         placed = store.append([record(), record(queue_id=2)])
-        assert store.queue_range("Orders", 0) == (0, 0) and store.read(0) is None and not seen
+        assert store.queue_range("Orders", 0) == (0, 0) and store.read(0) is None and not observed
         assert store.get("Orders", 0, 0, 1, 100).status is GetStatus.NO_MESSAGE_IN_QUEUE
         assert await durable(store, placed) is None
         assert store.queue_range("Orders", 0) == (0, 1)
-        assert [place[:4] for place in seen] == [
+        assert [place[:4] for place in observed] == [
             ("Orders", 0, 0, tags_code("paid")),
             ("Orders", 2, 0, tags_code("paid")),
         ]
-        assert {tags_code_of(place[4]) for place in seen} == {tags_code("paid")}
+        assert {tags_code_of(place[4]) for place in observed} == {tags_code("paid")}
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_statuses_of_a_read(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         placed = store.append([record(body=b"x" * 50, properties=f"TAGS\x01{tag}\x02") for tag in "abab"])
         await durable(store, placed)
@@ -78,11 +78,11 @@ def test_statuses_of_a_read(tmp_path: Path) -> None:
         assert store.get("Orders", 0, 0, 2, 1 << 20, frozenset({tags_code("b")})).count == 2
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_search_by_time(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         placed = store.append([record(), record()])
         await durable(store, placed)
@@ -95,11 +95,11 @@ def test_search_by_time(tmp_path: Path) -> None:
         assert store.offset_by_time("Nothing", 0, time) == 0
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_closed_store_refuses_appends_and_gives_up_its_lock(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         await store.close()
         await store.close()
@@ -107,7 +107,7 @@ def test_a_closed_store_refuses_appends_and_gives_up_its_lock(tmp_path: Path) ->
             store.append([record()])
         await open_store(small(tmp_path)).close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_lock_of_another_process_is_respected(tmp_path: Path) -> None:

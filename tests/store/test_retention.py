@@ -26,7 +26,7 @@ async def filled(disk: SimDisk, clock: SimClock, count: int = 300) -> tuple[Mess
 
 
 def test_what_is_old_goes_with_everything_that_points_to_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store, placed = await filled(disk, clock)
         now = disk.now_ms
@@ -53,12 +53,12 @@ def test_what_is_old_goes_with_everything_that_points_to_it() -> None:
         assert again.queue_range("Orders", 1) == other
         assert [m.log_offset for m in again.scan(0)][: len(kept)] == [place.log_offset for place in kept]
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("hours", [0, 1])
 def test_retention_never_passes_what_must_be_kept(hours: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store, placed = await filled(disk, clock)
         keep = placed[100].log_offset
@@ -68,11 +68,11 @@ def test_retention_never_passes_what_must_be_kept(hours: int) -> None:
         assert store.delete_expired(disk.now_ms + 9 * HOUR_MS, hours, 0) == 0
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_the_last_file_stays_and_a_run_has_a_limit(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store, placed = await filled(disk, clock, 600)
         files = placed[-1].log_offset // 16384
@@ -83,13 +83,13 @@ def test_the_last_file_stays_and_a_run_has_a_limit(tmp_path: Path) -> None:
         assert store.delete_expired(FOREVER, 0, FOREVER) == 0
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_crash_in_the_middle_of_deleting_is_harmless() -> None:
     for seed in range(30):
 
-        async def story(seed: int = seed) -> None:
+        async def scenario(seed: int = seed) -> None:
             disk, clock = SimDisk(seed), SimClock()
             store, placed = await filled(disk, clock)
             store.delete_expired(FOREVER, 0, placed[200].log_offset)
@@ -101,4 +101,4 @@ def test_a_crash_in_the_middle_of_deleting_is_harmless() -> None:
             assert answer.next_offset == 150
             await after.close()
 
-        run(story())
+        run(scenario())

@@ -90,7 +90,7 @@ def new_client(requests: PushHandler | None = None, serialize: SerializeType = S
 
 
 def broker_config(root: Path | str, **settings: object) -> BrokerConfig:
-    """Files small, a free port, loopback only."""
+    """Settings with small files and a free port on the loopback address."""
     values: dict[str, object] = {
         "store_path_root_dir": str(root), "listen_port": 0, "bind_address": "127.0.0.1",
         "mapped_file_size_commit_log": 16 << 20, "mapped_file_size_consume_queue": 20 * 4096,
@@ -110,7 +110,7 @@ async def cluster(
     conditions: Sequence[Condition] = (),
     **settings: object,
 ) -> AsyncIterator[Cluster]:
-    """Start everything, stop everything."""
+    """Start a broker and a name server, and stop them when the block ends."""
     async with contextlib.AsyncExitStack() as stack:
         name_server = None
         if with_name_server:
@@ -134,7 +134,7 @@ async def cluster(
         yield Cluster(broker, client, name_server)
 
 
-def story(work: Callable[[Cluster], Awaitable[None]], root: Path | str, **settings: object) -> None:
+def on_broker(work: Callable[[Cluster], Awaitable[None]], root: Path | str, **settings: object) -> None:
     """Run ``work`` against a fresh broker on ``root``."""
 
     async def bounded() -> None:
@@ -145,7 +145,7 @@ def story(work: Callable[[Cluster], Awaitable[None]], root: Path | str, **settin
 
 
 async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Poll until something becomes true; the story's own timeout is the deadline."""
+    """Poll until ``holds()`` is true. The time-out of ``story`` is the deadline."""
     while True:
         answer = holds()
         if answer if isinstance(answer, bool) else await answer:

@@ -1,4 +1,4 @@
-"""Cancels an asyncio call at each of its steps in turn, as a program's ``task.cancel()`` or time limit would."""
+"""Cancels an asyncio call at each of its steps in turn, as ``task.cancel()`` or a time limit in a program does."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def _stepped(work: Coroutine[Any, Any, T], at: int, *, late: bool) -> Generator[
 
 
 async def cancelled_at(work: Coroutine[Any, Any, T], step: int, *, late: bool = False) -> tuple[bool, T | None]:
-    """Run it, and cancel it where it waits for the ``step``-th time; ``late``: when what it waits for has just come.
+    """Run ``work``, and cancel it when it waits for the ``step``-th time. ``late``: cancel it when the awaited result
+    has just arrived.
 
-    Whether it was cancelled, and else what it returned.
+    Returns whether it was cancelled, and its result if it was not.
     """
 
     async def run() -> T:
@@ -50,8 +51,8 @@ async def cancelled_at(work: Coroutine[Any, Any, T], step: int, *, late: bool = 
 
 
 async def at_every_step(make: Callable[[], Coroutine[Any, Any, T]], *, most: int = 200) -> AsyncIterator[T | None]:
-    """Cancel calls made by ``make`` at the first step, at the second ..., early and late; each until one ends before it
-    is cancelled. Yields None after each that was, and the results of those two."""
+    """Cancel calls of ``make`` at the first step, at the second, and so on, until a call ends before it is cancelled.
+    This is done early and then late. Yields None after each cancelled call, and the results of the two others."""
     for late in (False, True):
         for step in range(most):
             cancelled, result = await cancelled_at(make(), step, late=late)

@@ -1,4 +1,4 @@
-"""A client of the broker that came through no door at all: for tests of operations."""
+"""A client without a connection, for tests of the broker's operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A door of our own: a connection that keeps what the broker says, for tests of operations without sockets."""
+"""A connection without sockets, which records what the broker sends, for tests of the broker's operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gantrymq.protocol.hosts import pack_host
 class KeptConnection:
     """A ``broker.client.Connection`` of a client that does nothing by itself.
 
-    ``notices``: what came, in order. ``questions``: question and ``done`` of each that waits for its answer.
+    ``notices``: the notifications in order. ``questions``: the question and ``done`` of each unanswered question.
     """
 
     id: int = 1

@@ -1,4 +1,4 @@
-"""A consumer on its own connection that remembers what the broker tells it."""
+"""A consumer with a connection of its own, which records the requests of the broker."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Reply = Callable[[Command], tuple[int, bytes]]
 
 
 class Consumer:
-    """A member of a consumer group and of the producer group PG. ``replies``: code to what it answers the broker."""
+    """A member of a consumer group and of the producer group PG. ``replies``: its answers to the broker, by code."""
 
     def __init__(self, cluster: Cluster, client_id: str, group: str = "CG") -> None:
         self.cluster = cluster
         self.client_id = client_id
         self.group = group
-        self.told: list[Command] = []
+        self.reported: list[Command] = []
         self.replies: dict[int, Reply] = {}
         self._client = new_client(self._hear)
 
     def _hear(self, channel: ClientChannel, command: Command) -> None:
-        self.told.append(command)
+        self.reported.append(command)
         reply = self.replies.get(command.code)
         if reply is not None:
             code, body = reply(command)
             channel.send(encode_response(command, code, body=body, remark="as asked"))
 
     def heard(self, code: int) -> list[Command]:
-        return [command for command in self.told if command.code == code]
+        return [command for command in self.reported if command.code == code]
 
     async def ask(self, code: int, header: Header | None = None, body: bytes = b"") -> Command:
         return await self._client.call(self.cluster.broker.address, code, header, body, timeout_ms=TIMEOUT_MS)

@@ -1,4 +1,4 @@
-"""Half messages as they lie in the log, for tests that put them there without a broker."""
+"""Half messages in the form of the log, for tests that write them without a broker."""
 
 from __future__ import annotations
 

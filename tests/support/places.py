@@ -1,4 +1,4 @@
-"""Small things that many tests of the store say."""
+"""Small helpers of many store tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def small(root: Path | str, **settings: Any) -> StoreConfig:
-    """Files as small as in the recorded stores."""
+    """Settings with files as small as in the recorded stores."""
     sizes = {
         "mapped_file_size_commit_log": 16384,
         "mapped_file_size_consume_queue": 400,
@@ -44,7 +44,7 @@ def record(topic: str = "Orders", queue_id: int = 0, body: bytes = b"hello", **p
 
 
 async def durable(store: MessageStore, placements: list[Placement]) -> StoreError | None:
-    """Wait until they are safe."""
+    """Wait until the messages are safe."""
     answer: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
     store.safety.when_safe(placements[-1].end, answer.set_result)
     return await answer

@@ -1,4 +1,4 @@
-"""A second condition whose confirmation comes when the test says so, and a log of positions alone."""
+"""Test doubles for ``store.log.safety``: a condition that the test lets confirm, and a log with positions only."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gantrymq.store.log.safety import LogSafety
 from tests.support.sim_clock import SimClock
 
 EVERYTHING = 1 << 62
-"""Behind the end of every log: a replica that has it confirms what comes, too."""
+"""A position after the end of every log. A replica with this position also confirms later writes."""
 
 
 class LateReplica:
-    """A Condition, "a replica has it", of which the test says how far it is."""
+    """The condition "a replica has it". The test sets the position of the replica."""
 
     name = "the replica"
     expired = SendStatus.FLUSH_SLAVE_TIMEOUT
@@ -34,12 +34,12 @@ class LateReplica:
         self._changed.append(changed)
 
     def confirm(self, position: int) -> None:
-        """Everything before ``position`` is on the replica."""
+        """Confirm that everything before ``position`` is on the replica."""
         self.position = position
         self._call()
 
     def hold(self, position: int) -> None:
-        """It confirms everything no longer, only what lies before ``position``."""
+        """From now on confirm only what is before ``position``."""
         self.position = position
 
     def go(self) -> None:
@@ -56,7 +56,7 @@ class LateReplica:
 
 
 class FakeLog:
-    """Positions, written to by hand."""
+    """The positions of a log, which the test sets."""
 
     def __init__(self) -> None:
         self.appended = self.written = self.flushed = 0
@@ -64,7 +64,7 @@ class FakeLog:
 
 
 class FakeDispatch:
-    """Keeps how far consumers would see."""
+    """Records the position up to which consumers could read."""
 
     def __init__(self) -> None:
         self.position = 0

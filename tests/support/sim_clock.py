@@ -1,4 +1,4 @@
-"""Time that only passes when a test says so, on a real loop."""
+"""A clock that the test advances, on a real event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _SimTimer:
 
 
 class SimClock:
-    """``call_soon`` is the loop's; ``call_later`` waits for ``advance``."""
+    """``call_soon`` is that of the event loop. ``call_later`` waits for ``advance``."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
         self._start_ms = wall_ms
@@ -48,11 +48,11 @@ class SimClock:
 
     @property
     def waiting(self) -> int:
-        """Timers that are not cancelled."""
+        """The number of timers that are not cancelled."""
         return sum(1 for _time, _number, timer in self._timers if timer.call is not None)
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and everything happen that was to happen until then."""
+        """Advance the time, and run everything that becomes due."""
         end = self._now + seconds
         await settle()
         while self._timers and self._timers[0][0] <= end:
@@ -65,6 +65,6 @@ class SimClock:
 
 
 async def settle() -> None:
-    """Give the loop enough turns for a write, its sync and the answers."""
+    """Wait for enough turns of the event loop for a write, its sync and the answers."""
     for _ in range(12):
         await asyncio.sleep(0)

@@ -15,7 +15,7 @@ from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.replies import Replies
 from gantrymq.errors import TimedOut
 from gantrymq.testing import cancellation
-from gantrymq.testing.cancellation import Stepper, When, run
+from gantrymq.testing.cancellation import run
 from gantrymq.testing.cancellation_calls import CALLS
 from gantrymq.testing.cancellation_world import Call
 
@@ -37,26 +37,6 @@ def test_a_rough_network_is_survived_too() -> None:
     calls = named("TransactionProducer.send_in_transaction, async", "PushConsumer.start", "Producer.request")
     report = run([SEED + 1], calls, rough=True)
     assert not report.violations and report.points.total() > 50
-
-
-def test_a_step_is_a_suspension_and_the_cancellation_comes_when_it_was_asked_for() -> None:
-    async def work(seen: list[int]) -> None:
-        for number in range(3):
-            await asyncio.sleep(0.001)
-            seen.append(number)
-
-    async def test() -> None:
-        counted = Stepper(work([]))
-        await counted.run()
-        assert (counted.steps, counted.hit) == (3, False)
-        for when in When:
-            seen: list[int] = []
-            stepper = Stepper(work(seen), 2, when)
-            task = asyncio.get_running_loop().create_task(stepper.run())
-            await asyncio.wait([task])
-            assert task.cancelled() and stepper.hit and seen == [0], when
-
-    asyncio.run(test())
 
 
 # Planted defects. Each is found in a call named here.
@@ -133,7 +113,7 @@ def test_a_planted_defect_is_found(
 
 def test_the_command_says_how_many_points_were_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert cancellation.main(["--call", "PullConsumer.commit"]) == 0
-    told = capsys.readouterr().out
-    assert "PullConsumer.commit" in told and "points, 0 violations" in told
+    reported = capsys.readouterr().out
+    assert "PullConsumer.commit" in reported and "points, 0 violations" in reported
     assert cancellation.main(["--list"]) == 0
     assert capsys.readouterr().out.splitlines() == [call.name for call in CALLS]

@@ -140,13 +140,13 @@ def test_a_flipped_record_excuses_what_needed_it_and_nothing_else(
 
 def committed(draw: Callable[[int], int]) -> TransactionFacts:
     """A transaction that is committed, by its end or by a check, and delivered once or several times."""
-    story = [begin(), half(), row("committed")]
+    scenario = [begin(), half(), row("committed")]
     by_check = draw(2)
-    story.append(end("UNKNOWN" if by_check else "COMMIT", confirmed=not by_check))
+    scenario.append(end("UNKNOWN" if by_check else "COMMIT", confirmed=not by_check))
     if by_check:
-        story.append(check_answer("COMMIT", at=IMMUNITY_MS + draw(1000)))
+        scenario.append(check_answer("COMMIT", at=IMMUNITY_MS + draw(1000)))
     place = draw(1000)
-    return story + [got(place) for _ in range(1 + draw(3))]
+    return scenario + [got(place) for _ in range(1 + draw(3))]
 
 
 def rolled_back(draw: Callable[[int], int]) -> TransactionFacts:
@@ -165,33 +165,35 @@ def lost_end(draw: Callable[[int], int]) -> TransactionFacts:
 
 
 BREAK: dict[str, Callable[[TransactionFacts], TransactionFacts]] = {
-    "one decision": lambda story: [*story, end("COMMIT"), end("ROLLBACK")],
-    "one final message": lambda story: [*story, end("COMMIT"), got(2001), got(2002)],
-    "no phantom": lambda story: [story[0], got(), *story[1:]],
-    "rolled back stays": lambda story: [*story, end("COMMIT", confirmed=False), got(), end("ROLLBACK")],
-    "no delivery without row": lambda story: [row("rolled back"), end("COMMIT", confirmed=False), got(), *story],
-    "one row": lambda story: [*story, row("committed"), row("rolled back")],
-    "immunity": lambda story: [*story[:1], check_answer("UNKNOWN", at=1), *story[1:]],
-    "nothing lost": lambda story: [event for event in story if event["event"] != "delivered"] + [end("COMMIT")],
-    "row means message": lambda story: [event for event in story if event["event"] != "delivered"] + [row("committed")],
+    "one decision": lambda scenario: [*scenario, end("COMMIT"), end("ROLLBACK")],
+    "one final message": lambda scenario: [*scenario, end("COMMIT"), got(2001), got(2002)],
+    "no phantom": lambda scenario: [scenario[0], got(), *scenario[1:]],
+    "rolled back stays": lambda scenario: [*scenario, end("COMMIT", confirmed=False), got(), end("ROLLBACK")],
+    "no delivery without row": lambda scenario: [row("rolled back"), end("COMMIT", confirmed=False), got(), *scenario],
+    "one row": lambda scenario: [*scenario, row("committed"), row("rolled back")],
+    "immunity": lambda scenario: [*scenario[:1], check_answer("UNKNOWN", at=1), *scenario[1:]],
+    "nothing lost": lambda scenario: [event for event in scenario if event["event"] != "delivered"] + [end("COMMIT")],
+    "row means message": lambda scenario: (
+        [event for event in scenario if event["event"] != "delivered"] + [row("committed")]
+    ),
 }
 KINDS = (committed, rolled_back, ordinary, lost_end)
 
 
 def play(seed: int, count: int) -> list[TransactionFacts]:
-    """Good stories, each of a transaction of its own."""
+    """Correct histories, each of a transaction of its own."""
     rng = random.Random(seed)
     return [rng.choice(KINDS)(rng.randrange) for _ in range(count)]
 
 
-def mixed(stories: list[TransactionFacts], seed: int) -> list[Event]:
+def mixed(scenarios: list[TransactionFacts], seed: int) -> list[Event]:
     """One history of them: any order between two transactions, the own order within one."""
     rng = random.Random(seed)
-    left = [(f"t{number}", list(story)) for number, story in enumerate(stories) if story]
+    left = [(f"t{number}", list(scenario)) for number, scenario in enumerate(scenarios) if scenario]
     history = []
     while left:
-        name, story = rng.choice(left)
-        history.append({**story.pop(0), "tx": name})
+        name, scenario = rng.choice(left)
+        history.append({**scenario.pop(0), "tx": name})
         left = [item for item in left if item[1]]
     return [*history, QUIET]
 
@@ -211,10 +213,10 @@ def test_good_histories_of_many_transactions_pass(seed: int, count: int) -> None
 def test_a_planted_violation_is_caught_and_nobody_else_is_blamed(
     rule: str, seed: int, count: int, data: st.DataObject
 ) -> None:
-    stories = play(seed, count)
+    scenarios = play(seed, count)
     victim = data.draw(st.integers(0, count - 1))
-    stories[victim] = BREAK[rule](committed(random.Random(seed).randrange))
-    found = check(mixed(stories, seed))
+    scenarios[victim] = BREAK[rule](committed(random.Random(seed).randrange))
+    found = check(mixed(scenarios, seed))
     assert rule in {violation.rule for violation in found}
     assert {violation.transaction for violation in found} == {f"t{victim}"}
 

@@ -87,7 +87,7 @@ def test_without_places_progress_is_not_judged() -> None:
     assert rules([group("g"), plain, progress("g", 0)]) == []
 
 
-def story(seed: int, count: int, *, told: bool = True) -> list[Event]:
+def scenario(seed: int, count: int, *, reported: bool = True) -> list[Event]:
     """Two groups, one in order, that process everything, now and then several times. ``told``: so is the broker."""
     rng = random.Random(seed)
     history: list[Event] = [group("loose"), group("ordered", orderly=True)]
@@ -98,7 +98,7 @@ def story(seed: int, count: int, *, told: bool = True) -> list[Event]:
             rng.shuffle(turn)
         for number in turn:
             history.append(done(number, name))
-            if name == "ordered" and told:
+            if name == "ordered" and reported:
                 history.append(progress(name, number))
             if rng.random() < 0.3:
                 history.append(done(rng.choice(turn[: turn.index(number) + 1]), name))
@@ -111,7 +111,7 @@ SEEDS = st.integers(0, 1 << 32)
 @settings(deadline=None)
 @given(SEEDS, st.integers(1, 12))
 def test_good_histories_pass(seed: int, count: int) -> None:
-    assert check(decode(encode(story(seed, count)))) == []
+    assert check(decode(encode(scenario(seed, count)))) == []
 
 
 @settings(deadline=None)
@@ -119,7 +119,7 @@ def test_good_histories_pass(seed: int, count: int) -> None:
 def test_a_planted_violation_is_caught_and_nobody_else_is_blamed(seed: int, count: int, data: st.DataObject) -> None:
     rule = data.draw(st.sampled_from(RULES))
     if rule == TRUE_PROGRESS:
-        history = story(seed, count)
+        history = scenario(seed, count)
         victim = data.draw(st.integers(0, count - 1))
         history.insert(history.index(done(victim, "ordered")), progress("ordered", victim))
         assert rules(history) == [(rule, f"m{victim}")]
@@ -128,7 +128,7 @@ def test_a_planted_violation_is_caught_and_nobody_else_is_blamed(seed: int, coun
     victim = data.draw(st.integers(0, count - 1 - (QUEUES if rule == IN_ORDER else 0)))
     history = [
         event
-        for event in story(seed, count, told=False)
+        for event in scenario(seed, count, reported=False)
         if not (event["event"] == "processed" and event["group"] == name and event["message"] == f"m{victim}")
     ]
     if rule == IN_ORDER:

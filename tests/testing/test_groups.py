@@ -1,4 +1,4 @@
-"""Consumer groups by seeds: every message is processed, whatever becomes of the members.
+"""Simulation of consumer groups by seeds: every message is processed, whatever happens to the members.
 
 More with ``gantry simulate --groups --seeds 0..10000 --jobs 2``.
 """
@@ -43,7 +43,7 @@ def test_groups_process_every_message() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_tells_the_same_story() -> None:
+def test_the_same_seed_gives_the_same_history() -> None:
     assert groups.run(5).events == groups.run(5).events
 
 
@@ -74,6 +74,6 @@ def test_a_history_of_groups_is_judged_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_fault_of_the_other_story_is_not_known_here() -> None:
+def test_a_fault_of_the_other_kind_of_run_is_not_known_here() -> None:
     done = gantry("--groups", "--seed", "1", "--faults", "lying checkers")
     assert done.returncode == 2 and "no such fault: lying checkers; there are join" in done.stderr

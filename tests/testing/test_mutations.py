@@ -10,14 +10,14 @@ import pytest
 from gantrymq.testing.mutations import MUTATIONS, broken, find
 from gantrymq.testing.simulation import Plan, run
 
-QUICK = ("a rollback commits", "a commit rolls back", "halves are visible", "the sync is skipped",
+FAST = ("a rollback commits", "a commit rolls back", "halves are visible", "the sync is skipped",
          "immunity is ignored")  # fmt: skip
 """Those that show in many seeds: which seed shows a rare one changes with every change of the client or the broker."""
 SEEDS = 15
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", FAST)
 def test_a_broken_broker_is_found(name: str) -> None:
     (mutation,) = [mutation for mutation in MUTATIONS if mutation.name == name]
     assert find(mutation, range(SEEDS)) is not None

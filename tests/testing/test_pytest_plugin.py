@@ -1,4 +1,4 @@
-"""The pytest plugin, used as a project of somebody else would use it: in a pytest of its own."""
+"""The pytest plugin, used as in another project: in a pytest process of its own."""
 
 from __future__ import annotations
 

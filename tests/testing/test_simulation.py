@@ -1,4 +1,4 @@
-"""Seeds: a cluster with faults keeps its promises; the same seed tells the same story; a broken broker is found."""
+"""Simulation by seeds: a cluster with faults keeps its guarantees, a seed repeats a run, and defects are found."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_seeds_keep_every_promise() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_tells_the_same_story(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_history(tmp_path: Path) -> None:
     texts = []
     for number in range(2):
         path = tmp_path / f"{number}.jsonl"
@@ -99,7 +99,7 @@ def stopped(process: subprocess.Popen[bytes], sent: signal.Signals) -> bool:
 
 
 @pytest.mark.slow
-def test_a_second_signal_does_not_wait_for_the_end_of_a_long_story() -> None:
+def test_a_second_signal_does_not_wait_for_the_end_of_a_long_run() -> None:
     command = [sys.executable, "-m", "gantrymq.cli.main", "simulate", "--seed", "1", "--orders", "20000"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:

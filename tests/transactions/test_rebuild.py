@@ -1,4 +1,4 @@
-"""What a store says about its transactions: stores of Apache's brokers, torn writes, and copies."""
+"""Rebuilding the transactions from a store: stores of Apache's brokers, torn writes, and copies."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.metrics.declared import metrics_of
 from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config
-from gantrymq.broker.parts import Outside, Parts, Place, open_waiting, operations_of
+from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.registries.registries import open_registries
 from gantrymq.broker.remoting.client_session import ClientSession

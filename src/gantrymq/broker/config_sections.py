@@ -237,6 +237,9 @@ class StoreSettings:
     max_index_num: int = 20_000_000
     flush_disk_type: str = "SYNC_FLUSH"
     """Apache: ASYNC_FLUSH. An acknowledged message should be on the disk unless someone chose otherwise."""
+    sync_flush_timeout: int = 0
+    """ms that a sender waits for the disk with SYNC_FLUSH before it is answered FLUSH_DISK_TIMEOUT; 0: as long as it
+    takes. Apache: 5,000. A disk that hangs should not make senders send again what will be stored."""
     disk_space_warning_level_ratio: int = 90
     """Percent of the disk in use at which writes are refused."""
 
@@ -245,6 +248,8 @@ class StoreSettings:
             raise ConfigError(f"flushDiskType is {self.flush_disk_type!r}; write SYNC_FLUSH or ASYNC_FLUSH")
         if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % 20:
             raise ConfigError("mappedFileSizeConsumeQueue must be a positive multiple of 20, the size of an entry")
+        if self.sync_flush_timeout < 0:
+            raise ConfigError(f"syncFlushTimeout is {self.sync_flush_timeout}; write milliseconds, or 0 for no limit")
 
 
 @dataclass(frozen=True, slots=True)

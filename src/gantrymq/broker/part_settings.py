@@ -29,6 +29,7 @@ def store_config(config: BrokerConfig) -> StoreConfig:
         max_hash_slot_num=config.store.max_hash_slot_num,
         message_index_enable=config.store.message_index_enable,
         flush_disk_type=FlushDiskType(config.store.flush_disk_type),
+        sync_flush_timeout=config.store.sync_flush_timeout,
         disk_space_warning_ratio=config.store.disk_space_warning_level_ratio / 100,
         message_delay_level=config.delay.message_delay_level,
     )

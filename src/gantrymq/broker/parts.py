@@ -35,6 +35,7 @@ from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.operations.steered import Steering
 from gantrymq.broker.operations.topics import TopicAdministration
+from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.pop.assignments import RouteSource
@@ -45,33 +46,9 @@ from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.observability.metrics import Metrics
 from gantrymq.protocol.codes import VERSION
 from gantrymq.protocol.message_ids import UniqueIds
-from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.disk import Disk
-from gantrymq.runtime.network import Network
-from gantrymq.runtime.rng import Rng
 from gantrymq.store.message_store import MessageStore
 
 DELAYS_FILE: Final = "config/delayOffset.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """The four ways in which a broker reaches the world."""
-
-    network: Network
-    clock: Clock
-    rng: Rng
-    disk: Disk
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a broker is, as clients and records know it."""
-
-    address: str
-    """``ip:port``"""
-    host: bytes
-    """The same, packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +151,7 @@ def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
     checks = PullChecks(config, topics, groups, registries.consumers, registries.filters)
     return Consuming(
         Pulls(config, store, checks, offsets, outside.clock, parts.counters),
-        Popping(
-            config, store, topics, groups, offsets, registries.consumers, routes, outside.clock, outside.rng,
-            outside.disk, parts.place.host, parts.counters,
-        ),
+        Popping(config, store, registries, routes, outside, parts.place.host, parts.counters),
         Positions(store, topics, groups, offsets),
         Queries(store),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from gantrymq.cli.interrupts import ctrl_c_held_back
+from gantrymq.cli.interrupts import ctrl_c_deferred
 from gantrymq.cli.progress import shown
 from gantrymq.cli.simulate import CALLED_AS, FIXED, HASH_SEED
 from gantrymq.runtime.clock import SystemClock
@@ -121,7 +121,7 @@ def _in_processes(plan: Plan, work: list[range], jobs: int) -> Iterator[Figures]
     if jobs == 1:
         yield from map(partial(try_cuts, plan), work)
         return
-    with ctrl_c_held_back():
+    with ctrl_c_deferred():
         pool = multiprocessing.get_context("spawn").Pool(jobs, silence)
     with pool:
         yield from pool.imap_unordered(partial(try_cuts, plan), work)

@@ -125,7 +125,7 @@ def result_table(result: Result) -> Table:
     return table
 
 
-def show_result(console: Console, result: Result, story: DemoRun) -> None:
+def show_result(console: Console, result: Result, demo_run: DemoRun) -> None:
     console.print(result_table(result))
     used = f"compared by: {result.compared_by}; Java: {result.java or 'none used'}"
     console.print(used, highlight=False, soft_wrap=True)
@@ -134,7 +134,7 @@ def show_result(console: Console, result: Result, story: DemoRun) -> None:
             console.print(f"{kind}: {', '.join(orders[:20])}{' ...' if len(orders) > 20 else ''}", style="red")
     console.print(f"\nAll files are in {result.dir}", highlight=False, soft_wrap=True)
     gantry = os.environ.get(CALLED_AS) or f"{sys.executable} -m gantrymq.cli.main"
-    for purpose, command in next_commands(story.layout, result.name_servers, gantry, sys.executable):
+    for purpose, command in next_commands(demo_run.layout, result.name_servers, gantry, sys.executable):
         console.print(f"# {purpose}\n{command}", highlight=False, soft_wrap=True, markup=False)
 
 
@@ -178,9 +178,9 @@ def demo(
             console.print("--no-spark: no tables; this run proves less than the demo does.", style="yellow")
         checks = make_plan(orders, seed).certain_checks
         with TerminalShow(console, orders, checks, spark=settings.spark) as show:
-            story = DemoRun(settings, show)
-            result = story.run()
-        show_result(console, result, story)
+            demo_run = DemoRun(settings, show)
+            result = demo_run.run()
+        show_result(console, result, demo_run)
         if json_file is not None:
             write_result(result, json_file)
     except KeyboardInterrupt:

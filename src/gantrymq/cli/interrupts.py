@@ -9,7 +9,7 @@ from multiprocessing import resource_tracker
 
 
 @contextlib.contextmanager
-def ctrl_c_held_back() -> Iterator[None]:
+def ctrl_c_deferred() -> Iterator[None]:
     """Hold a Ctrl-C back until the processes are started, and hide it from them.
 
     A terminal sends the signal to all processes; this one must stop the others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gantrymq.cli import plain_start as quick_start
+from gantrymq.cli.plain_start import plain_start
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as everywhere in the command line."""
@@ -19,7 +19,7 @@ def main() -> None:
         from gantrymq.build_info import require_pure
 
         require_pure(f"gantry {sys.argv[1]}")
-    start = quick_start.plain_start(sys.argv[1:])
+    start = plain_start(sys.argv[1:])
     if start is None:
         # Not at the top: a server that starts plainly does without it, which saves 0.13 s of 0.41 s and 13 MB of 44 MB.
         from gantrymq.cli.commands import app

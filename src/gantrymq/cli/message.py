@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from gantrymq.admin import Admin
 from gantrymq.admin.messages import FOREVER_MS
 from gantrymq.cli import show
 from gantrymq.cli.cluster_options import LOCAL, USAGE, Json, NameServers, fail, guarded, note, pairs, with_cluster
+from gantrymq.cli.message_reading import Lines, Reading, fields, print_queues
 from gantrymq.errors import RequestRejected
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
@@ -23,21 +22,6 @@ app = typer.Typer(help="Send, find, show and follow messages.", no_args_is_help=
 TopicOption = Annotated[str | None, typer.Option("--topic", "-t", help="Topic of the message.")]
 BodyBytes = Annotated[int, typer.Option("--body-bytes", help="How much of a body is shown.", min=0)]
 Tags = Annotated[str, typer.Option("--tags", help="Only these: 'A || B'.")]
-FOLLOW_SECONDS = 0.5
-"""Between two looks for new messages."""
-
-
-def fields(message: MessageView) -> dict[str, Any]:
-    """A message for JSON."""
-    return {
-        "topic": message.topic, "broker": message.queue.broker_name, "queue": message.queue.queue_id,
-        "queue_offset": message.queue_offset, "message_id": message.message_id,
-        "offset_message_id": message.offset_message_id, "tags": message.tags, "keys": message.keys,
-        "born_at": show.when(message.born_timestamp), "born_host": message.born_host,
-        "stored_at": show.when(message.store_timestamp), "store_host": message.store_host,
-        "reconsume_times": message.reconsume_times, "log_offset": message.log_offset, "flag": message.flag,
-        "properties": message.properties, "body_size": len(message.body), **show.body_fields(message.body),
-    }  # fmt: skip
 
 
 @app.command()
@@ -206,7 +190,8 @@ def tail(
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Show the last messages of a topic, one per line. No group's progress changes."""
-    _print(topic, None, None, count, follow, tags, None, body_bytes, as_json, name_servers, "message tail")
+    reading = Reading(topic, tags, last=count, follow=follow)
+    print_queues(reading, Lines(body_bytes, as_json), name_servers, "message tail")
 
 
 @app.command(name="print")
@@ -224,7 +209,7 @@ def print_messages(
     command = "message print"
     begin = 0 if since is None else _time(since, "--from", command)
     end = FOREVER_MS if until is None else _time(until, "--to", command)
-    _print(topic, begin, end, 0, False, tags, limit, body_bytes, as_json, name_servers, command)
+    print_queues(Reading(topic, tags, begin, end, limit), Lines(body_bytes, as_json), name_servers, command)
 
 
 def _time(text: str, option: str, command: str) -> int:
@@ -232,85 +217,3 @@ def _time(text: str, option: str, command: str) -> int:
     if found is None:
         fail(f"{option} {text!r}: write a time like 2026-01-31T12:00, or ms since 1970", command, USAGE)
     return found
-
-
-def _print(
-    topic: str,
-    begin_ms: int | None,
-    end_ms: int | None,
-    last: int,
-    follow: bool,
-    tags: str,
-    limit: int | None,
-    body_bytes: int,
-    as_json: bool,
-    name_servers: str,
-    command: str,
-) -> None:
-    from gantrymq.aio import PullConsumer
-
-    async def run() -> int:
-        shown = 0
-        async with PullConsumer(name_servers=name_servers) as consumer:
-            at = {}
-            for queue in await consumer.queues(topic):
-                low, high = await consumer.min_offset(queue), await consumer.max_offset(queue)
-                if begin_ms is None:
-                    at[queue] = max(low, high - last)
-                else:
-                    at[queue] = await consumer.offset_by_time(queue, begin_ms) if begin_ms else low
-            while True:
-                news = 0
-                for queue, offset in at.items():
-                    at[queue], count = await _drain(
-                        consumer,
-                        queue,
-                        offset,
-                        tags,
-                        end_ms,
-                        None if limit is None else limit - shown,
-                        body_bytes,
-                        as_json,
-                    )
-                    news += count
-                    shown += count
-                if not follow:
-                    return shown
-                if not news:
-                    await asyncio.sleep(FOLLOW_SECONDS)
-
-    with contextlib.suppress(BrokenPipeError):
-        shown = guarded(lambda: asyncio.run(run()), command)
-        if not shown:
-            note(f"no messages in {topic}" + ("" if tags == "*" else f" with tags {tags}"))
-
-
-async def _drain(
-    consumer: Any, queue: MessageQueue, offset: int, tags: str, end_ms: int | None, left: int | None, body_bytes: int,
-    as_json: bool,
-) -> tuple[int, int]:  # fmt: skip
-    """Show the messages from ``offset`` on. Returns the next offset, and how many were shown."""
-    shown = 0
-    while left is None or shown < left:
-        pulled = await consumer.pull(queue, offset, 32 if left is None else min(32, left - shown), tags)
-        for message in pulled.messages:
-            if end_ms is not None and message.store_timestamp > end_ms:
-                return offset, shown
-            _line(message, body_bytes, as_json)
-            shown += 1
-        moved = pulled.next_offset > offset
-        offset = pulled.next_offset
-        if not moved or offset >= pulled.max_offset:
-            break
-    return offset, shown
-
-
-def _line(message: MessageView, body_bytes: int, as_json: bool) -> None:
-    if as_json:
-        show.emit_line(fields(message))
-        return
-    time = (show.when(message.store_timestamp) or "")[:23]
-    place = f"{message.queue.broker_name}:{message.queue.queue_id}@{message.queue_offset}"
-    words = " ".join(part for part in (message.tags, ",".join(message.keys)) if part)
-    body = show.body_text(message.body, body_bytes).replace("\n", " ")
-    typer.echo(f"{time}  {place}  {message.message_id}  {show.safe(words) or '-'}  {body}")

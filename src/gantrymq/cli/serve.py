@@ -1,6 +1,6 @@
 """``gantry server``, ``gantry nameserver``, ``gantry broker``: their options, for people and mistakes.
 
-``cli.quick_start`` knows the same options, and starts the same programs without this module.
+``cli.plain_start`` knows the same options, and starts the same programs without this module.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from gantrymq.cli.interrupts import ctrl_c_held_back
+from gantrymq.cli.interrupts import ctrl_c_deferred
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing import groups, simulation
@@ -28,7 +28,7 @@ from gantrymq.testing.shrink import shrink
 from gantrymq.testing.simulation import Plan, Result
 
 HASH_SEED = "PYTHONHASHSEED"
-"""The order of sets of strings is part of a story: with the same value a seed gives the same story everywhere."""
+"""The order of sets of strings is part of a run: with the same value a seed gives the same run everywhere."""
 FIXED = "0"
 SHOWN = 3
 CALLED_AS = "GANTRY_CALLED_AS"
@@ -88,8 +88,8 @@ def simulate(
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
     for number in _HEARD:
         signal.signal(number, _note)
-    story = GROUPS if of_groups else TRANSACTIONS
-    plan = story.plan(orders, _kinds(faults, story), fault_count)
+    run_kind = GROUPS if of_groups else TRANSACTIONS
+    plan = run_kind.plan(orders, _kinds(faults, run_kind), fault_count)
     console = Console(stderr=True)
     clock = SystemClock()
     started = clock.monotonic()
@@ -97,12 +97,12 @@ def simulate(
     injected: Counter[str] = Counter()
     wanted = _range(seed, seeds)
     played = 0
-    for result in shown(_play(wanted, story, plan, jobs), "seeds", len(wanted), console, clock):
+    for result in shown(_play(wanted, run_kind, plan, jobs), "seeds", len(wanted), console, clock):
         played += 1
         injected.update(result.injected)
         if not result.good:
             found.append(result)
-            _tell(console, result, story)
+            _tell(console, result, run_kind)
         if history is not None:
             history.write_text(encode(result.events))
         if _noted:
@@ -134,19 +134,19 @@ def _range(seed: int | None, seeds: str | None) -> range:
     return range(int(first), int(end))
 
 
-def _kinds(text: str, story: RunKind) -> tuple[str, ...]:
+def _kinds(text: str, run_kind: RunKind) -> tuple[str, ...]:
     kinds = tuple(part.strip() for part in text.split(",") if part.strip())
-    if unknown := [kind for kind in kinds if kind not in story.kinds]:
-        raise typer.BadParameter(f"no such fault: {', '.join(unknown)}; there are {', '.join(story.kinds)}")
-    return kinds or story.default.faults
+    if unknown := [kind for kind in kinds if kind not in run_kind.kinds]:
+        raise typer.BadParameter(f"no such fault: {', '.join(unknown)}; there are {', '.join(run_kind.kinds)}")
+    return kinds or run_kind.default.faults
 
 
-def _play(seeds: range, story: RunKind, plan: Plan, jobs: int) -> Iterator[Result]:
-    play = partial(_one, story.run, plan)
+def _play(seeds: range, run_kind: RunKind, plan: Plan, jobs: int) -> Iterator[Result]:
+    play = partial(_one, run_kind.run, plan)
     if jobs == 1:
         yield from map(play, seeds)
         return
-    with ctrl_c_held_back():
+    with ctrl_c_deferred():
         pool = multiprocessing.get_context("spawn").Pool(jobs, _leave_quietly)
     with pool:
         yield from pool.imap_unordered(play, seeds, chunksize=4)
@@ -174,13 +174,19 @@ def _note(number: int, _frame: object) -> None:
         signal.signal(heard, signal.SIG_DFL)
 
 
-def _tell(console: Console, result: Result, story: RunKind) -> None:
-    shortest = result if _noted else shrink(result, story.run)
+def _tell(console: Console, result: Result, run_kind: RunKind) -> None:
+    shortest = result if _noted else shrink(result, run_kind.run)
     console.print(f"seed {result.seed}:", style="bold red")
     for line in [*map(str, shortest.violations[:SHOWN]), *shortest.errors[:SHOWN]]:
         console.print(f"  {line}", markup=False)
     plan = shortest.plan
-    command = [*os.environ.get(CALLED_AS, "gantry").split(), "simulate", *story.option, "--seed", str(result.seed)]
+    command = [
+        *os.environ.get(CALLED_AS, "gantry").split(),
+        "simulate",
+        *run_kind.option,
+        "--seed",
+        str(result.seed),
+    ]
     command += ["--orders", str(plan.orders), "--fault-count", str(plan.fault_count)]
     command += ["--faults", ",".join(plan.faults), "--history", "history.jsonl"]
     console.print(f"  again: {shlex.join(command)}", markup=False, soft_wrap=True)

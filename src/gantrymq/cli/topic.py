@@ -86,7 +86,7 @@ def create(
         "made_on": [change.broker for change in changes if change.before is None], "changes": rows,
         "hidden_messages": sum(hidden.values()), "refused": refused,
     }  # fmt: skip
-    show.answer(as_json, result, lambda: typer.echo(_told(topic, changes, dry_run, refused)))
+    show.answer(as_json, result, lambda: typer.echo(_sentences(topic, changes, dry_run, refused)))
 
 
 _CHANGED: Final = {"broker": "BROKER", "key": "KEY", "before": "NOW", "after": "THEN"}
@@ -101,7 +101,7 @@ def _rows(changes: Sequence[TopicChange]) -> list[dict[str, Any]]:
     ]
 
 
-def _told(topic: str, changes: Sequence[TopicChange], dry_run: bool, refused: str | None) -> str:
+def _sentences(topic: str, changes: Sequence[TopicChange], dry_run: bool, refused: str | None) -> str:
     """Print what was done, or would be done."""
     made = [change.broker for change in changes if change.before is None]
     if dry_run:

@@ -21,11 +21,11 @@ C = TypeVar("C", bound="ClientConfig")
 MAX_HEARTBEAT_MS: Final = 100_000
 """Brokers forget a client after 120 s of silence; one heartbeat may be 20 s late."""
 MAX_LOCK_INTERVAL_MS: Final = 28_000
-"""We believe in a lock for 30 s (brokers keep it for 60 s); renewing it may take 1 s."""
+"""A client trusts a lock for 30 s (brokers keep it for 60 s), and renewing it may take 1 s."""
 LARGEST_BODY: Final = MAX_FRAME_BYTES - 128 * 1024
 """What fits into a frame beside its header."""
 _SILENCE: Final = "brokers forget a client after 120 s of silence"
-_LOCKS: Final = "a lock is believed in for 30 s after it was renewed"
+_LOCKS: Final = "a lock is trusted for 30 s after it was renewed"
 MAX_THREADS: Final = 1_000
 """As Java's clients (DefaultMQPushConsumerImpl.checkConfig)."""
 MAX_BATCH: Final = 1_024
@@ -50,16 +50,16 @@ Switch = Annotated[bool, rules.Flag()]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """What every client needs."""
+    """The settings that every client has."""
 
     name_servers: Annotated[tuple[str, ...], rules.Addresses()]
     """Addresses; the first that answers is used until it fails."""
     instance_name: Annotated[str | None, rules.INSTANCE] = None
-    """Last part of the client id. Default: process id and a random word, so that no two clients are taken for one."""
+    """Last part of the client id. Default: process id and a random word, so that no two clients have the same id."""
     call_timeout_ms: Timeout = 3_000
-    """For questions beside sends and pulls. Apache's value."""
+    """How long a request other than a send or a pull may take. Apache's value."""
     route_refresh_ms: Interval = 30_000
-    """How often routes are asked for again (pollNameServerInterval)."""
+    """How often the client asks the name servers for new routes (pollNameServerInterval)."""
     heartbeat_interval_ms: Annotated[int, Whole(1, MAX_HEARTBEAT_MS, "milliseconds", _SILENCE)] = 30_000
     """Brokers forget a client after 120 s of silence (heartbeatBrokerInterval)."""
     close_timeout_ms: Wait = 5_000
@@ -78,11 +78,11 @@ class ProducerConfig(ClientConfig):
     """Source of the defaults: DefaultMQProducer; docs/protocol.md#slow-brokers."""
 
     send_timeout_ms: Timeout = 3_000
-    """For one send with all its retries."""
+    """How long one send may take, with all its retries."""
     retries: Retries = 2
     """Further attempts after a failed one, each on the next broker (retryTimesWhenSendFailed)."""
     compress_over_bytes: Annotated[int, Whole(0, 2**63 - 1, "bytes")] = 4_096
-    """Bodies of this size and more are compressed, when that makes them smaller (compressMsgBodyOverHowmuch)."""
+    """Bodies of this size and more are compressed if that makes them smaller (compressMsgBodyOverHowmuch)."""
     compress_level: Annotated[int, Whole(1, 9)] = 5
     """zlib level 1..9; 5 is Apache's choice between speed and size."""
     compress_type: Annotated[str, rules.Compression()] = "ZLIB"
@@ -91,25 +91,26 @@ class ProducerConfig(ClientConfig):
     max_message_bytes: BodyBytes = MAX_BODY_BYTES
     """Larger bodies are refused before they are sent; the broker has its own limit (maxMessageSize)."""
     batch_bytes: BodyBytes = 1024 * 1024
-    """What ``send_batches`` puts into one batch at most, a larger message on its own excepted; never more than
-    ``max_message_bytes``."""
+    """The largest batch that ``send_batches`` makes; never more than ``max_message_bytes``. A larger message is sent
+    on its own."""
     default_topic_queue_nums: Annotated[int, Whole(1, 65_535, "queues")] = 4
-    """Queues of a topic that the broker creates for its first message."""
+    """The number of queues of a topic that the broker creates for its first message."""
     avoid_slow_brokers: Switch = True
-    """Keep away for a while from brokers that failed or were slow (sendLatencyFaultEnable).
+    """Avoid brokers that failed or were slow, for a while (sendLatencyFaultEnable).
 
-    On, where Apache's clients have it off: otherwise every send whose turn meets a broker that hangs waits for its
-    time-out. Nothing is lost by it: a topic on one broker is sent there in any case, and when all brokers are slow the
-    next in turn is taken."""
+    Apache's clients have it off by default. Without it every send that is due to a hanging broker waits for its
+    time-out. It has no disadvantage: a topic on a single broker is still sent there, and when all brokers are slow the
+    next one in turn is used."""
     retry_when_not_stored_ok: Switch = False
     """Send again elsewhere when a message was stored less safely than asked (retryAnotherBrokerWhenNotStoreOK)."""
     trace: Switch = False
-    """Tell ``trace_topic`` what becomes of every message (enableMsgTrace), for ``mqadmin queryMsgTraceById``."""
+    """Record in ``trace_topic`` what happens to every message (enableMsgTrace), for ``mqadmin queryMsgTraceById``."""
     trace_topic: Annotated[str, rules.Topic()] = system_topics.TRACE
     """Where to (customizedTraceTopic)."""
     topics: Annotated[tuple[str, ...], rules.Topics()] = ()
-    """Topics whose brokers get heartbeats from the start, so that they can ask a restarted producer about older
-    transactions before it sends anything."""
+    """Topics whose brokers get heartbeats from the start. So they can check older transactions with a restarted
+    producer before it sends anything. A TransactionProducer without topics sends heartbeats to all brokers that the
+    name servers know."""
 
     def __post_init__(self) -> None:
         ClientConfig.__post_init__(self)
@@ -118,19 +119,20 @@ class ProducerConfig(ClientConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionProducerConfig(ProducerConfig):
-    """A producer with a listener."""
+    """The settings of a transaction producer."""
 
     inline_listener: Switch = False
-    """Run a listener that is no ``async def`` on the event loop itself: cheaper, for one that never blocks. Only for
-    ``gantrymq.aio``; the blocking producer runs it in its caller's thread."""
+    """Run a listener that is not ``async def`` on the event loop instead of in a thread. This is faster, but the
+    listener must never block. Only for ``gantrymq.aio``; the blocking producer runs the listener in its caller's
+    thread."""
     check_threads: Threads = 4
-    """Threads that answer check-backs. Apache has 1, which one slow answer blocks."""
+    """Threads that answer check-backs. Apache has 1 thread, which one slow answer blocks."""
     check_queue_size: Annotated[int, Whole(1, 1_000_000, "check-backs")] = 2_000
-    """Check-backs that may wait; beyond, UNKNOWN is answered and the broker asks again (checkRequestHoldMax)."""
+    """Check-backs that may wait. Further ones are answered UNKNOWN, and the broker asks again (checkRequestHoldMax)."""
     end_retries: Retries = 3
-    """Further attempts to deliver a decision; it is idempotent."""
+    """Further attempts to deliver a commit or a rollback, which are idempotent."""
     remembered_transactions: Annotated[int, Whole(1, 10_000_000, "transactions")] = 100_000
-    """Ended transactions kept in mind to recognise orphaned halves; about 300 bytes each."""
+    """Ended transactions that are remembered, to recognise orphaned half messages; about 300 bytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +140,9 @@ class PullConfig(ClientConfig):
     """Source of the defaults: DefaultMQPullConsumer."""
 
     pull_timeout_ms: Timeout = 30_000
-    """For one pull with its retries, beside the time it may wait for news."""
+    """How long one pull may take with its retries, in addition to the time for which the broker may hold it."""
     reconnect: Switch = True
-    """Repeat questions that cannot be sent because a broker is away, until their time is over."""
+    """While a broker cannot be reached, repeat a request until its time is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +154,13 @@ class PushConfig(ClientConfig):
     consume_batch_size: Batch = 1
     """Messages handed to the listener at once, at most (consumeMessageBatchMaxSize)."""
     pull_batch_size: Batch = 256
-    """Messages asked for at once. Apache brokers give 32 at most whatever is asked; larger batches cost less each."""
+    """Messages asked for at once. Larger batches cost less per message; Apache's brokers return 32 at most."""
     pull_suspend_ms: Interval = 15_000
     """How long the broker may hold a pull that finds nothing (brokerSuspendMaxTimeMillis)."""
     pull_timeout_ms: Timeout = 30_000
     """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
     max_messages_per_queue: Messages = 1_000
-    """Messages of one queue that may wait for the listener; above, pulling pauses (pullThresholdForQueue)."""
+    """Messages of one queue that may wait for the listener; pulling pauses above it (pullThresholdForQueue)."""
     max_bytes_per_queue: Annotated[int, Whole(1, 2**40, "bytes")] = 100 * 1024 * 1024
     """The same in bytes of bodies (pullThresholdSizeForQueue)."""
     max_span_per_queue: Messages = 2_000
@@ -166,9 +168,10 @@ class PushConfig(ClientConfig):
     max_reconsume_times: Annotated[int, Whole(-1, MAX_INT, "deliveries")] = -1
     """Deliveries after which a message goes to the dead-letter topic; -1 means 16 (maxReconsumeTimes)."""
     rebalance_interval_ms: Interval = 20_000
-    """How often queues are shared out anew without a reason (rocketmq.client.rebalance.waitInterval)."""
+    """How often queues are shared out anew when nothing has changed (rocketmq.client.rebalance.waitInterval)."""
     persist_interval_ms: Interval = 5_000
-    """How often progress is stored; after a crash so much may be delivered again (persistConsumerOffsetInterval)."""
+    """How often progress is stored. After a crash the messages of this time may be delivered again
+    (persistConsumerOffsetInterval)."""
     timestamp_ms: Instant = 0
     """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
     orderly: Switch = False
@@ -179,13 +182,13 @@ class PushConfig(ClientConfig):
     """When consuming in order: how often the locks of queues are renewed; brokers drop one after 60 s
     (rocketmq.client.rebalance.lockInterval)."""
     broadcasting: Switch = False
-    """Every member reads all messages, and what fails is not repeated (MessageModel.BROADCASTING). The progress is in a
-    file of the member, which it finds again by its client id: ``instance_name`` is ``DEFAULT`` then, as in Java, so
-    give each of several members on one machine a name of its own."""
+    """Every member reads all messages, and a message that fails is not delivered again (MessageModel.BROADCASTING).
+    Each member stores its progress in a file that is named after its client id. ``instance_name`` is then ``DEFAULT``,
+    as in Java, so give each of several members on one machine an ``instance_name`` of its own."""
     offset_dir: Annotated[str, rules.Directory()] = "~/.rocketmq_offsets"
-    """Directory of those files; Java's (rocketmq.client.localOffsetStoreDir)."""
+    """The directory of the files with the progress; Java's directory (rocketmq.client.localOffsetStoreDir)."""
     trace: Switch = False
-    """Tell ``trace_topic`` when each message was consumed (enableMsgTrace)."""
+    """Record in ``trace_topic`` when each message was consumed (enableMsgTrace)."""
     trace_topic: Annotated[str, rules.Topic()] = system_topics.TRACE
     """Where to (customizedTraceTopic)."""
 
@@ -205,9 +208,10 @@ class LitePullConfig(ClientConfig):
     poll_batch_size: Batch = 10
     """Messages that ``poll`` returns at most (pullBatchSize)."""
     auto_commit: Switch = True
-    """Store the progress by itself (autoCommit)."""
+    """Store the progress automatically (autoCommit)."""
     auto_commit_interval_ms: Wait = 5_000
-    """How often; after a crash so much may come again (autoCommitIntervalMillis)."""
+    """How often progress is stored automatically. After a crash the messages of this time may be delivered again
+    (autoCommitIntervalMillis)."""
     pull_batch_size: Batch = 32
     """Messages asked for at once."""
     pull_suspend_ms: Interval = 20_000
@@ -234,7 +238,8 @@ def _check_pulls(config: PushConfig | LitePullConfig) -> None:
 
 
 class ClientSettings(TypedDict, total=False):
-    """What ClientConfig can be told by keyword; a test compares the two. The same holds for the classes below."""
+    """The fields of ClientConfig as keyword arguments; a test compares the two. The classes below do the same for the
+    other clients."""
 
     instance_name: str | None
     call_timeout_ms: int
@@ -319,7 +324,8 @@ class LitePullSettings(ClientSettings, total=False):
 
 
 def settings_of(kind: type[C], name_servers: str | Iterable[str], settings: Mapping[str, Any]) -> C:
-    """``settings`` as ``kind``. Raises ConfigError naming an unknown key and the one that was probably meant."""
+    """Make a ``kind`` of ``settings``. For an unknown key raises ConfigError, which names the key and the most similar
+    setting."""
     known = {field.name for field in fields(kind)}
     for name in settings:
         if name not in known:
@@ -330,6 +336,6 @@ def settings_of(kind: type[C], name_servers: str | Iterable[str], settings: Mapp
 
 
 def parse_name_servers(name_servers: str | Iterable[str]) -> tuple[str, ...]:
-    """Addresses as text or as a list of texts; raises ConfigError saying how to write them."""
+    """Read addresses, which may be one text or a list. Raises ConfigError, which says how to write them."""
     addresses: tuple[str, ...] = rules.read_setting("name_servers", name_servers, rules.Addresses())
     return addresses

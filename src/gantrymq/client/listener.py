@@ -10,11 +10,12 @@ What happens when a listener does not return normally:
 | KeyboardInterrupt             | failed; on a loop in the main thread | UNKNOWN, then raised in the sender's call  |
 |                               | (it is a Ctrl-C) then raised again   |                                            |
 | GeneratorExit, CancelledError | failed                               | UNKNOWN; raised by ``call_blocking``       |
-| (our own task is cancelled)   | failed, then the task is cancelled   | UNKNOWN, then the task is cancelled        |
+| (the client's task is         | failed, then the task is cancelled   | UNKNOWN, then the task is cancelled        |
+| cancelled)                    |                                      |                                            |
 
-*Failed* means UNKNOWN with a remark for a check, and for a consumer that its messages are delivered again. A local
-transaction in a thread of its own returns a SystemExit as the ``error`` of its ListenerAnswer, because raising it in a
-task would end the event loop. ``send_in_transaction`` then raises it in the task of its caller.
+For a check, *failed* means UNKNOWN with a remark; for a consumer it means that the messages are delivered again. A
+local transaction in a thread of its own returns a SystemExit as the ``error`` of its ListenerAnswer, because raising it
+in a task would end the event loop. ``send_in_transaction`` then raises it in the task of its caller.
 """
 
 from __future__ import annotations
@@ -52,34 +53,36 @@ class TransactionListener(Protocol):
     """The listener of a TransactionProducer. With ``gantrymq.aio`` both methods may be ``async def``."""
 
     def execute_local_transaction(self, message: Message, arg: Any) -> Answer:
-        """Run the local transaction. The half message is stored; ``message.transaction_id`` is its id."""
+        """Run the local transaction. The half message is stored, and ``message.transaction_id`` is its id."""
 
     def check_local_transaction(self, message: MessageView) -> Answer:
-        """Say what became of the local transaction, perhaps in another process and much later.
+        """Tell how the local transaction ended. The call may come in another process and much later.
 
         Answer COMMIT or ROLLBACK only when the local transaction can no longer end the other way. A transaction that
-        is not found may still commit: ROLLBACK is right only when it is older than the immunity, or when the checker
+        is not found may still commit: answer ROLLBACK only when it is older than the immunity, or when the checker
         makes sure that it cannot commit (see DecisiveListener). Otherwise answer UNKNOWN.
         """
 
 
 class DecisiveListener(TransactionListener, Protocol):
-    """A listener whose checker may be asked at any time, also while the local transaction is running elsewhere.
+    """A listener whose checker may be called at any time, also while the local transaction is running elsewhere.
 
-    ``check_local_transaction`` *claims* a transaction that it does not find: it writes a rolled-back mark under the id
-    where the local transaction would write its own, so that a late commit must fail. Then ROLLBACK is final. When the
-    process that sent the half message dies, a GantryMQ broker asks such a checker at once, and not after the immunity.
+    ``check_local_transaction`` *claims* a transaction that it does not find: under the id, where the local transaction
+    would write its own row, the checker writes a row that says "rolled back". A late commit then fails, so the answer
+    ROLLBACK is final. When the process that sent the half message dies, a GantryMQ broker calls such a checker at
+    once, and not after the immunity.
 
-    Every member of the group must have such a checker, because any of them may be asked.
+    Every member of the group must have such a checker, because the broker may call any of them.
     """
 
     @property
     def decisive(self) -> bool:
-        """True: see above. A listener without this attribute is asked when the immunity is over."""
+        """Whether the checker works like this. A listener without this attribute is checked when the immunity is
+        over."""
 
 
 def is_decisive(listener: TransactionListener) -> bool:
-    """Whether the listener says that its checker is decisive. Raises ConfigError for another value than a bool."""
+    """Whether the listener declares its checker decisive. Raises ConfigError for a value that is not a bool."""
     decisive = getattr(listener, "decisive", False)
     if not isinstance(decisive, bool):
         raise ConfigError(
@@ -121,10 +124,10 @@ _HINTS: Final[dict[type[BaseException], str]] = {
 
 
 def goes_on(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Whether what came out of a listener on this loop is not the listener's own, and must be raised on.
+    """Whether an error that a listener raised on this event loop comes from outside of it, and must be raised again.
 
-    That is the cancellation of ``task``, ours; the end of its coroutine by whoever threw the loop away; and a Ctrl-C,
-    which Python raises in the main thread only.
+    There are three such errors: the cancellation of ``task``, which is the client's own task; GeneratorExit, when the
+    event loop is discarded; and a Ctrl-C, which Python raises in the main thread only.
     """
     if isinstance(error, asyncio.CancelledError):
         return task is None or task.cancelling() > 0
@@ -136,12 +139,13 @@ def goes_on(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
 def _current_task() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
-    except RuntimeError:  # no loop is running here
+    except RuntimeError:  # no event loop is running here
         return None
 
 
 def call_blocking(method: Callable[..., object], *arguments: object) -> ListenerAnswer:
-    """Ask a listener in the user's thread. An Exception becomes UNKNOWN; KeyboardInterrupt and the like pass on."""
+    """Call a listener in the user's thread. An Exception becomes UNKNOWN; KeyboardInterrupt and other BaseExceptions
+    are raised."""
     name = _name(method)
     try:
         answer = method(*arguments)
@@ -151,7 +155,7 @@ def call_blocking(method: Callable[..., object], *arguments: object) -> Listener
 
 
 def contain(method: Callable[..., object], *arguments: object) -> ListenerAnswer:
-    """Ask a listener in a thread of ours, where nobody could catch what it raises: whatever that is becomes UNKNOWN."""
+    """Call a listener in a thread of the client, where no caller could catch an error: every error becomes UNKNOWN."""
     try:
         return call_blocking(method, *arguments)
     except BaseException as error:  # noqa: BLE001 - as above
@@ -159,8 +163,11 @@ def contain(method: Callable[..., object], *arguments: object) -> ListenerAnswer
 
 
 async def call(method: Callable[..., Any], *arguments: object) -> ListenerAnswer:
-    """Ask a listener on this loop, ``async def`` or not, for somebody who awaits it in his own task: SystemExit and
-    KeyboardInterrupt pass through to him, and the cancellation of the task. Everything else becomes UNKNOWN."""
+    """Call a listener on this event loop, whether it is ``async def`` or not.
+
+    The caller awaits the result in its own task, so SystemExit, KeyboardInterrupt and the cancellation of that task
+    are raised there. Every other error becomes UNKNOWN.
+    """
     name, task = _name(method), asyncio.current_task()
     try:
         answer = method(*arguments)
@@ -176,8 +183,8 @@ async def call(method: Callable[..., Any], *arguments: object) -> ListenerAnswer
 
 
 async def call_contained(method: Callable[..., Any], *arguments: object) -> ListenerAnswer:
-    """As ``call``, for a task of ours: there a SystemExit would end the loop, and so it becomes UNKNOWN, too. What
-    remains is raised, see ``goes_on``."""
+    """Like ``call``, but in a task of the client, where a SystemExit would end the event loop: it becomes UNKNOWN, too.
+    The errors of ``goes_on`` are raised."""
     try:
         return await call(method, *arguments)
     except (SystemExit, KeyboardInterrupt) as error:
@@ -187,7 +194,7 @@ async def call_contained(method: Callable[..., Any], *arguments: object) -> List
 
 
 async def call_in_thread(method: Callable[..., object], *arguments: object) -> ListenerAnswer:
-    """Ask a listener that may block, in a thread of its own. Whatever it raises is the ``error`` of the outcome."""
+    """Call a listener that may block, in a thread of its own. An error of any kind is the ``error`` of the result."""
     return await asyncio.to_thread(contain, method, *arguments)
 
 
@@ -196,8 +203,8 @@ def _name(method: Callable[..., object]) -> str:
 
 
 def is_async(method: Callable[..., object]) -> bool:
-    """Whether a listener's method is ``async def``. It is asked for every transaction, so what is known of the
-    functions of classes is kept."""
+    """Whether a listener's method is ``async def``. This is called for every transaction, so the result for functions
+    of classes is cached."""
     return _is_async_function(method.__func__) if isinstance(method, MethodType) else _is_async(method)
 
 

@@ -1,4 +1,4 @@
-"""A consumer that is polled: the library reads ahead and shares the queues, and the program asks for messages.
+"""The lite pull consumer: the library shares queues and reads ahead, and the program calls ``poll`` for messages.
 
 Source: DefaultLitePullConsumer; docs/protocol.md#what-clients-send-and-when.
 """
@@ -68,7 +68,7 @@ class LitePullConsumer(Lifetime):
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
         """Share the queues of ``topic`` with the group; ``tags``: ``"*"`` or ``"A || B"``; or ``sql``: an SQL92
-        expression. Before ``start``."""
+        expression. Call it before ``start``."""
         if self._endpoint.running:
             raise ConfigError("subscribe before start; a running consumer keeps its subscriptions")
         system_topics.check_topic(topic)
@@ -76,8 +76,8 @@ class LitePullConsumer(Lifetime):
         return self
 
     async def start(self) -> None:
-        """Join the group. Without a subscription, call ``assign``. Raises Unreachable without a name server; brokers
-        and topics may still be missing."""
+        """Join the group. Without a subscription, call ``assign`` next. Raises Unreachable when no name server
+        answers; brokers and topics may still be missing."""
         if self._endpoint.running:
             return
         self._endpoint.start()
@@ -120,11 +120,11 @@ class LitePullConsumer(Lifetime):
         await self._queues.assign(set(queues), filter_of(tags, sql))
 
     async def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
-        """Some messages of one queue, in order, ``poll_batch_size`` at most; the queues take turns.
+        """Return some messages of one queue, in order, ``poll_batch_size`` at most; the queues take turns.
 
         They count as consumed with the next ``poll`` or ``commit``. ``timeout_ms``: how long to wait for a message
-        (``poll_timeout_ms``); after that the list is empty. A cancelled ``poll`` has taken no messages. Raises
-        ConfigError while another task polls.
+        (default: ``poll_timeout_ms``); after that the list is empty. A cancelled ``poll`` has taken no messages.
+        Raises ConfigError while another task polls.
         """
         self._endpoint.check_usable()
         check_timeout(timeout_ms, WAIT)
@@ -140,11 +140,11 @@ class LitePullConsumer(Lifetime):
 
     def give_back_last(self, unless: list[MessageView] | None = None) -> None:
         """Undo the last ``poll``: the next poll of its queue begins with the same messages, if this member still has
-        the queue and did not seek in it. ``unless``: a list that did arrive; if the last poll returned this very list,
-        nothing is undone.
+        the queue and did not seek in it. ``unless``: a list that the program has received; if the last poll returned
+        this very list, nothing is undone.
 
-        It is for programs that run ``poll`` in a task of its own and may lose its result, as the blocking client does
-        when a call is interrupted. It does not wait; call it on the event loop.
+        This is for programs that run ``poll`` in a task of its own and may lose its result, as the blocking client
+        does when a call is interrupted. It does not wait; call it on the event loop.
         """
         if unless is None or unless is not self._returned:
             self._queues.give_back_last()
@@ -171,7 +171,8 @@ class LitePullConsumer(Lifetime):
     # Positions.
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue at ``offset`` in a queue that this member reads; earlier polls of the queue no longer count.
+        """Continue at ``offset`` in a queue that this member reads. Messages of it that were polled before no longer
+        count as consumed.
 
         Raises ConfigError for another queue, or for an offset that the broker does not have.
         """
@@ -179,7 +180,7 @@ class LitePullConsumer(Lifetime):
         low, high = await min_offset(self._endpoint, queue), await max_offset(self._endpoint, queue)
         if not low <= offset <= high:
             raise ConfigError(f"{queue} holds the offsets {low} to {high}; {offset} is outside")
-        self._endpoint.check_usable()  # it may have been closed meanwhile
+        self._endpoint.check_usable()  # the consumer may have been closed meanwhile
         self._queues.seek(queue, QueueOffset(offset))
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
@@ -205,11 +206,12 @@ class LitePullConsumer(Lifetime):
         return await offset_by_time(self._endpoint, queue, timestamp_ms)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store the progress: everything that ``poll`` returned, the last batch included; or, with ``offsets``, that
-        all messages below them are consumed.
+        """Store the progress: all messages that ``poll`` returned are consumed, the last batch included. With
+        ``offsets``, all messages below these offsets are consumed.
 
         A queue that went to another member since it was polled is left out: its messages are delivered again there.
-        Raises GantryError when a broker did not confirm. After a cancellation some queues may be stored.
+        Raises GantryError when a broker did not confirm. After a cancellation the progress of some queues may be
+        stored.
         """
         self._endpoint.check_usable()
         await self._queues.commit(offsets)

@@ -1,4 +1,6 @@
-"""A consumer's listener, and what its answers mean. Source: MessageListenerConcurrently, MessageListenerOrderly."""
+"""The listener of a consumer and the meaning of its answers. Source: MessageListenerConcurrently,
+MessageListenerOrderly.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,20 @@ log = logging.getLogger("gantrymq.client")
 
 ConsumeAnswer = ConsumeStatus | ReconsumeLater | None
 MessageListener = Callable[[list[MessageView]], ConsumeAnswer] | Callable[[list[MessageView]], Awaitable[ConsumeAnswer]]
-"""Gets some messages of one queue. No exception and no answer, or CONSUME_SUCCESS: they are consumed. RECONSUME_LATER,
-a ReconsumeLater or an exception of any kind (SystemExit, too): they come again later. See gantrymq.client.listener.
+"""A function that gets some messages of one queue. When it returns None or CONSUME_SUCCESS, they are consumed. When it
+returns RECONSUME_LATER or a ReconsumeLater, or raises an exception of any kind (SystemExit, too), they are delivered
+again later. See gantrymq.client.listener.
 
-That a listener which just ends has consumed its messages is Python's way; Java's client delivers again after null."""
+None means success because a Python function without a ``return`` returns it; Java's client delivers again after null.
+"""
 
 AGAIN: Final = ReconsumeLater()
 MAX_SUSPEND_MS: Final = 24 * 60 * 60 * 1000
-"""A day. Who answers more has taken seconds since 1970 for a time to wait."""
+"""A day. A larger value is probably a point in time, in seconds since 1970, instead of a time to wait."""
 
 
 def read_answer(answer: object) -> ReconsumeLater | None:
-    """What a listener's answer means; None: consumed."""
+    """Interpret a listener's answer; None: the messages are consumed."""
     if answer is None or answer is ConsumeStatus.CONSUME_SUCCESS:
         return None
     if isinstance(answer, ReconsumeLater) and _can_be_done(answer):

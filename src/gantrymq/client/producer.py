@@ -1,4 +1,4 @@
-"""Sends messages. Source: DefaultMQProducerImpl; docs/protocol.md#sending."""
+"""The producer, which sends messages. Source: DefaultMQProducerImpl; docs/protocol.md#sending."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Producer(Lifetime):
         doors: Doors | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        """``settings``: fields of ProducerConfig. Raises ConfigError or MessageIllegal for an impossible one."""
+        """``settings``: fields of ProducerConfig. Raises ConfigError or MessageIllegal for an invalid value."""
         self._set_up(group, settings_of(ProducerConfig, name_servers, settings), doors)
 
     def _set_up(self, group: str, config: ProducerConfig, doors: Doors | None) -> None:
@@ -69,7 +69,7 @@ class Producer(Lifetime):
             type(self).__name__, config, default_doors() if doors is None else doors,
             pushes=self._pushed, greet=self._greet,
         )  # fmt: skip
-        self._heartbeats = Heartbeats(self._endpoint, self._beat, self._endpoint.routes.masters)
+        self._heartbeats = Heartbeats(self._endpoint, self._beat, self._brokers)
         self._delivery = Delivery(self._endpoint, self._config)
         self._frames: dict[MessageQueue, SendFrames] = {}
         self._stamps = Stamps(self._endpoint.next_unique_key, {})
@@ -78,11 +78,17 @@ class Producer(Lifetime):
         self._tracer = Tracer(self._endpoint, self.group, config.trace_topic) if config.trace else None
 
     async def start(self) -> None:
-        """Begin the background work. No network is needed: the routes of ``topics`` are looked up when there is one."""
+        """Begin the background work. It needs no network: the routes of ``topics`` are looked up once a name server
+        can be reached."""
         if self._endpoint.running:
             return
         self._endpoint.start()
-        # First what needs no waiting: a start that is cancelled further down leaves a producer that works.
+        # What needs no waiting comes first, so that a producer whose start is cancelled further down still works.
+        self._start_tasks()
+        await self._find_topics()
+        await self._heartbeats.send()
+
+    def _start_tasks(self) -> None:
         self._heartbeats.start()
         if self._config.topics:
             looking = every(self._endpoint.clock, LOOK_UP_INTERVAL_MS, self._find_topics, "topics")
@@ -90,8 +96,6 @@ class Producer(Lifetime):
         if self._tracer is not None:
             tracing = every(self._endpoint.clock, FLUSH_INTERVAL_MS, self._tracer.flush, "trace")
             self._endpoint.tasks.start("trace", tracing)
-        await self._find_topics()
-        await self._heartbeats.send()
 
     async def close(self) -> None:
         """Refuse new calls, wait for running ones (``close_timeout_ms`` at most; then they raise Closed), disconnect.
@@ -118,9 +122,9 @@ class Producer(Lifetime):
     ) -> SendResult:
         """Send and wait until the broker has stored the message as safely as it is configured to.
 
-        ``queue``: the queue to send to; default: the topic's queues in turn. Then a failed attempt is repeated on the
-        next broker (``retries``), within ``timeout_ms`` for all attempts together. A message that was sent again may
-        be stored twice; both copies have the same ``message_id``.
+        ``queue``: the queue to send to. Without it the topic's queues are used in turn, and a failed attempt is
+        repeated on the next broker (``retries``), within ``timeout_ms`` for all attempts together. A message that was
+        sent again may be stored twice; both copies have the same ``message_id``.
 
         Raises MessageIllegal (nothing was sent), RequestRejected (the broker refused), RouteNotFound, Unreachable or
         TimedOut (it may have been stored).
@@ -150,13 +154,13 @@ class Producer(Lifetime):
         return await self._send(message, queue, timeout_ms)
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
-        """Send without an answer. This is fast, but does not tell whether the message was stored.
+        """Send without waiting for an answer. This is fast, but does not tell whether the message was stored.
 
         Raises MessageIllegal, RouteNotFound, or Unreachable when there is no connection.
         """
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
-        # A copy: while we wait for a connection the object may be changed for its next message.
+        # A copy, because the caller may change the object while we wait for a connection.
         message = self._in_namespace(message).with_properties({**message.properties})
         if queue is not None:
             check_queue(queue, message.topic)
@@ -187,7 +191,8 @@ class Producer(Lifetime):
             await self._delivery.queues(topic, deadline)
             messages = [message.with_properties(self._stamps.marked(message.properties)) for message in messages]
             ids = ",".join(message.properties[properties.UNIQ_KEY] for message in messages)
-            # Not a UNIQ_KEY of its own (as 5.x clients give it): 4.x brokers write it over the keys of the messages.
+            # The batch has no UNIQ_KEY of its own, as it has in 5.x clients: 4.x brokers would write that key over
+            # those of the messages.
             own = {properties.WAIT: messages[0].properties[properties.WAIT]}
             text, body = properties_text(own), encode_batch(messages)
             if len(body) > self._config.max_message_bytes:
@@ -215,7 +220,7 @@ class Producer(Lifetime):
         results: list[SendResult] = []
         for part in in_batches(messages, self._config.batch_bytes):
             if len(part) == 1 and item_size(part[0]) > self._config.max_message_bytes:
-                # As a batch of one it would be too large by what describes it.
+                # In a batch of its own it would be too large, by the bytes that describe the batch.
                 results.append(await self.send(part[0], queue, timeout_ms))
             else:
                 results.append(await self.send_batch(part, queue, timeout_ms))
@@ -224,9 +229,9 @@ class Producer(Lifetime):
     async def recall(self, topic: str, recall_handle: str, timeout_ms: int | None = None) -> str:
         """Withdraw a message before its time of delivery. Returns its ``message_id``.
 
-        ``recall_handle``: of its SendResult; brokers since 5.3.2 give one with messages that have ``delay_ms`` or
-        ``deliver_at_ms``. Raises MessageIllegal for an invalid handle, RequestRejected when the broker refuses
-        (``recallMessageEnable`` is off, or it is too late), RouteNotFound or Unreachable.
+        ``recall_handle``: the one in the SendResult of the message. Brokers since 5.3.2 return it for messages with
+        ``delay_ms`` or ``deliver_at_ms``. Raises MessageIllegal for an invalid handle, RequestRejected when the broker
+        refuses (``recallMessageEnable`` is off, or it is too late), RouteNotFound or Unreachable.
         """
         self._endpoint.check_usable()
         place = decode_handle(recall_handle)
@@ -261,7 +266,8 @@ class Producer(Lifetime):
         if queue is not None:
             check_queue(queue, message.topic)
         target = queue or (await self._delivery.queues(message.topic, deadline)).next()
-        # The broker that gets the request pushes the answer, so it must know us, and we our name.
+        # The broker that gets the request pushes the reply to us. So it must know this client, and the client must
+        # know its own id.
         await self._delivery.channel_to(target, limit_ms)
         correlation, answer = self._replies.expect(message, limit_ms)
         try:
@@ -289,7 +295,7 @@ class Producer(Lifetime):
         return await self._delivery.deliver(message.topic, values[properties.UNIQ_KEY], frame, deadline, queue)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues a message of ``topic`` may be sent to. Errors: RouteNotFound, Unreachable."""
+        """The queues a message of ``topic`` may be sent to. Raises RouteNotFound or Unreachable."""
         self._endpoint.check_usable()
         return list((await self._delivery.queues(with_namespace(self._config.namespace, topic))).queues)
 
@@ -314,8 +320,8 @@ class Producer(Lifetime):
         try:
             way = delivery.way(topic, queue, started)
             if way is None and self._endpoint.routes.known(topic) is None:
-                # Before the id is made: it holds our address, which the first connection tells. Meanwhile the object
-                # that we were given may be changed, for its next message.
+                # This comes before the id is made: the id contains our address, which is known from the first
+                # connection on. A copy, because the caller may change the object while we wait for the connection.
                 message = message.with_properties({**message.properties})
                 await delivery.queues(topic, started + limit_ms / 1000)
             born_ms = clock.wall_ms()
@@ -352,7 +358,7 @@ class Producer(Lifetime):
         return self._frames_of(target).frame(opaque, sys_flag, born_ms, flag, text, body, False)
 
     def _in_namespace(self, message: Message) -> Message:
-        """The message as brokers know it; one object with ``message`` but for its topic."""
+        """The message with its topic as brokers know it."""
         topic = with_namespace(self._config.namespace, message.topic)
         if topic == message.topic:
             return message
@@ -364,7 +370,7 @@ class Producer(Lifetime):
         return self._endpoint.clock.monotonic() + self._limit(timeout_ms) / 1000
 
     def _limit(self, timeout_ms: int | None) -> int:
-        """Raises ConfigError for an invalid time."""
+        """``timeout_ms``, or the default of the producer. Raises ConfigError for an invalid time."""
         if timeout_ms is None:
             return self._config.send_timeout_ms
         check_timeout(timeout_ms)
@@ -404,7 +410,7 @@ class Producer(Lifetime):
     # Membership.
 
     async def _find_topics(self) -> None:
-        """Look up those of ``topics`` that no name server could tell yet."""
+        """Look up those of ``topics`` whose route is not known yet."""
         for name in self._config.topics:
             topic = with_namespace(self._config.namespace, name)
             if self._endpoint.routes.known(topic) is None:
@@ -412,6 +418,10 @@ class Producer(Lifetime):
                     await self._delivery.route(topic)
                 except GantryError as error:
                     log.warning("topic %s is not known yet: %s", topic, error)
+
+    def _brokers(self) -> Iterable[str]:
+        """The addresses of the brokers that get heartbeats."""
+        return self._endpoint.routes.masters()
 
     def _beat(self) -> HeartbeatData:
         return HeartbeatData(

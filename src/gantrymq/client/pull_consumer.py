@@ -1,4 +1,4 @@
-"""Reads chosen queues from chosen offsets.
+"""The pull consumer, which reads chosen queues from chosen offsets.
 
 Source: DefaultMQPullConsumer; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#pulling.
 """
@@ -36,7 +36,7 @@ from gantrymq.protocol.headers.pull import (
 
 _COUNT: Final = rules.Whole(1, rules.MAX_INT)
 _ANSWER_MARGIN_MS: Final = 10_000
-"""How much longer than a broker may hold a pull its answer is waited for."""
+"""How long to wait for the answer to a pull, beyond the time for which the broker may hold it."""
 
 
 class PullConsumer(Lifetime):
@@ -80,10 +80,10 @@ class PullConsumer(Lifetime):
         wait_ms: int = 0,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> PullResult:
-        """Up to ``max_count`` messages from ``offset`` on. Fewer messages do not mean that there are no more.
+        """Up to ``max_count`` messages from ``offset`` on. There may be more even if fewer are returned.
 
         ``tags``: ``"*"`` or ``"A || B"``. ``wait_ms``: how long the broker may wait for a message when there is none.
-        Raises ConfigError for an impossible argument, RequestRejected, Unreachable or TimedOut.
+        Raises ConfigError for an invalid argument, RequestRejected, Unreachable or TimedOut.
         """
         raw = await self._pull(queue, offset, max_count, max_bytes, filter_of(tags).text, wait_ms)
         messages = views(raw, queue, tags)

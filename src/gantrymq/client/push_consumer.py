@@ -1,4 +1,4 @@
-"""A consumer whose listener gets the messages. It shares the queues with the other members of its group.
+"""The push consumer, which calls a listener with the messages of its group's share of the queues.
 
 Source: DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when, docs/protocol.md#groups.
 """
@@ -72,10 +72,10 @@ class PushConsumer(Lifetime):
         self._questions = BrokerQuestions(endpoint, self._queues)
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
-        """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``. Before ``start``.
+        """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``. Call it before ``start``.
 
-        ``sql``: an SQL92 expression over the messages' properties instead, e.g. ``"price > 10 AND region = 'eu'"``;
-        Apache's brokers need ``enablePropertyFilter=true`` for it, else ``start`` raises RequestRejected.
+        ``sql``: an SQL92 expression over the messages' properties instead, e.g. ``"price > 10 AND region = 'eu'"``.
+        Apache's brokers need ``enablePropertyFilter=true`` for it; without that ``start`` raises RequestRejected.
         """
         if self._endpoint.running:
             raise ConfigError("subscribe before start; a running consumer keeps its subscriptions")
@@ -84,8 +84,8 @@ class PushConsumer(Lifetime):
         return self
 
     async def start(self) -> None:
-        """Join the group and begin to read. Raises ConfigError without a subscription, Unreachable without a name
-        server. Brokers and topics may still be missing: they are read as soon as they exist."""
+        """Join the group and begin to read. Raises ConfigError without a subscription, and Unreachable when no name
+        server answers. Brokers and topics may still be missing: they are read as soon as they exist."""
         if self._endpoint.running:
             return
         if not self._filters:
@@ -98,7 +98,7 @@ class PushConsumer(Lifetime):
                 self._filters.setdefault(system_topics.retry_topic(self.group), EVERYTHING)
             queues.open()
             await queues.member.join()
-            self._endpoint.check_usable()  # it may have been closed meanwhile
+            self._endpoint.check_usable()  # the consumer may have been closed meanwhile
         except BaseException:
             await self.close()
             raise
@@ -112,10 +112,10 @@ class PushConsumer(Lifetime):
     async def close(self) -> None:
         """Stop reading, wait for running listeners (``close_timeout_ms`` at most), store the progress, leave the group.
 
-        Messages that no listener has begun are delivered again, to this group's next member; so are those of a
-        listener that takes longer. ``close`` may be called again, from several places, and from inside an
-        ``async def`` listener, whose own messages are then delivered again. A ``close`` that is cancelled continues in
-        the background.
+        Messages that the listener has not begun with are delivered again, to the member that reads their queue next;
+        so are those of a listener that takes longer. ``close`` may be called again, from several places, and from
+        inside an ``async def`` listener, whose own messages are then delivered again. A ``close`` that is cancelled
+        continues in the background.
         """
         if self._endpoint.started:
             self._endpoint.stop_accepting()
@@ -124,7 +124,7 @@ class PushConsumer(Lifetime):
             await self._endpoint.close(self._leave)
 
     async def drop(self) -> None:
-        """See Lifetime; no listener is started any more, and those at work are not waited for."""
+        """See Lifetime. No further listener is called, and running listeners are not waited for."""
         self._endpoint.stop_accepting()
         self._queues.stop()
         await super().drop()

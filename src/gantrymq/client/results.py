@@ -27,19 +27,19 @@ class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     transaction_id: str | None = None
     region: str = "DefaultRegion"
     recall_handle: str | None = None
-    """Of a message with a time to be delivered: withdraws it; see ``Producer.recall``."""
+    """Withdraws a message with a delivery time; see ``Producer.recall``. None for other messages."""
 
 
 class TransactionSendResult(SendResult, frozen=True, kw_only=True):
     """The result of a message that was sent in a transaction."""
 
     state: LocalTransactionState
-    """What the listener answered; UNKNOWN when it failed, ROLLBACK when it was not asked."""
+    """What the listener answered; UNKNOWN when it failed, ROLLBACK when it was not called."""
     decided: bool
-    """The broker confirmed a commit or a rollback. False: check-back will settle it (state UNKNOWN, or the broker
-    could not be reached; then ``decision_error`` says why)."""
+    """Whether the broker confirmed a commit or a rollback. If not, a check-back will settle the transaction: the state
+    is UNKNOWN, or the broker could not be reached (then ``decision_error`` says why)."""
     listener_error: BaseException | None = None
-    """What the listener raised; the state is UNKNOWN then."""
+    """What the listener raised; then the state is UNKNOWN."""
     decision_error: GantryError | None = None
     """Why the decision could not be delivered."""
 
@@ -65,7 +65,7 @@ class PullResult(msgspec.Struct, frozen=True, kw_only=True):
     """The offset at which the next pull continues."""
     min_offset: QueueOffset
     max_offset: QueueOffset
-    """One behind the last message of the queue when the broker answered."""
+    """The offset after the last message of the queue, at the time of the broker's answer."""
 
 
 class RawPull(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class ConsumeStatus(enum.Enum):
 
 
 class ReconsumeLater(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listener may return instead of RECONSUME_LATER, to choose the time."""
+    """What a listener may return instead of RECONSUME_LATER, to choose when the messages are delivered again."""
 
     delay_level: int = 0
     """0: the broker decides (10 s, 30 s, 1 min ...); 1..18: this delay level; -1: to the dead letters at once."""

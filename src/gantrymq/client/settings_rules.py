@@ -1,8 +1,8 @@
-"""The rules for settings: one for each, written beside the field in config.py, and checked before anything starts.
+"""The rules for client settings. Each field in config.py has one, which is checked when the client is created.
 
-A rule describes the possible values in words, and reads a value: it returns the value to keep, or raises Impossible.
-Both together make the one sentence that a user gets: ``consume_threads must be a whole number of threads from 1 to
-1000, not 0``.
+A rule describes the possible values in words, and reads a value: it returns the value to store, or raises Impossible.
+The error that a user gets is built from both, for example: ``consume_threads must be a whole number of threads from 1
+to 1000, not 0``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gantrymq.protocol import compression
 T = TypeVar("T")
 
 MAX_MS: Final = 2**31 - 1
-"""Longest time, 24 days: these settings are ints in Java's clients, and some travel to brokers as such."""
+"""Longest time, 24 days: these settings are 32-bit integers in Java's clients, and some are sent to brokers."""
 LATEST_MS: Final = 253_402_300_799_999
-"""Latest point in time, the end of the year 9999; what is above was given in another unit."""
+"""Latest point in time, the end of the year 9999; a larger value was given in another unit."""
 MAX_INT: Final = 2**31 - 1
 MAX_ADDRESSES: Final = 100
 MAX_TOPICS: Final = 10_000
@@ -36,24 +36,24 @@ _IN_NAMESPACES: Final = re.compile(r"[|a-zA-Z0-9_-]+")
 
 
 class Impossible(Exception):
-    """A value that a rule does not take; the words, if any, say more than the rule's own."""
+    """The value breaks the rule. A message, if there is one, says more than the rule's own description."""
 
 
 @runtime_checkable
 class Rule(Protocol):
-    """What one setting may be."""
+    """Which values one setting may have."""
 
     @property
     def possible(self) -> str:
-        """In words that go on after "must be"."""
+        """The possible values in words, as the end of a sentence that begins with "must be"."""
 
     def read(self, value: object) -> Any:
-        """``value`` as it is kept. Raises Impossible."""
+        """The value to store. Raises Impossible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A number without fraction, both ends included."""
+    """A whole number in a range, both ends included."""
 
     low: int
     high: int
@@ -98,13 +98,13 @@ class Named:
 
 
 MAX_INSTANCE_BYTES: Final = 128
-"""The instance's name is part of a file name, too, which may have 255 bytes."""
+"""The instance name becomes part of a file name, which may have 255 bytes."""
 MAX_NAMESPACE_CHARACTERS: Final = 64
-"""It goes in front of names that may have 120 and 127 characters together with it."""
+"""The namespace is a prefix of topic and group names; with it they may have 127 and 120 characters."""
 
 
 def _is_instance(name: str) -> bool:
-    # Printable: no control characters, and nothing that UTF-8 cannot say.
+    # A printable text has no control characters, and no characters that UTF-8 cannot encode.
     return name.isprintable() and not _NO_NAME.search(name) and len(name.encode()) <= MAX_INSTANCE_BYTES
 
 
@@ -122,7 +122,7 @@ NAMESPACE: Final = Named(
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of the user's own."""
+    """The name of a topic that clients may send to, so not one of the broker's own topics."""
 
     possible: str = (
         f"the name of a topic: a text of at most {system_topics.TOPIC_MAX_LENGTH} letters, digits and % | - _"
@@ -208,14 +208,14 @@ def _is_address(address: str) -> bool:
     try:
         if ":" in host:
             ipaddress.IPv6Address(host)
-        host.encode("idna")  # what a look-up of the name does first, with an error of its own
+        host.encode("idna")  # a look-up of the name does this first, and raises a less helpful error
     except ValueError:
         return False
     return bool(host) and host.isprintable() and not _NO_NAME.search(host)
 
 
 def _texts(value: object, most: int) -> tuple[Any, ...]:
-    """The parts of something that is gone through; nothing that is one text in another form."""
+    """The items of a list or another iterable. Raises Impossible for bytes and mappings, and for too many items."""
     if isinstance(value, bytes | bytearray | memoryview | Mapping) or not isinstance(value, Iterable):
         raise Impossible
     parts = tuple(islice(value, most + 1))
@@ -232,7 +232,7 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-# Using them.
+# How the rules are used.
 
 
 def rules_of(kind: type[Any]) -> Mapping[str, Rule]:
@@ -248,11 +248,11 @@ def rules_of(kind: type[Any]) -> Mapping[str, Rule]:
 
 
 _rules: Final[dict[Any, Mapping[str, Rule]]] = {}
-"""By class; there are six."""
+"""The rules found so far, by class; there are six classes."""
 
 
 def read_setting(name: str, value: object, rule: Rule) -> Any:
-    """``value`` as it is kept. Raises ConfigError naming the setting, what was given and what is possible."""
+    """The value to store. Raises ConfigError, which names the setting, the given value and the possible ones."""
     try:
         return rule.read(value)
     except Impossible as error:
@@ -261,7 +261,7 @@ def read_setting(name: str, value: object, rule: Rule) -> Any:
 
 
 POSITION: Final = Whole(-(2**63), 2**63 - 1)
-"""An offset, or an instant, of a call; what is outside of a queue the broker says."""
+"""An offset or a point in time, as an argument of a call. The broker checks that an offset lies within the queue."""
 TIMEOUT: Final = Whole(1, MAX_MS, "milliseconds")
 WAIT: Final = Whole(0, MAX_MS, "milliseconds")
 

@@ -66,12 +66,12 @@ class Producer(Blocking["producer.Producer"]):
         Callbacks of the future run on the client's own thread: they must be short and make no blocking call.
         """
         if isinstance(message, Message):
-            # A copy: our caller goes on, and may change the object for its next message before we get to it.
+            # A copy, because the caller continues and may change the object before the event loop sends it.
             message = message.with_properties({**message.properties})
         return self._door().submit(self._client.send, message, queue, timeout_ms)
 
     def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
-        """Send without an answer; see ``gantrymq.aio.Producer.send_oneway``."""
+        """Send without waiting for an answer; see ``gantrymq.aio.Producer.send_oneway``."""
         self._call(self._client.send_oneway, message, queue)
 
     def send_batch(
@@ -142,7 +142,7 @@ class TransactionProducer(Producer):
 
         Checks run in threads of their own (``check_threads``). An exception in the listener means UNKNOWN and is in
         the result. An interrupt (KeyboardInterrupt, SystemExit), in the listener or anywhere else in this call, is
-        raised after the broker was told UNKNOWN; the broker will ask. Everything else is as in
+        raised after UNKNOWN was sent to the broker, which will check the transaction later. Everything else is as in
         ``gantrymq.aio.TransactionProducer.send_in_transaction``.
         """
         client, door = self._client, self._door()
@@ -239,8 +239,8 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
     ) -> None:
         """``from_where``: where the group begins in a new queue. ``settings``: fields of LitePullConfig."""
         self._got: list[MessageView] = []
-        """The result of the last poll that was not interrupted. A later, interrupted one may have taken messages that
-        nobody received."""
+        """The result of the last poll that was not interrupted. A later poll that was interrupted may have taken
+        messages that the program never received."""
         super().__init__(
             lite_pull_consumer.LitePullConsumer(
                 group, name_servers=name_servers, from_where=from_where, doors=doors, **settings
@@ -248,8 +248,8 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         )
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
-        """Share the queues of ``topic`` with the group; see ``gantrymq.aio.LitePullConsumer.subscribe``. Before
-        ``start``."""
+        """Share the queues of ``topic`` with the group; see ``gantrymq.aio.LitePullConsumer.subscribe``. Call it
+        before ``start``."""
         self._client.subscribe(topic, tags, sql=sql)
         return self
 
@@ -263,9 +263,10 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         self._call(work)
 
     def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
-        """Some messages of one queue; empty when none arrived in time; see ``gantrymq.aio.LitePullConsumer.poll``.
+        """Return some messages of one queue, or an empty list when none arrived in time; see
+        ``gantrymq.aio.LitePullConsumer.poll``.
 
-        An interrupted ``poll`` has taken no messages: the next one returns what it would have returned.
+        An interrupted ``poll`` has taken no messages: the next ``poll`` returns them.
         """
         got = self._got
 
@@ -286,11 +287,11 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         return self._call(self._client.queues, topic)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Give no messages of these queues until ``resume``."""
+        """Return no messages of these queues until ``resume``."""
         self._call(self._client.pause, list(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Give messages of these queues again."""
+        """Return messages of these queues again."""
         self._call(self._client.resume, list(queues))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -327,8 +328,8 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
 class PushConsumer(Blocking["push_consumer.PushConsumer"]):
     """Delivers messages to a listener, in threads; see ``gantrymq.aio.PushConsumer``.
 
-    ``start`` returns when the group is joined; the listener then runs until ``close``. An ``async def`` listener runs
-    on the client's own thread.
+    ``start`` returns when this consumer has joined its group. From then on the listener gets messages, until
+    ``close``. An ``async def`` listener runs on the client's own thread.
     """
 
     def __init__(
@@ -350,7 +351,7 @@ class PushConsumer(Blocking["push_consumer.PushConsumer"]):
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
         """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``; or ``sql``: an SQL92 expression; see
-        ``gantrymq.aio.PushConsumer.subscribe``. Before ``start``."""
+        ``gantrymq.aio.PushConsumer.subscribe``. Call it before ``start``."""
         self._client.subscribe(topic, tags, sql=sql)
         return self
 

@@ -1,4 +1,4 @@
-"""Sends messages that appear only when a local transaction commits.
+"""The transaction producer: its messages become visible to consumers only when a local transaction commits.
 
 Source: TransactionMQProducer, DefaultMQProducerImpl.sendMessageInTransaction; docs/protocol.md#transactions.
 """
@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
+from gantrymq.client.connection.cluster_brokers import ClusterBrokers
 from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Doors
 from gantrymq.client.listener import (
     ListenerAnswer,
@@ -61,7 +62,8 @@ INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the l
 
 
 class LocalRun:
-    """Runs one local transaction in its caller's thread, and keeps what is known there when the client is closed."""
+    """Runs one local transaction in its caller's thread. It keeps the half message and the outcome, which the caller
+    needs when the client is closed meanwhile."""
 
     def __init__(self) -> None:
         self.half: OpenHalf | None = None
@@ -73,10 +75,11 @@ class LocalRun:
 
 
 class TransactionProducer(Producer):
-    """A producer whose messages wait for a local transaction, and are delivered or dropped with it.
+    """A producer whose messages wait for the end of a local transaction: a commit delivers them, a rollback drops them.
 
-    Give ``topics`` to a producer that may be restarted: brokers can then ask it about open transactions of its
-    predecessor as soon as it starts, not only after its first send. Everything in Producer's description applies, too.
+    From its start, and not only after its first send, brokers can ask it about open transactions of its predecessor:
+    those of ``topics``, or without that setting all brokers that the name servers know. Everything in Producer's
+    description applies, too.
     """
 
     _config: TransactionProducerConfig
@@ -90,8 +93,8 @@ class TransactionProducer(Producer):
         doors: Doors | None = None,
         **settings: Unpack[TransactionProducerSettings],
     ) -> None:
-        """``listener``: runs and checks local transactions; see DecisiveListener for one that may be asked at any time.
-        ``settings``: fields of TransactionProducerConfig."""
+        """``listener``: runs and checks local transactions; see DecisiveListener for a listener whose checker may be
+        called at any time. ``settings``: fields of TransactionProducerConfig."""
         self._set_up(group, settings_of(TransactionProducerConfig, name_servers, settings), doors)
         for method in ("execute_local_transaction", "check_local_transaction"):
             if not callable(getattr(listener, method, None)):
@@ -103,6 +106,7 @@ class TransactionProducer(Producer):
         self._half_stamps = Stamps(self._endpoint.next_unique_key, marks)
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
+        self._cluster = None if self._config.topics else ClusterBrokers(self._endpoint)
         self._ends: dict[MessageQueue, EndFrames] = {}
         self._open: set[str] = set()
         """The ids of transactions between ``begin`` and their end here."""
@@ -112,9 +116,17 @@ class TransactionProducer(Producer):
             self._checks = CheckBack(self._endpoint, self.group, self.listener, self._memory, self._config)
         await super().start()
 
+    def _start_tasks(self) -> None:
+        super()._start_tasks()
+        if self._cluster is not None:
+            self._endpoint.tasks.start("brokers", self._cluster.keep(self._heartbeats.connect))
+
+    def _brokers(self) -> Iterable[str]:
+        return super()._brokers() if self._cluster is None else self._cluster.addresses()
+
     async def close(self) -> None:
-        """Like Producer.close. It waits for running local transactions within the same time. One that takes longer
-        ends undecided, and a check-back of another member of the group settles it."""
+        """Like Producer.close. It waits for running local transactions within the same time. A transaction that takes
+        longer stays undecided, until a check-back of another member of the group settles it."""
         await super().close()
 
     async def _leave(self) -> None:
@@ -131,10 +143,12 @@ class TransactionProducer(Producer):
 
         Every call is a transaction of its own, with an id of its own, even if the same object was sent before or is
         being sent elsewhere at the same time: the message that you pass is never changed. The listener gets a copy of
-        it, whose ``transaction_id`` is the new id; the result has the id, too. ``transaction_id`` chooses the id, to
-        repeat a transaction on purpose. While the half message of the first attempt is open on the broker that the
-        second one is sent to, both are one transaction. Once it is decided, or on another broker, they are two
-        transactions with one id, and a listener that writes the id under a unique key lets only one of them commit.
+        it, whose ``transaction_id`` is the new id; the result has the id, too.
+
+        Pass ``transaction_id`` to repeat a transaction on purpose. The second attempt joins the first one while the
+        half message of the first is open on the broker that the second is sent to. When the first is decided, or the
+        second goes to another broker, they are two transactions with the same id. A listener that writes the id under
+        a unique key lets only one of them commit.
 
         A listener that is not ``async def`` runs in a thread. Its answer is in the result (``state``); an exception in
         it means UNKNOWN and is in ``listener_error``. ``decided`` says whether the broker confirmed the decision. If
@@ -143,8 +157,8 @@ class TransactionProducer(Producer):
         Raises the errors of ``send`` (then the local transaction did not run); MessageIllegal for delayed messages and
         for a ``transaction_id`` that is invalid or belongs to a transaction still running in this process; and
         TransactionConflict when the broker had already decided otherwise. A cancellation ends an ``async def`` listener
-        (the broker is told UNKNOWN and will ask); a listener in a thread continues, and its answer ends the
-        transaction.
+        (UNKNOWN is sent to the broker, which will check the transaction later). A listener in a thread continues, and
+        its answer ends the transaction.
         """
         half = await self.begin(message, transaction_id)
         method = self.listener.execute_local_transaction
@@ -154,7 +168,7 @@ class TransactionProducer(Producer):
         work = self._run(half, call_in_thread, method, arg)
         result = await asyncio.shield(asyncio.get_running_loop().create_task(work))
         if isinstance(result.listener_error, SystemExit | KeyboardInterrupt):
-            raise result.listener_error  # here, in our caller's task: in one of ours it would end the loop
+            raise result.listener_error  # in the caller's task; in a task of this client it would end the event loop
         return result
 
     async def transact_in_caller(
@@ -165,7 +179,7 @@ class TransactionProducer(Producer):
         arg: Any,
         transaction_id: str | None,
     ) -> TransactionSendResult:
-        """The same for the blocking producer: ``run`` is called in its caller's thread."""
+        """``send_in_transaction`` for the blocking producer: ``run`` is called in the thread of its caller."""
         run.half = await self.begin(message, transaction_id)
         return await self._run(run.half, partial(in_caller, run), self.listener.execute_local_transaction, arg)
 
@@ -181,7 +195,7 @@ class TransactionProducer(Producer):
             raise
         return await self.finish(half, outcome)
 
-    # The steps, for those who run the local transaction themselves.
+    # The steps of a transaction, for programs that run the local transaction themselves.
 
     def halves(self) -> Halves:
         """For a local transaction with any number of messages; see there."""
@@ -192,7 +206,7 @@ class TransactionProducer(Producer):
         check_in_transaction(message, self._config.max_message_bytes)
 
     async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
-        """Send the half message. Every half begun must be ended by ``finish`` or ``interrupted``."""
+        """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``."""
         self._endpoint.check_usable()
         self.check(message)
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
@@ -204,9 +218,9 @@ class TransactionProducer(Producer):
         key = ""
         try:
             if self._endpoint.routes.known(message.topic) is None:
-                # Before the id is made: it holds our address, which the first connection tells.
+                # This comes before the id is made: the id contains our address, known from the first connection on.
                 await self._delivery.queues(message.topic, self._deadline(None))
-            if transaction_id in self._open:  # looked at behind the last wait, or two could begin together
+            if transaction_id in self._open:  # no await comes after this, so two calls cannot begin with one id
                 raise MessageIllegal(
                     f"the transaction {transaction_id!r} is still running in this process; wait for its end"
                 )
@@ -214,7 +228,8 @@ class TransactionProducer(Producer):
             values[properties.UNIQ_KEY] = key
             self._open.add(key)
             self._memory.started(key)
-            # After an attempt with unknown outcome only the same broker is asked: no other one can join the two halves.
+            # After an attempt with an unknown outcome only the same broker is tried, because no other broker can join
+            # the two half messages.
             result = await self._send(message, None, None, flags.PREPARED, stamp, stay=True)
             log_offset = log_offset_of(result.offset_message_id)
         except BaseException:
@@ -228,7 +243,7 @@ class TransactionProducer(Producer):
         return OpenHalf(given, message, result, log_offset)
 
     async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
-        """End a half as its local transaction ended. Raises TransactionConflict."""
+        """End a half message as its local transaction ended. Raises TransactionConflict."""
         try:
             self._memory.ended(half.transaction_id, outcome.state)
             if self._tracer is not None:
@@ -243,7 +258,7 @@ class TransactionProducer(Producer):
             self._open.discard(half.transaction_id)
 
     def interrupted(self, half: OpenHalf) -> None:
-        """The local transaction was interrupted: tell the broker UNKNOWN, without waiting for an answer."""
+        """The local transaction was interrupted: send UNKNOWN to the broker, without waiting for an answer."""
         self._memory.ended(half.transaction_id, LocalTransactionState.UNKNOWN)
         self._open.discard(half.transaction_id)
         self._tell_unknown(half, INTERRUPTED)
@@ -252,7 +267,7 @@ class TransactionProducer(Producer):
         return super()._idle() and not self._open
 
     def _tell_unknown(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
-        """One-way: Apache's brokers do not answer an UNKNOWN, and every broker asks back anyway."""
+        """Send UNKNOWN one-way: Apache's brokers do not answer it, and every broker checks the transaction later."""
         address = self._endpoint.routes.master(half.result.queue.broker_name)
         channel = self._endpoint.ready(address) if address is not None else None
         if channel is not None:
@@ -282,8 +297,8 @@ class TransactionProducer(Producer):
             except GantryError as failure:
                 error = failure
                 if self._endpoint.speaks_java(channel.address):
-                    # Apache's broker would deliver again if it had carried out the first attempt; its check-back
-                    # settles the transaction instead.
+                    # If Apache's broker has carried out the first attempt, a second one would deliver the message
+                    # again. The check-back settles the transaction instead.
                     break
                 continue
             if answer.code == ResponseCode.SUCCESS:

@@ -1,4 +1,4 @@
-"""The demo: an order service, failures on purpose, Spark, and the proof that nothing was lost.
+"""The demo (``gantry demo``): an order service, deliberate failures, Spark, and a check that nothing was lost.
 
-Absent here: any knowledge of how the broker, the client or Spark work inside. The demo uses what a user would use.
+It uses only what users can use, and depends on no internals of the broker, the client or Spark.
 """

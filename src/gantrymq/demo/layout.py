@@ -12,9 +12,9 @@ TOPIC = "orders-paid"
 GROUP = "order-service"
 
 TRANSACTION_TIME_OUT_MS = 2_000
-"""Apache's default is 6 s; shorter, so that one can watch a check-back happen."""
+"""Shorter than Apache's default of 6 s, so that check-backs happen during the demo."""
 TRANSACTION_CHECK_INTERVAL_MS = 2_000
-"""Apache's default is 30 s; shorter for the same reason."""
+"""Shorter than Apache's default of 30 s, for the same reason."""
 
 BROKER_CONF = """\
 # Settings of the demo's broker; every key is RocketMQ's.
@@ -31,7 +31,7 @@ transactionCheckInterval={interval}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths below one directory."""
+    """The paths of one run, below one directory."""
 
     root: Path
 
@@ -82,9 +82,9 @@ class Layout:
 
 
 def choose_directory(wanted: Path | None, here: Path) -> Path:
-    """An empty or absent directory: ``wanted``, or the first free ``gantry-demo-N`` below ``here``.
+    """The directory of a run, empty or absent: ``wanted``, or the first free ``gantry-demo-N`` below ``here``.
 
-    Raises ConfigError when ``wanted`` holds something: a second run must not mix with the orders of the first.
+    Raises ConfigError when ``wanted`` is not empty, because two runs must not share their orders.
     """
     if wanted is not None:
         if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):

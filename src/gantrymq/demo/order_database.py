@@ -1,9 +1,9 @@
 """The database of the order service. It decides whether an order is paid.
 
-One table makes the check-back decisive. ``attempts`` holds a row for every transaction id whose fate is settled: the
-payment inserts it in the *same* transaction as the payment itself, and a check-back that finds no row inserts one that
-says "refused". The row's primary key lets only one of the two win, so a payment that is still under way when its
-message is checked can no longer commit.
+The table ``attempts`` makes the check-back decisive. It has a row for every transaction id that is decided. A payment
+inserts its row in the *same* transaction as the payment itself. A check-back that finds no row inserts one that says
+"refused". The transaction id is the primary key, so only one of the two succeeds: a payment that is still running when
+its message is checked can no longer commit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BUSY_TIMEOUT_SECONDS = 30.0
-"""SQLite has one writer at a time; a payment waits this long for its turn."""
+"""SQLite allows one writer at a time; a payment waits at most this long for others."""
 
 SCHEMA = """
 PRAGMA journal_mode = WAL;
@@ -35,11 +35,11 @@ SETTLE = "INSERT INTO attempts (transaction_id, order_id, outcome) VALUES (?, ?,
 
 
 class CardDeclined(Exception):
-    """The card's limit is lower than the amount; nothing of the payment was kept."""
+    """The card's limit is lower than the amount; the payment was rolled back."""
 
 
 class AttemptRefused(Exception):
-    """A check-back settled this transaction id first; nothing of the payment was kept."""
+    """A check-back decided this transaction id first; the payment was rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Counts:
     checked: int
     """Transactions that a check-back decided."""
     unconfirmed: int
-    """Transactions whose end no broker has confirmed and no check-back has asked for."""
+    """Transactions whose end no broker has confirmed, and for which no check-back has come."""
 
     @property
     def decided(self) -> int:
@@ -66,18 +66,19 @@ class Counts:
 
 
 class OrderDatabase:
-    """One connection; not for use by two threads."""
+    """One connection to the database. Two threads must not use it at once."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None)
-        # NORMAL: a commit survives the death of the process, which is what the demo causes; FULL adds the power cut.
+        # With NORMAL a commit survives the death of the process, which the demo causes. FULL would be needed to survive
+        # a power cut, too.
         self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def close(self) -> None:
         self._connection.close()
 
     def create(self, orders: Iterable[Order]) -> None:
-        """Make the tables and fill in the orders, all of them new."""
+        """Create the tables, and insert the orders as new."""
         self._connection.executescript(SCHEMA)
         with self._transaction() as connection:
             connection.executemany(
@@ -101,7 +102,7 @@ class OrderDatabase:
         return found is not None and found[0] == "new"
 
     def pay(self, order: Order, transaction_id: str, card_limit_cents: int) -> None:
-        """The local transaction. Raises CardDeclined or AttemptRefused, and then nothing of it is kept."""
+        """The local transaction. Raises CardDeclined or AttemptRefused, after a rollback."""
         try:
             with self._transaction() as connection:
                 connection.execute(
@@ -121,7 +122,7 @@ class OrderDatabase:
             raise AttemptRefused(transaction_id) from error
 
     def give_up(self, order: Order, transaction_id: str) -> None:
-        """Remember that the order will not be paid, so that nobody tries again."""
+        """Record that the order will not be paid, so that no worker tries again."""
         with self._transaction() as connection:
             connection.execute(SETTLE, (transaction_id, order.order_id, "declined"))
             connection.execute(
@@ -130,7 +131,7 @@ class OrderDatabase:
             )
 
     def settle(self, order_id: str, transaction_id: str) -> bool:
-        """Answer a check-back: whether the transaction paid the order. From now on the answer cannot change."""
+        """Whether the transaction paid the order, for the answer to a check-back. From now on it cannot change."""
         with self._transaction() as connection:
             connection.execute(SETTLE, (transaction_id, order_id, "refused"))
             (outcome,) = connection.execute(
@@ -144,7 +145,7 @@ class OrderDatabase:
         return paid
 
     def confirm(self, transaction_id: str) -> None:
-        """The broker has taken the end of this transaction: no check-back will come for it."""
+        """Record that a broker has confirmed the end of this transaction, so that no check-back will come for it."""
         with self._transaction() as connection:
             connection.execute("UPDATE attempts SET confirmed = 1 WHERE transaction_id = ?", (transaction_id,))
 

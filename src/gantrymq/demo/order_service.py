@@ -1,16 +1,16 @@
 """One worker of the order service: pays its share of the orders, each in a transaction with its message.
 
-Run by the demo as a process of its own. It takes lines on standard input (``limit N``: orders with a number below N may
-be paid; ``stop``: close and end; the end of the input means the same) and says what happened in JSON lines on standard
-output. All workers are instances of one producer group, so any of them can be asked about a transaction of another one.
+The demo runs each worker in a process of its own. The worker reads commands from standard input (``limit N``: orders
+with a number below N may be paid; ``stop``, or the end of the input: close and end), and writes events to standard
+output as JSON lines. All workers are members of one producer group, so each can answer checks for the others.
 
 An order is paid at most once, whatever fails:
 
 1. Every attempt to pay has its own message, so its own transaction id.
-2. The local transaction pays the order only while it is ``new``, and settles the transaction id in the same commit.
-3. A half message that was stored although its send failed has a transaction id that never pays; its check-back settles
-   that id as refused, and from then on it cannot pay.
-4. So a failed send may be repeated with a new message as long as the order is ``new``, and must not be otherwise.
+2. The local transaction pays the order only while it is ``new``, and decides the transaction id in the same commit.
+3. If a half message was stored although its send failed, its local transaction never ran. Its check-back decides the
+   transaction id as refused, and from then on this id cannot pay.
+4. So a failed send may be repeated with a new message, but only while the order is ``new``.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ THREADS = 4
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
 MAX_TRIES = 200
-"""With the pauses above more than two minutes, longer than any restart of the broker."""
+"""With the pauses above this takes more than two minutes, longer than any restart of the broker."""
 
 DECLINING = frozenset({Fate.DECLINED, Fate.UNKNOWN_DECLINED})
 SILENT = frozenset({Fate.UNKNOWN_PAID, Fate.UNKNOWN_DECLINED})
 
 
 def tell(event: str, **more: object) -> None:
-    """One event for the demo. A single write, so that the threads' lines do not mix."""
+    """Report one event to the demo. It is one write, so that the lines of several threads do not mix."""
     os.write(1, msgspec.json.encode({"event": event, **more}) + b"\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The ``arg`` that a send hands to the local transaction."""
+    """The ``arg`` that ``send_in_transaction`` passes to the local transaction."""
 
     order: Order
     fate: Fate
 
 
 class OrderListener:
-    """The two halves of a transaction listener: do it, and answer for it later."""
+    """The transaction listener: runs local transactions and answers checks."""
 
     def __init__(self, database: Path) -> None:
         self._path = database
@@ -69,7 +69,7 @@ class OrderListener:
 
     @property
     def database(self) -> OrderDatabase:
-        """The calling thread's connection."""
+        """The connection of the calling thread."""
         found: OrderDatabase | None = getattr(self._local, "database", None)
         if found is None:
             found = self._local.database = OrderDatabase(self._path)
@@ -98,7 +98,7 @@ class OrderListener:
 
 
 class Gate:
-    """How many orders may be paid; raised by the demo, so that all workers keep one pace."""
+    """How many orders may be paid. The demo raises this limit, so that all workers have the same pace."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -120,7 +120,7 @@ class Gate:
         return self._closed
 
     def wait_for(self, number: int) -> bool:
-        """Block until the order may be paid; False when the worker is to end."""
+        """Wait until the order may be paid; False when the worker is to end."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or number < self._limit)
             return not self._closed
@@ -142,7 +142,7 @@ class Worker:
         self.gate = Gate()
 
     def run(self) -> None:
-        """Until every order of the share is decided or the gate is closed."""
+        """Pay until every order of the share is decided or the gate is closed."""
         threads = [threading.Thread(target=self._pay_orders, name=f"pay-{index}") for index in range(THREADS)]
         for thread in threads:
             thread.start()
@@ -158,7 +158,7 @@ class Worker:
             return next(self._numbers, None)
 
     def _pay(self, number: int) -> None:
-        """Repeat until the order is decided: see the module's docstring."""
+        """Try until the order is decided; see the docstring of the module."""
         order = make_order(number, len(self._plan.fates), self._options.seed)
         pause = FIRST_PAUSE_SECONDS
         for _ in range(MAX_TRIES):
@@ -180,7 +180,7 @@ class Worker:
 
 
 def follow_input(gate: Gate, ended: threading.Event) -> None:
-    """Obey the demo's lines until there are no more of them."""
+    """Execute the commands of the demo until the input ends."""
     for line in sys.stdin:
         verb, _, number = line.strip().partition(" ")
         if verb == "limit":
@@ -216,7 +216,7 @@ def main() -> None:
         tell("started")
         worker.run()
         tell("finished")
-        ended.wait()  # it still answers check-backs of the whole group
+        ended.wait()  # the worker still answers check-backs for the whole group
 
 
 if __name__ == "__main__":

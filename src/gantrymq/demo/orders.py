@@ -1,4 +1,4 @@
-"""The orders of the demo. They are made from their number and the seed, so that every process knows the same ones."""
+"""The orders of the demo. An order is computed from its number and the seed, so every process knows the same orders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gantrymq.demo.order_database import Order
 
 ORDERS_PER_USER = 5
 CARD_LIMIT_CENTS = 50_000
-"""Ordinary cards pay any order of the demo."""
+"""The limit of most cards, high enough for any order of the demo."""
 
 EMPTY_CARD_CENTS = 1
 """The limit of a card that will be declined."""

@@ -1,12 +1,12 @@
-"""The pace at which orders are paid: evenly, and not beyond the middle before Spark has started."""
+"""The pace at which orders are paid: evenly, and not more than half of them before Spark has started."""
 
 from __future__ import annotations
 
 SLOWEST_PACE = 25.0
-"""Orders a second; 500 orders then take 20 s, in which Spark starts and reads along."""
+"""Orders per second. 500 orders then take 20 s, in which Spark starts and reads the first messages."""
 
 LONGEST_PAYING_SECONDS = 60.0
-"""Larger runs go faster, as fast as this time asks for and the machine allows."""
+"""Larger runs pay faster, so that they take this long, if the machine is fast enough."""
 
 
 class Pace:
@@ -19,10 +19,10 @@ class Pace:
         self._last = now
         self._paying_seconds = 0.0
         self.waits = False
-        """Half of the orders are paid, and the other half may not begin."""
+        """Whether half of the orders are paid and the other half may not begin yet."""
 
     def limit(self, now: float, *, beyond_half: bool) -> int:
-        """Orders with a lower number may be paid now. While it waits, its time stands still."""
+        """Orders with a number below this may be paid now. Waiting time does not count."""
         self.waits = not beyond_half and self._paying_seconds * self._per_second >= self._half_way
         if not self.waits:
             self._paying_seconds += now - self._last

@@ -1,4 +1,4 @@
-"""The plan of failures: the seed decides what fails and where, before anything starts."""
+"""The plan of failures. It is made from the seed before anything starts, and says which order meets which failure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from gantrymq.errors import ConfigError
 from gantrymq.runtime.rng import Rng, SystemRng
 
 MIN_ORDERS = 20
-"""Fewer have no room for every kind of failure."""
+"""With fewer orders not every kind of failure could occur."""
 
 MAX_ORDERS = 1_000_000
-"""All orders of a plan are held in memory."""
+"""The limit exists because all orders of a plan are in memory."""
 
 DECLINED_SHARE = 0.08
 UNKNOWN_SHARE = 0.06
 CERTAIN_UNKNOWN = 20
-"""As many answer UNKNOWN in any run that is large enough, so that check-back has something to decide."""
+"""In a run that is large enough, at least this many listeners answer UNKNOWN, so that check-backs decide them."""
 
 PRODUCER_KILLS = 3
 ORDERS_PER_EXTRA_KILL = 5_000
@@ -28,22 +28,22 @@ class Fate(enum.Enum):
 
     PAID = "paid"
     DECLINED = "declined"
-    """The local transaction rolls back, and the listener says so."""
+    """The local transaction rolls back, and the listener answers ROLLBACK."""
     UNKNOWN_PAID = "unknown_paid"
     """The local transaction commits, but the listener answers UNKNOWN; the check-back must find the payment."""
     UNKNOWN_DECLINED = "unknown_declined"
     """The local transaction rolls back, and the listener answers UNKNOWN; the check-back must find nothing."""
     PRODUCER_KILLED = "producer_killed"
-    """The local transaction commits, and the process is killed before it can say so."""
+    """The local transaction commits, and the process is killed before it can report the commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Fate of every order by its number, and the number of decided orders at which the broker is killed."""
+    """The failure of every order by its number, and the number of decided orders at which the broker is killed."""
 
     fates: tuple[Fate, ...]
     half_way: int
-    """Orders that are paid before Spark has to be there."""
+    """The number of orders that are paid before Spark must have started."""
     broker_kill_at: int
 
     def count(self, *fates: Fate) -> int:
@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def certain_checks(self) -> int:
-        """Transactions that only a check-back can decide."""
+        """The number of transactions that only a check-back can decide."""
         return self.count(Fate.UNKNOWN_PAID, Fate.UNKNOWN_DECLINED, Fate.PRODUCER_KILLED)
 
 

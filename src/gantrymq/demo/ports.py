@@ -1,4 +1,4 @@
-"""Finds free ports for servers that are started a moment later, and perhaps again after a kill."""
+"""Finds free ports for servers that start a moment later, and that may be killed and started again."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from gantrymq.runtime.network import address_of
 from gantrymq.runtime.rng import SystemRng
 
 _PORTS = range(12000, 31000, 4)
-"""Below the ports that systems give to outgoing connections and to whoever asks for any port: none of these takes one
-while the server that it is meant for is not there. In steps of what a broker takes: two never get the same.
+"""The ports that are tried. They are below the ephemeral range, so the system gives none of them to another program
+while the server is down. The step is the number of ports that a broker uses, so two brokers never share one.
 """
 _begin = SystemRng().below(len(_PORTS))
 _candidates: Iterator[int] = cycle([*_PORTS[_begin:], *_PORTS[:_begin]])
-"""From anywhere, since several processes look at the same time; and none twice while others are left."""
+"""The ports in the order in which they are tried. The beginning is random, because several processes may look for ports
+at the same time."""
 
 
 def free_port() -> int:
-    """A free port of the loopback interface, and so are those that a broker takes beside it.
+    """A free port of the loopback interface, such that the other ports of a broker are free, too.
 
-    That is 2 below (the fast port) and, where it is Apache's, 1 above (HA). Raises Unreachable when there is none.
+    These are the port 2 below it (the fast port) and, for Apache's broker, the one above it (HA). Raises Unreachable
+    when there is none.
     """
     for port in islice(_candidates, len(_PORTS)):
         if all(map(_is_free, (port - 2, port, port + 1))):
@@ -36,7 +38,7 @@ def free_port() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe, suppress(OSError):
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what is closed already is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like servers, which can use a closed port again
         probe.bind(("127.0.0.1", port))
         return True
     return False

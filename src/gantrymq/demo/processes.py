@@ -1,4 +1,4 @@
-"""The processes of the demo: each in a process group of its own, with a log file, watched, and killable."""
+"""The processes of the demo. Each has a process group of its own and a log file, and a watchdog kills it in the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG_TAIL_LINES = 15
 
 
 class DemoFailed(GantryError):
-    """The demo cannot go on. The message says which process or step it was and where its log lies."""
+    """The demo cannot continue. The message names the process or step and its log."""
 
 
 class Watchdog:
@@ -50,18 +50,19 @@ class Watchdog:
         self._say(f"forget {group}")
 
     def close(self) -> None:
-        """Let it go; it kills what is still watched first."""
+        """End the watchdog, which first kills the processes that it still watches."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
 
 
 LAST_WORDS_SECONDS = 5
-"""For reading what a process said before it ended; longer only when a child of it still holds its output."""
+"""How long to read the last output of a process that has ended. This time passes only if a child of it still has the
+output open."""
 
 
 class Child:
-    """One process of the demo. What it prints on standard output as JSON lines become events."""
+    """One process of the demo. The JSON lines that it writes to standard output become events."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path, watchdog: Watchdog) -> None:
         self.name = name
@@ -85,7 +86,7 @@ class Child:
             os.close(log_fd)
 
     def _read(self, log_fd: int) -> None:
-        """JSON objects become events, any other line goes to the log."""
+        """Read the output: JSON objects become events, other lines go to the log."""
         if self._process.stdout is None:
             return
         try:
@@ -105,21 +106,22 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs; negative: killed by that signal. Once it ended, ``events`` has its last words, too."""
+        """None while the process runs; negative: killed by that signal. When this is not None, ``events`` returns its
+        last events, too."""
         status = self._process.poll()
         if status is not None:
             self._reader.join(LAST_WORDS_SECONDS)
         return status
 
     def events(self) -> list[dict[str, Any]]:
-        """What it said since the last call."""
+        """The events since the last call."""
         said = []
         while not self._events.empty():
             said.append(self._events.get())
         return said
 
     def say(self, line: str) -> None:
-        """Write a line to its standard input; harmless when it is gone."""
+        """Write a line to its standard input. Nothing happens when the process has ended."""
         if self._process.stdin is None:
             return
         try:
@@ -129,19 +131,19 @@ class Child:
             return
 
     def kill(self) -> None:
-        """SIGKILL, at once and without a farewell, for it and everything it started."""
+        """Send SIGKILL to the process and everything that it started."""
         kill_group(self._process.pid)
         self._reap()
 
     def end(self, grace_seconds: float) -> None:
-        """Ask it to end (SIGTERM, end of its input), wait, then kill what is left of its group."""
+        """Ask the process to end (SIGTERM, end of its input), wait, then kill what is left of its group."""
         if self.exit_status is None:
             self._process.send_signal(signal.SIGTERM)
             self.wait(grace_seconds)
         self.kill()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it ended by itself within ``seconds``."""
+        """Wait for at most ``seconds``; whether the process has ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -157,7 +159,7 @@ class Child:
         self._watchdog.forget(self._process.pid)
 
     def failure(self, what: str) -> DemoFailed:
-        """An error that shows the last lines of its log."""
+        """An error that shows the last lines of the log."""
         try:
             lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
         except OSError:
@@ -165,7 +167,7 @@ class Child:
         return DemoFailed("\n".join([f"{self.name}: {what}; the end of its log {self.log}:", *lines]))
 
     def check_alive(self) -> None:
-        """Raise DemoFailed when it ended although nobody asked it to."""
+        """Raise DemoFailed when the process has ended unexpectedly."""
         if (status := self.exit_status) is not None:
             raise self.failure(f"ended with status {status}")
 

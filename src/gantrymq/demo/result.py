@@ -12,7 +12,7 @@ from gantrymq.runtime.disk import OsDisk, write_durably
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of each table."""
+    """The number of rows of each table."""
 
     shipping: int
     points: int
@@ -20,10 +20,10 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the comparison of orders, topic and tables found; each number counts different orders."""
+    """The result of comparing orders, topic and tables. Each number counts different orders."""
 
     by: str
-    """Who compared: ``spark reconcile``, or ``pull consumer`` without Spark."""
+    """What compared them: ``spark reconcile``, or ``pull consumer`` without Spark."""
     missing: int
     doubled: int
     phantom: int
@@ -31,7 +31,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     delivered_twice: int
     """Orders that are in the topic more than once."""
     named: dict[str, list[str]]
-    """The orders behind the numbers above, by kind."""
+    """The order ids behind the numbers above, by kind."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +43,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     paid: int
     rolled_back: int
     decided_by_check_back: int
-    """Transactions about which the broker asked the order service, and was told commit or rollback."""
+    """Transactions that the broker checked with the order service, and that the answer committed or rolled back."""
     delivered: int
-    """Messages in the topic."""
+    """The number of messages in the topic."""
     rows: Rows | None
     """None without Spark."""
     missing: int
@@ -73,7 +73,7 @@ def write_result(result: Result, path: Path) -> None:
 
 
 def next_commands(layout: Layout, name_servers: str, gantry: str, python: str) -> list[tuple[str, str]]:
-    """What a person may want to do next: (what for, command)."""
+    """Commands that the user may want to run next: (purpose, command)."""
     database = shlex.quote(str(layout.orders_db))
     query = "SELECT status, count(*) FROM orders GROUP BY status"
     code = f"import sqlite3; print(sqlite3.connect({str(layout.orders_db)!r}).execute({query!r}).fetchall())"

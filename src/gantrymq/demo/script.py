@@ -1,7 +1,8 @@
-"""The demo from beginning to end: one thread that starts processes, looks at them ten times a second, and kills some.
+"""The demo from beginning to end: one thread starts processes, checks them ten times a second, and kills some.
 
-Stages: server, orders (paid while Spark reads along, producers and the broker being killed), check_back (what was left
-open is decided), tables (Spark catches up), reconcile. Nothing is left running when ``DemoRun.run`` returns or raises.
+The stages are: server; orders (they are paid while Spark reads, and while producers and the broker are killed);
+check_back (the open transactions are decided); tables (Spark reads the rest); reconcile. No process is left when
+``DemoRun.run`` returns or raises.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from gantrymq.runtime.clock import SystemClock
 
 STEP_SECONDS = 0.1
 QUIET_SECONDS = 1.5 * (TRANSACTION_TIME_OUT_MS + TRANSACTION_CHECK_INTERVAL_MS) / 1000
-"""Without any change for so long, no half message is left that the broker would still ask about."""
+"""After this long without any change, no half message is left that the broker would still check."""
 PATIENT_SECONDS = 60.0
-"""The same when messages are still missing: the broker may have had to wait for a live producer."""
+"""The same time when messages are still missing, because the broker may have to wait for a live producer."""
 STALL_SECONDS = 180.0
-"""Without any change for so long, something is broken."""
+"""After this long without any change the demo fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a person asked for."""
+    """The settings of a run."""
 
     orders: int
     seed: int
@@ -50,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Where things stand, for the progress bars."""
+    """The current numbers, for the progress bars."""
 
     counts: Counts
     delivered: int
@@ -58,7 +59,7 @@ class Snapshot:
 
 
 class Show(Protocol):
-    """Who tells the person: progress bars on a terminal, lines elsewhere."""
+    """Shows the progress to the user: as progress bars on a terminal, otherwise as lines."""
 
     def stage(self, name: str, text: str) -> None: ...
 
@@ -68,7 +69,7 @@ class Show(Protocol):
 
 
 class DemoRun:
-    """One run."""
+    """One run of the demo."""
 
     def __init__(self, settings: Settings, show: Show) -> None:
         self._settings = settings
@@ -82,7 +83,7 @@ class DemoRun:
         self._last_change = 0.0
 
     def run(self) -> Result:
-        """Raises DemoFailed (or another GantryError) when the story cannot be told to its end."""
+        """Run all stages. Raises DemoFailed (or another GantryError) when one fails."""
         if self._settings.spark:
             require_spark()
         began = self._clock.monotonic()
@@ -141,7 +142,7 @@ class DemoRun:
         self._shop.start()
 
     def _look(self) -> Counts:
-        """Follow every process, refresh the numbers and tell the person."""
+        """Check every process, update the numbers and show them."""
         self._clock.block(STEP_SECONDS)
         for order in self._shop.step():
             self._show.event(f"killed the producer of {order} between its local commit and the end of its transaction")
@@ -158,7 +159,7 @@ class DemoRun:
         return counts
 
     def _pay_orders(self) -> None:
-        """Let the order service pay at an even pace, and the broker die once on the way."""
+        """Let the order service pay at an even pace, and kill the broker once."""
         orders, spark = self._settings.orders, self._spark
         began = self._clock.monotonic()
         pace = Pace(orders, self._plan.half_way, began)
@@ -181,7 +182,7 @@ class DemoRun:
         self._server.wait_until_ready()
 
     def _settle(self) -> None:
-        """Until every transaction is decided: all that was paid is in the topic, and the broker asks nothing more."""
+        """Wait until every transaction is decided: each paid order is in the topic, and the broker sends no checks."""
         while True:
             counts = self._look()
             self._server.child.check_alive()
@@ -189,7 +190,8 @@ class DemoRun:
             if delivered != self._delivered:
                 self._delivered, self._last_change = delivered, self._clock.monotonic()
             quiet = self._clock.monotonic() - self._last_change
-            # A transaction without a confirmation may be decided all the same: its producer was killed in between.
+            # A transaction without a confirmation may be decided nevertheless: its producer was killed before it was
+            # confirmed.
             if quiet > QUIET_SECONDS and delivered >= counts.paid:
                 return
             if quiet > PATIENT_SECONDS:
@@ -197,7 +199,7 @@ class DemoRun:
                 return
 
     def _count_delivered(self) -> int:
-        """Messages in the topic."""
+        """The number of messages in the topic."""
         with PullConsumer(None, name_servers=self._server.name_servers) as consumer:
             return sum(consumer.max_offset(queue) - consumer.min_offset(queue) for queue in consumer.queues(TOPIC))
 

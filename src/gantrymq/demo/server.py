@@ -15,7 +15,8 @@ END_SECONDS = 15
 LOOK_SECONDS = 0.05
 TOPIC_QUEUES = 4
 DOWN_SECONDS = 4.0
-"""Between the kill and the restart of the broker: longer than a send is tried, so that the order service must cope."""
+"""The time between the kill and the restart of the broker. A send gives up earlier, so the order service must repeat
+it."""
 
 
 class Server:
@@ -42,7 +43,7 @@ class Server:
         return self._child
 
     def is_ready(self) -> bool:
-        """Both ports answer. Raises DemoFailed when the process is gone."""
+        """Whether both ports answer. Raises DemoFailed when the process has ended."""
         self.child.check_alive()
         return all(is_listening(port) for port in self._ports)
 
@@ -54,7 +55,7 @@ class Server:
             self._clock.block(LOOK_SECONDS)
 
     def create_topic(self) -> None:
-        """Create the topic of type TRANSACTION; the broker may need a moment to be known to its name server."""
+        """Create the topic of type TRANSACTION. It is tried until the broker has registered with the name server."""
         deadline = self._clock.monotonic() + START_SECONDS
         while True:
             try:
@@ -75,7 +76,7 @@ class Server:
 
 
 class Outage:
-    """The one time the broker is killed and comes back."""
+    """Kills the broker once, and starts it again."""
 
     def __init__(self, server: Server, at: int) -> None:
         self._server = server
@@ -83,9 +84,9 @@ class Outage:
         self._back_at: float | None = None
 
     def step(self, now: float, decided: int) -> str | None:
-        """Do what is due after ``decided`` orders at ``now`` (monotonic seconds); what it was.
+        """Do what is due after ``decided`` orders at ``now`` (monotonic seconds), and return a description of it.
 
-        Raises DemoFailed when the server is gone although it should be there.
+        Raises DemoFailed when the server has ended unexpectedly.
         """
         if self._back_at is not None:
             return self._restart() if now >= self._back_at else None
@@ -97,7 +98,7 @@ class Outage:
         return None
 
     def finish(self) -> None:
-        """Bring the server back if it is still down."""
+        """Start the server again if it is still down."""
         if self._back_at is not None:
             self._restart()
 

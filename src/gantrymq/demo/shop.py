@@ -1,4 +1,4 @@
-"""The worker processes of the order service: a few members of one producer group, killed and replaced by plan."""
+"""The worker processes of the order service: members of one producer group, which are killed and replaced by plan."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gantrymq.demo.plan import Fate, Plan
 from gantrymq.demo.processes import Child, DemoFailed, Watchdog
 
 WORKERS = 3
-"""At least two, so that another instance of the group is alive when one is killed."""
+"""At least two, so that another member of the group is alive when one is killed."""
 END_SECONDS = 10
 
 
 class Shop:
-    """The workers. ``step`` must be called often; it does what the plan says about killing."""
+    """The workers. Call ``step`` often; it kills workers according to the plan."""
 
     def __init__(self, layout: Layout, plan: Plan, seed: int, name_servers: str, watchdog: Watchdog) -> None:
         self._layout = layout
@@ -51,7 +51,8 @@ class Shop:
                 worker.say(f"limit {limit}")
 
     def step(self) -> list[str]:
-        """Follow the workers; the orders whose producers were killed now. Raises DemoFailed when one ended unasked."""
+        """Check the workers, and return the orders whose producers were killed now. Raises DemoFailed when a worker
+        ended unexpectedly."""
         killed = []
         for share, worker in list(self._workers.items()):
             if silent := self._follow(share, worker):
@@ -63,7 +64,7 @@ class Shop:
         return killed
 
     def _follow(self, share: int, worker: Child) -> list[str]:
-        """Orders that are committed in the worker's database and whose message it will not decide any more."""
+        """Orders that are committed in the database, but whose message this worker will not decide any more."""
         silent = []
         for event in worker.events():
             if event["event"] == "committed_and_silent":
@@ -83,7 +84,7 @@ class Shop:
 
     @property
     def finished(self) -> bool:
-        """Every worker has decided its orders (and goes on answering check-backs)."""
+        """Whether every worker has decided its orders. The workers continue to answer check-backs."""
         return len(self._finished) == WORKERS
 
     def check_kills(self) -> None:

@@ -14,18 +14,18 @@ from gantrymq.demo.result import Rows, Verdict
 from gantrymq.errors import ConfigError
 
 START_SECONDS = 180
-"""A first start on a slow machine with cold files; usually 10 to 20 s."""
+"""How long the first start may take on a slow machine with a cold file cache; it usually takes 10 to 20 s."""
 END_SECONDS = 60
 DRAIN_SECONDS = 600
 RECONCILE_SECONDS = 900
 RECONCILE_DISAGREES = 1
-"""Exit status of reconcile when it found something."""
+"""Exit status of reconcile when orders, topic and tables disagree."""
 NAMED_LIMIT = 1_000
-"""Orders of each kind that are named in the result; the file of reconcile holds all."""
+"""Orders of each kind that the result names; the report file of reconcile names all."""
 
 
 def require_spark() -> None:
-    """Raise ConfigError, saying what to install, when Spark is not there."""
+    """Raise ConfigError, which says what to install, when Spark is not installed."""
     if importlib.util.find_spec("pyspark") is None:
         raise ConfigError("the demo needs Spark; run: pip install 'gantrymq[spark]' (or try the demo with --no-spark)")
 
@@ -60,11 +60,11 @@ class SparkJob:
         return Rows(**self._totals)
 
     def step(self) -> None:
-        """Follow the job. Raises DemoFailed when it failed or ended although nobody asked it to."""
+        """Check the job. Raises DemoFailed when it failed or ended unexpectedly."""
         for event in self.child.events():
             self._follow(event)
         if not self.stopped and self.child.exit_status is not None:
-            for event in self.child.events():  # what it said with its last breath
+            for event in self.child.events():  # the last events before it ended
                 self._follow(event)
             if not self.stopped:
                 self.child.check_alive()
@@ -82,7 +82,7 @@ class SparkJob:
             raise self.child.failure(str(event.get("error")))
 
     def ask_to_stop(self) -> None:
-        """It ends once everything that is in the topic now is in the tables."""
+        """Let the job end when all messages that are in the topic now are in the tables."""
         self._layout.stop_file.write_text("stop\n")
 
     def end(self) -> None:
@@ -100,7 +100,7 @@ class Reconcile:
         self.child = Child("spark reconcile", command, layout.logs / "spark-reconcile.log", watchdog)
 
     def verdict(self) -> Verdict:
-        """What it found, once it has ended. Raises DemoFailed when it could not compare."""
+        """The result of the comparison, when it has ended. Raises DemoFailed when it failed."""
         if self.child.exit_status not in (0, RECONCILE_DISAGREES) or not self._layout.reconcile_json.exists():
             raise self.child.failure(f"could not compare, exit status {self.child.exit_status}")
         report = msgspec.json.decode(self._layout.reconcile_json.read_bytes(), type=dict[str, Any])

@@ -13,7 +13,7 @@ PULL_MAX_MESSAGES = 1_000
 
 
 def delivered_orders(name_servers: str, topic: str) -> Counter[str]:
-    """How often each order is in the topic."""
+    """The number of messages of each order in the topic."""
     found: Counter[str] = Counter()
     with PullConsumer(None, name_servers=name_servers) as consumer:
         for queue in consumer.queues(topic):
@@ -26,7 +26,7 @@ def delivered_orders(name_servers: str, topic: str) -> Counter[str]:
 
 
 def compare(paid: Iterable[str], delivered: Counter[str]) -> Verdict:
-    """Each paid order once and nothing else."""
+    """Check that the topic contains each paid order once and nothing else."""
     wanted = set(paid)
     missing = sorted(wanted - delivered.keys())
     phantom = sorted(delivered.keys() - wanted)

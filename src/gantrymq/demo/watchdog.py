@@ -1,8 +1,8 @@
 """Ends the processes of the demo when the demo itself has ended, in whatever way (Ctrl-C, SIGKILL, a closed terminal).
 
-A program of its own, in a session of its own: it reads lines ``watch PID`` and ``forget PID`` from a pipe whose other
-end only the demo holds. The end of that pipe means that the demo has ended; what is still watched is then killed,
-whole process groups at a time.
+It is a program of its own, in a session of its own. It reads lines ``watch PID`` and ``forget PID`` from a pipe whose
+other end only the demo has open. The end of this input means that the demo has ended. Then the watchdog kills the
+process groups that it still watches.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Iterable
 
 
 def kill_group(group: int) -> None:
-    """SIGKILL every process of a group; harmless when it is gone."""
+    """Send SIGKILL to every process of a group. Nothing happens when there is none."""
     try:
         os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        return  # macOS says PermissionError for a group of zombies
+        return  # macOS raises PermissionError for a group of zombies
 
 
 def watch(lines: Iterable[str]) -> set[int]:
-    """Follow the lines to their end; the groups that are to be killed then."""
+    """Read the lines to their end. Returns the groups that must then be killed."""
     groups: set[int] = set()
     for line in lines:
         verb, _, number = line.strip().partition(" ")

@@ -1,1 +1,1 @@
-"""What a message is: values only, no I/O, no wire format."""
+"""Messages, their properties, queues and names, as values. Neither I/O nor wire format is here."""

@@ -1,4 +1,4 @@
-"""What a caller gave: read as what it must be, or shown in the sentence that refuses it. It may be anything."""
+"""Reads arguments of any type that a caller passed, and shows them in error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN_CHARACTERS: Final = 60
 def whole_number(value: object) -> int | None:
     """``value`` as an int when it is a whole number (numpy's, too); None for everything else, True and False included.
 
-    1.0 is refused, because a caller who writes a fraction means something that would be cut off.
+    1.0 is refused like every float, because the fraction of a float would be lost.
     """
     if value.__class__ is int:
         return value
@@ -25,10 +25,10 @@ def whole_number(value: object) -> int | None:
 
 
 def shown(value: object) -> str:
-    """``value`` for a sentence: short, on one line, whatever it is."""
+    """``value`` as a short text on one line, for an error message."""
     try:
         text = _short.repr(value)
-    except ValueError:  # a number of too many digits for Python to write
+    except ValueError:  # Python does not convert numbers of very many digits
         text = f"an object of type {type(value).__name__}"
     return " ".join(text.split())
 

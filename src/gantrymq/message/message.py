@@ -25,23 +25,23 @@ class Message:
     ``topic``: the topic to send to. ``body``: 1 byte to 4 MiB; a bytearray is copied, because it can change later.
     ``tags``: one tag by which consumers can filter. ``keys``: words by which the message can be found.
     ``properties``: user properties, text to text; reserved names are refused. Numbers in keys and properties are
-    written in digits. ``flag``: a 32-bit number for the user's own use. ``delay_level``: 1..18, when to deliver it (see
-    the broker's ``messageDelayLevel``). ``delay_ms``, ``deliver_at_ms``: the same with a precision of a second, counted
-    from the send or as ms since 1970 (brokers 5.x).
+    converted to text. ``flag``: a 32-bit number for the program's own use. ``delay_level``: deliver the message after
+    the delay of this level, 1..18 (see the broker's ``messageDelayLevel``). ``delay_ms``, ``deliver_at_ms``: deliver it
+    this long after the send, or at this time in ms since 1970, with a precision of a second (brokers 5.x).
 
     Sending a message never changes it, and every send has a new id, which is in its result. ``unique_key``: an id that
     every send of this message uses instead, so that a consumer can recognise a repeated send. (A transaction has an id
     of its own in any case.)
 
-    Raises MessageIllegal naming the argument for one of a wrong type or out of range, for a reserved property name, and
-    for several times of delivery. Names and sizes are checked when it is sent.
+    Raises MessageIllegal, which names the argument, for a value of a wrong type or out of range, for a reserved
+    property name, and for more than one time of delivery. Names and sizes are checked when the message is sent.
     """
 
     topic: str
     body: bytes
     flag: int
     properties: dict[str, str]
-    """All properties, reserved ones included, as they go on the wire."""
+    """All properties, including the reserved ones, as they are sent."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Message:
         self.properties[name] = value
 
     def with_properties(self, values: dict[str, str]) -> Message:
-        """This message with all its properties replaced by ``values``, which becomes the copy's own."""
+        """A copy of this message with ``values`` as its properties. The dict itself is used and not copied."""
         if type(self) is not Message:
             made = copy.copy(self)
             made.properties = values
@@ -122,17 +122,17 @@ class Message:
 
     @property
     def unique_key(self) -> str | None:
-        """The id that was chosen for it, if any. The id that a message was sent under is in the result."""
+        """The id that the program chose for the message, if any. The id that a send used is in its result."""
         return self.properties.get(properties.UNIQ_KEY)
 
     @property
     def transaction_id(self) -> str | None:
-        """Of the message that ``execute_local_transaction`` is given: the id of its transaction."""
+        """The id of the transaction, in the message that is passed to ``execute_local_transaction``."""
         return self.properties.get(properties.TRANSACTION_ID) or self.unique_key
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
-    """A message as the log holds it. Source: MessageExt; docs/store.md#records."""
+    """A message as the commit log stores it. Source: MessageExt; docs/store.md#records."""
 
     topic: str
     queue_id: int
@@ -166,7 +166,7 @@ class MessageView(msgspec.Struct):
     queue: MessageQueue
     queue_offset: QueueOffset
     message_id: str
-    """UNIQ_KEY when there is one, else the offset message id."""
+    """The UNIQ_KEY if there is one, otherwise the offset message id."""
     offset_message_id: str
     born_timestamp: int
     born_host: str

@@ -1,4 +1,6 @@
-"""The parts of a message as a caller gives them, read as what travels. Each refusal is one sentence naming the part."""
+"""Converts the arguments of a new message to the values that are sent. Each error is one sentence that names the
+argument.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,18 @@ from gantrymq.message import properties
 from gantrymq.message.given import shown, whole_number
 
 MAX_DELAY_LEVEL: Final = 18
-"""Levels of a broker's ``messageDelayLevel``, unless it is changed there."""
+"""The number of levels in a broker's ``messageDelayLevel``, unless that setting is changed."""
 LATEST_MS: Final = 253_402_300_799_999
-"""The end of the year 9999 in ms since 1970; what is above was given in another unit."""
+"""The end of the year 9999 in ms since 1970; a larger value was given in another unit."""
 MAX_ID_LENGTH: Final = 128
-"""Characters of an id that a user chooses; RocketMQ's own have 32. A broker keeps those of all open transactions in
-mind."""
+"""The most characters of an id that a program chooses; RocketMQ's own ids have 32. A broker holds the ids of all open
+transactions in memory."""
 MIN_FLAG: Final = -(2**31)
 MAX_FLAG: Final = 2**31 - 1
 
 
 def text_of(name: str, value: object) -> str:
-    """``value`` as a text that can travel. Raises MessageIllegal."""
+    """``value`` as a text that can be sent. Raises MessageIllegal."""
     if not isinstance(value, str):
         raise MessageIllegal(f"{name} must be a text, not {shown(value)}")
     if not value.isascii():
@@ -40,7 +42,7 @@ def _encoded(name: str, value: str) -> bytes:
 
 
 def body_of(value: object) -> bytes:
-    """A body from a text, or a copy of something that holds bytes. Raises MessageIllegal."""
+    """A body from a text, or a copy of a bytes-like object. Raises MessageIllegal."""
     if isinstance(value, str):
         return _encoded("body", value)
     try:
@@ -49,7 +51,7 @@ def body_of(value: object) -> bytes:
         TypeError,
         ValueError,
         BufferError,
-    ):  # bytes(5) would be five zeros, and a list of numbers is no body either
+    ):  # bytes(5) would be five zeros, and a list of numbers is not a body either
         raise MessageIllegal(
             f"body must be bytes (bytearray and memoryview, too) or a text, not {shown(value)}"
         ) from None
@@ -79,13 +81,13 @@ def word_of(name: str, value: object) -> str:
     if value.__class__ is not str and isinstance(value, Number) and not isinstance(value, bool):
         try:
             value = str(value)
-        except ValueError:  # too many digits for Python to write
+        except ValueError:  # Python does not convert numbers of very many digits
             raise MessageIllegal(f"{name} must hold texts, not {shown(value)}") from None
     return text_of(name, value)
 
 
 def id_of(name: str, value: object) -> str:
-    """An id that a user chooses. Raises MessageIllegal."""
+    """An id that the program chooses. Raises MessageIllegal."""
     if (
         not isinstance(value, str)
         or not 0 < len(value) <= MAX_ID_LENGTH
@@ -100,7 +102,7 @@ def id_of(name: str, value: object) -> str:
 
 
 def times_of(delay_level: object, delay_ms: object, deliver_at_ms: object) -> dict[str, str]:
-    """The properties that say when a message is to be delivered. Raises MessageIllegal."""
+    """The properties that set the time of delivery. Raises MessageIllegal."""
     level = number_of("delay_level", delay_level, 0, MAX_DELAY_LEVEL)
     delay = number_of("delay_ms", delay_ms, 0, LATEST_MS)
     instant = number_of("deliver_at_ms", deliver_at_ms, 0, LATEST_MS)

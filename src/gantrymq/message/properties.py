@@ -1,4 +1,4 @@
-"""Property names and their text codec: the one home of both.
+"""The names of the properties that RocketMQ gives messages, and the text form of properties.
 
 Text form: ``name 0x01 value 0x02 name 0x01 value 0x02 ...``; the last 0x02 may be missing (clients 4.9.1 to 5.1).
 Source: MessageConst, MessageDecoder; docs/protocol.md#properties.
@@ -36,11 +36,12 @@ UNIQ_KEY: Final = "UNIQ_KEY"
 CONSUME_START_TIME: Final = "CONSUME_START_TIME"
 CHECK_IMMUNITY_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 IMMUNE_WHILE_CONNECTED: Final = "GANTRY_CHECK_IMMUNITY_WHILE_CONNECTED"
-"""Of a half message whose group has decisive checkers: its value is the producer group. It may be checked before its
-immunity ends when its sender's connection is gone. Apache's brokers ignore it. Consumers see it, as they see TRAN_MSG
-and PGROUP; the group in it keeps a copy of all properties, sent by another group, from claiming the same."""
+"""Set on a half message whose group has decisive checkers; the value is the producer group. If the sender's connection
+is lost, such a half message may be checked before its immunity ends. Apache's brokers ignore it. Consumers see it, as
+they see TRAN_MSG and PGROUP. When another group sends a message with a copy of all properties, the group in the value
+shows that the property does not apply there."""
 EARLY_CHECK: Final = "GANTRY_EARLY_CHECK"
-"""``true`` on the message in a check that is sent before the immunity of its half ended."""
+"""``true`` on the message in a check that is sent before the end of the immunity."""
 LOCAL_TRANSACTION: Final = "GANTRY_LOCAL_TRANSACTION"
 """Of a half message sent by ``gantrymq.sql``: the id of its local transaction, which may have several half messages,
 and after a blank the identity of the database that knows the outcome. Consumers see it."""
@@ -49,7 +50,7 @@ TRANSACTION_ID: Final = "__transactionId__"
 CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 CLUSTER: Final = "CLUSTER"
 ENDED_BY: Final = "GANTRY_ENDED_BY"
-"""On op messages of our broker: the person who decided, and why. RocketMQ does not know it."""
+"""On op messages of a GantryMQ broker: the person who decided the transaction, and why. RocketMQ does not know it."""
 INSTANCE_ID: Final = "INSTANCE_ID"
 SHARDING_KEY: Final = "__SHARDINGKEY"
 TIMER_DELAY_SECONDS: Final = "TIMER_DELAY_SEC"
@@ -72,12 +73,13 @@ DEAD_LETTER_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
 DEAD_LETTER_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
 
 DELAYS: Final = frozenset({DELAY, TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DELIVER_MS})
-"""Any of these makes a message a delayed one."""
+"""A message with any of these is delayed."""
 
 BROKER_ONLY: Final = frozenset(
     {REAL_TOPIC, REAL_QUEUE_ID, CHECK_TIMES, PREPARED_QUEUE_OFFSET, TRANSACTION_ID, POP_CHECK_POINT, TIMER_OUT_MS}
 )
-"""Properties that only a broker may set; removed from incoming messages, their sender could steer it (X1)."""
+"""Properties that only a broker may set. A broker removes them from the messages it receives, because with them a
+sender could change what the broker does (X1)."""
 
 RESERVED: Final = frozenset(
     {
@@ -90,11 +92,11 @@ RESERVED: Final = frozenset(
         "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "MSG_TYPE",
     }
 )  # fmt: skip
-"""Names a user property may not take. CHECK_IMMUNITY_TIME_IN_SECONDS is not among them: it is meant for users."""
+"""Names that a user property may not have. CHECK_IMMUNITY_TIME_IN_SECONDS is not among them: it is meant for users."""
 
 
 def encode(properties: Mapping[str, str]) -> str:
-    """Properties to text. Empty names and values vanish, as they do in every RocketMQ reader.
+    """Properties to text. Items with an empty name or value are left out, because every RocketMQ reader drops them.
 
     Raises MessageIllegal when a name or value contains 0x01 or 0x02, which the format cannot express.
     """
@@ -138,7 +140,7 @@ def find(text: str, name: str) -> str | None:
 
 
 def finder(name: str) -> Callable[[str], str | None]:
-    """``find`` for one name and many texts: only the place of the property is looked at."""
+    """``find`` for one name and many texts."""
     mark = f"{name}\x01"
     behind = "\x02" + mark
 
@@ -157,7 +159,7 @@ def finder(name: str) -> Callable[[str], str | None]:
 
 
 def append(text: str, addition: str) -> str:
-    """``text`` followed by already encoded items, with a separator where ``text`` lacks its last one."""
+    """``text`` followed by items that are already encoded. Adds the last separator of ``text`` if it is missing."""
     if text and not text.endswith("\x02"):
         return f"{text}\x02{addition}"
     return text + addition

@@ -1,4 +1,4 @@
-"""Places: a queue of a topic, a byte in the log, a position in a queue."""
+"""Positions of messages: the queue of a topic, the offset in the commit log, the offset in a queue."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The handle by which a timer message is withdrawn: URL-safe Base64 of ``v1 <topic> <broker> <ms> <UNIQ_KEY>``.
 
-The time is one more than the slot the message waits in (TIMER_OUT_MS).
+The time is 1 ms more than that of the slot in which the message waits (TIMER_OUT_MS).
 
 Source: RecallMessageHandle; docs/protocol.md#timer-messages.
 """
@@ -17,7 +17,7 @@ VERSION: Final = "v1"
 
 
 class RecallHandle(NamedTuple):
-    """What a handle says."""
+    """The parts of a handle."""
 
     topic: str
     broker_name: str
@@ -30,7 +30,7 @@ def encode(topic: str, broker_name: str, deliver_ms: int, unique_key: str) -> st
 
 
 def decode(handle: str) -> RecallHandle:
-    """Raises MessageIllegal when it is none that we know."""
+    """Read a handle. Raises MessageIllegal when it is malformed or of an unknown version."""
     try:
         version, topic, broker_name, deliver_ms, unique_key = base64.urlsafe_b64decode(handle).decode().split(" ")
         if version != VERSION:

@@ -1,4 +1,4 @@
-"""How safely a message was stored, as the answer to a send says it."""
+"""The status in the answer to a send: how safely the message was stored."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class SendStatus(enum.Enum):
     FLUSH_DISK_TIMEOUT = 10
     """The disk of the broker did not confirm it in time."""
     SLAVE_NOT_AVAILABLE = 11
-    """The broker is to have a replica, and none is there."""
+    """The broker is configured for a replica, and there is none."""
     FLUSH_SLAVE_TIMEOUT = 12
     """The replica did not confirm it in time."""

@@ -1,4 +1,6 @@
-"""Names with a meaning of their own: system topics, derived topics, system groups. Source: TopicValidator, MixAll."""
+"""The names of system topics, derived topics and system groups, and the rules for names. Source: TopicValidator,
+MixAll.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +14,33 @@ from gantrymq.message.given import shown
 HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 PARKED: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Half messages that nobody decided: parked after the last check or at the age limit."""
+"""The topic of half messages that stayed undecided: they are parked here after the last check or at the age limit."""
 SCHEDULE: Final = "SCHEDULE_TOPIC_XXXX"
 TIMER: Final = "rmq_sys_wheel_timer"
 TRACE: Final = "RMQ_SYS_TRACE_TOPIC"
 AUTO_CREATE: Final = "TBW102"
-"""Template for topics made by a first send."""
+"""The template of topics that their first message creates."""
 SELF_TEST: Final = "SELF_TEST_TOPIC"
 BENCHMARK: Final = "BenchmarkTest"
 OFFSET_MOVED: Final = "OFFSET_MOVED_EVENT"
 
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
-"""With the name of the cluster: check points and acknowledgements of popped messages; only brokers write there."""
+"""Followed by the name of the cluster: the topic with the check points and acknowledgements of popped messages. Only
+brokers write to it."""
 
 RETRY_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
 
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""Consumer group whose offsets on HALF and OP say how far transactions are settled."""
+"""The consumer group whose offsets on HALF and OP tell up to where all transactions are settled."""
 CLIENT_INNER_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
 TOOLS_CONSUMER: Final = "TOOLS_CONSUMER"
 
 NOT_SENDABLE: Final = frozenset({SCHEDULE, TIMER, HALF, OP, PARKED, SELF_TEST, OFFSET_MOVED})
-"""Topics no client may send to (answer: NO_PERMISSION)."""
+"""Topics to which no client may send (the answer is NO_PERMISSION)."""
 
 TRANSACTION_TOPICS: Final = frozenset({HALF, OP, PARKED})
-"""Readable by the owner's tools only, not by consumer groups (X5): they hold undecided messages."""
+"""Topics with undecided messages. Only tools may read them, consumer groups may not (X5)."""
 
 TOPIC_MAX_LENGTH: Final = 127
 GROUP_MAX_LENGTH: Final = 120
@@ -56,7 +59,7 @@ def check_topic(topic: str) -> None:
     """Raise MessageIllegal saying what is wrong with a topic name. Source: TopicValidator.validateTopic."""
     if topic.__class__ is str:
         _check_topic(topic)
-    else:  # it may be what no cache can hold
+    else:  # it may be of a type that cannot be hashed for a cache
         _check_name("topic", topic, TOPIC_MAX_LENGTH)
 
 

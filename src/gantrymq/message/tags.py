@@ -1,4 +1,4 @@
-"""Tags: their hash, and subscriptions by them.
+"""Tags: their hash, and the expressions with which consumers subscribe to them.
 
 Source: MessageExtBrokerInner.tagsString2tagsCode; docs/protocol.md#tags.
 """
@@ -28,7 +28,7 @@ def java_hash(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: str | None) -> int:
-    """The number a consume-queue entry holds for a tag; 0 for none."""
+    """The number that a consume-queue entry contains for a tag; 0 without a tag."""
     return java_hash(tags) if tags else 0
 
 

@@ -1,4 +1,4 @@
-"""Words of a transaction that broker and clients share."""
+"""What brokers and clients both need to know of transactions: resolutions, listener answers, operators."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import enum
 from typing import Final
 
 OPERATOR_REMARK: Final = "operator: "
-"""How the remark of END_TRANSACTION and of RESUME_CHECK_HALF_MESSAGE begins when a person decides, not a producer; who
-and why follow. Our broker logs it; Apache's do not look at it."""
+"""The remark of END_TRANSACTION and of RESUME_CHECK_HALF_MESSAGE begins with this when a person decides and not a
+producer. The name of the person and the reason follow. A GantryMQ broker logs them; Apache's brokers ignore them."""
 
 OPERATOR_CLIENT: Final = "#operator"
-"""How the client id of a tool ends that joins a producer group only to decide in the name of a person. It has no
-checker, so our broker asks it nothing."""
+"""The client id of a tool ends with this if the tool joins a producer group only to carry out the decision of a person.
+It has no checker, so a GantryMQ broker sends it no checks."""
 
 
 class Resolution(enum.IntEnum):
-    """How a transaction ends; the numbers travel in END_TRANSACTION.
+    """How a transaction ends; END_TRANSACTION contains these numbers.
 
     Source: MessageSysFlag, EndTransactionRequestHeader.
     """

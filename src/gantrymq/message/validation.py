@@ -1,4 +1,4 @@
-"""The rules a message must keep before it may be sent. Source: Validators.checkMessage; docs/protocol.md#names."""
+"""The rules that a message must follow to be sent. Source: Validators.checkMessage; docs/protocol.md#names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
 def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> None:
-    """Raise MessageIllegal saying what to change; return when the message may be sent."""
+    """Raise MessageIllegal, which says what to change, unless the message may be sent."""
     if not isinstance(message, Message):
         raise MessageIllegal(f"what is sent must be a Message(topic, body), not {shown(message)}")
     system_topics.check_topic(message.topic)
@@ -42,7 +42,7 @@ def check_in_transaction(message: Message, max_body_bytes: int = MAX_BODY_BYTES)
 
 
 def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
-    """Raise MessageIllegal saying why ``messages`` cannot travel as one batch. Source: MessageBatch."""
+    """Raise MessageIllegal, which says why, unless ``messages`` can be sent as one batch. Source: MessageBatch."""
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
         raise MessageIllegal(f"a batch must be a list of messages, not {shown(messages)}")
     if not messages:

@@ -1,1 +1,1 @@
-"""The name server: it knows which broker serves which topic."""
+"""The name server, which tells clients which brokers serve a topic."""

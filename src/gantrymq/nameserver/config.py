@@ -13,17 +13,17 @@ DEFAULT_PORT: Final = 9876
 
 @dataclass(frozen=True, slots=True)
 class NameServerConfig:
-    """What one name server is told."""
+    """The settings of one name server."""
 
     listen_host: str = "0.0.0.0"
     listen_port: int = DEFAULT_PORT
     """0: any free port."""
     kv_config_path: str = ""
-    """``kvConfigPath``: absolute path of the key-value file; empty: key-values live as long as the process."""
+    """``kvConfigPath``: absolute path of the key-value file; empty: key-values are lost when the process ends."""
     scan_interval_seconds: float = 5.0
-    """How often silent brokers are looked for (``scanNotActiveBrokerInterval``)."""
+    """How often the name server removes silent brokers (``scanNotActiveBrokerInterval``)."""
     order_message_enable: bool = False
-    """``orderMessageEnable``: routes carry the topic's entry of ORDER_TOPIC_CONFIG."""
+    """``orderMessageEnable``: routes contain the topic's entry of ORDER_TOPIC_CONFIG."""
     return_order_topic_config_to_broker: bool = True
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ _SWITCHES: Final = {
     "orderMessageEnable": "order_message_enable",
     "returnOrderTopicConfigToBroker": "return_order_topic_config_to_broker",
 }
-"""Keys that may change while the name server runs, with their fields."""
+"""The settings that may change while the name server runs: fields by key."""
 
 
 def shown(config: NameServerConfig) -> dict[str, str]:
@@ -51,7 +51,7 @@ def shown(config: NameServerConfig) -> dict[str, str]:
 
 
 def changed(config: NameServerConfig, wanted: Mapping[str, str]) -> NameServerConfig:
-    """``config`` with other settings, by key. Raises ConfigError saying which cannot be."""
+    """``config`` with changed settings, by key. Raises ConfigError, which names the setting that cannot be changed."""
     now = shown(config)
     fields: dict[str, bool] = {}
     for key, value in wanted.items():

@@ -1,4 +1,4 @@
-"""Texts by namespace and key, kept in a file. Source: KVConfigManager; docs/protocol.md#name-server."""
+"""The key-values of a name server, by namespace, in a file. Source: KVConfigManager; docs/protocol.md#name-server."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 class KVConfig:
-    """``kvConfig.json`` in memory; every change is durable before it is answered. Without a path it is memory only."""
+    """The content of ``kvConfig.json``. Every change is durable before it is answered. Without a path it is in memory
+    only."""
 
     def __init__(self, disk: Disk, path: str) -> None:
-        """Raises ConfigError when the file is there and cannot be read."""
+        """Raises ConfigError when the file exists and cannot be read."""
         self._disk = disk
         self._path = path
         self._tables: dict[str, dict[str, str]] = {}

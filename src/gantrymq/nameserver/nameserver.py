@@ -1,4 +1,4 @@
-"""Puts the parts of a name server together."""
+"""A name server as a whole: builds its parts, starts and closes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("gantrymq.nameserver")
 
 
 class NameServer:
-    """Knows which broker serves which topic. Keeps nothing on disk except key-values: brokers tell it all."""
+    """Knows which brokers serve a topic. Only key-values are on disk; everything else is registered by brokers."""
 
     def __init__(self, config: NameServerConfig, network: Network, clock: Clock, disk: Disk) -> None:
         """Raises ConfigError when the key-value file cannot be read."""
@@ -29,10 +29,10 @@ class NameServer:
         self._server = RemotingServer(network, clock, processors.table(), closed=self._closed)
         self._tasks = TaskGroupOwner("nameserver")
         self.address = ""
-        """``ip:port`` it listens on; empty until started."""
+        """The ``ip:port`` on which it listens; empty before ``start``."""
 
     async def start(self) -> str:
-        """Listen and return the address; raises Unreachable naming the port when it is in use."""
+        """Listen and return the address. Raises Unreachable, which names the port, when it is in use."""
         self.address = await self._server.start(self._config.listen_host, self._config.listen_port)
         self._tasks.start("expiry", self._expire())
         log.info("name server listens on %s", self.address)

@@ -25,7 +25,7 @@ from gantrymq.runtime.clock import Clock
 log = logging.getLogger("gantrymq.nameserver")
 
 REFUSED_LOG_SECONDS: Final = 60.0
-"""Between two warnings about the same refused broker, which goes on trying."""
+"""The time between two warnings about the same refused broker, which keeps trying."""
 _CRC_MASK: Final = 0x7FFFFFFF
 UNIT: Final = 1
 UNIT_SUB: Final = 2
@@ -37,7 +37,7 @@ def _topic_list(command: Command, topics: list[str]) -> bytes:
 
 
 class Processors:
-    """The handlers of a name server over its two tables."""
+    """The request handlers of a name server. They use the route table and the key-values."""
 
     def __init__(self, config: NameServerConfig, routes: RouteTable, kv: KVConfig, clock: Clock) -> None:
         self._config = config
@@ -45,10 +45,10 @@ class Processors:
         self._kv = kv
         self._clock = clock
         self._refused: dict[tuple[str, int, str, str], float] = {}
-        """Name, id, address and rival of brokers that were refused, and when that was logged last."""
+        """When the refusal of a broker was last logged, by its name, id, address and rival."""
 
     def table(self) -> Mapping[int, Handler]:
-        """Request code to handler."""
+        """The handlers by request code."""
         return {
             RequestCode.PUT_KV_CONFIG: self.put_kv,
             RequestCode.GET_KV_CONFIG: self.get_kv,
@@ -97,7 +97,7 @@ class Processors:
         return encode_response(command, ResponseCode.SUCCESS, answer, body)
 
     def _refuse(self, registration: Registration, rival: str, now: float) -> NoReturn:
-        """Two brokers with one name and id: the first keeps its place as long as it lives."""
+        """Refuse a broker whose name and id belong to another living broker."""
         name, number, address = registration.broker_name, registration.broker_id, registration.address
         refused = (name, number, address, rival)
         if now - self._refused.get(refused, -REFUSED_LOG_SECONDS) >= REFUSED_LOG_SECONDS:
@@ -172,7 +172,7 @@ class Processors:
             raise RequestRejected(
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}"
             )
-        # Quoted integer keys in any case: the JSON readers of all clients take them, also the old ones.
+        # Integer keys are always quoted: the JSON readers of all clients accept that, including the old ones.
         return encode_response(command, ResponseCode.SUCCESS, body=route.encode())
 
     def clusters(self, session: Session, command: Command) -> bytes:
@@ -220,7 +220,8 @@ class Processors:
         return encode_response(command, ResponseCode.SUCCESS, body=text.encode())
 
     def update_config(self, session: Session, command: Command) -> bytes:
-        """UPDATE_NAMESRV_CONFIG: all or, when one setting cannot be changed, none. They last as long as the process."""
+        """UPDATE_NAMESRV_CONFIG. When one setting cannot be changed, none is. Changes are lost when the process
+        ends."""
         lines = command.body.decode(errors="replace").splitlines()
         wanted = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
         try:

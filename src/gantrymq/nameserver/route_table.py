@@ -1,7 +1,7 @@
-"""The route table of a name server. Pure: the time is an argument, and sessions are numbers.
+"""The route table of a name server. It does no I/O: the time is an argument, and sessions are numbers.
 
-A broker name stands for one master (id 0) and its slaves. Only the master says which queues its topics have. Source:
-RouteInfoManager; docs/protocol.md#name-server.
+A broker name stands for one master (id 0) and its slaves. Only the master determines which queues its topics have.
+Source: RouteInfoManager; docs/protocol.md#name-server.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from gantrymq.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, Q
 from gantrymq.protocol.bodies.topics import PERM_WRITE, DataVersion, TopicConfig
 
 EXPIRY_SECONDS: Final = 120.0
-"""A broker that has not registered for this long is taken out (``heartbeatTimeoutMillis`` of its own wins)."""
+"""A broker that has not registered for this long is removed. The broker's own ``heartbeatTimeoutMillis`` takes
+precedence."""
 ALIVE_SECONDS: Final = 70.0
-"""A broker that has not been heard of for this long defends its name and id no more: it registers every minute, if not
-more often, and its machine may have died without closing the connection."""
+"""When a broker has been silent for this long, another broker may take its name and id. Brokers register at least every
+minute, and a machine may die without closing its connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What one REGISTER_BROKER says."""
+    """The content of one REGISTER_BROKER request."""
 
     cluster: str
     broker_name: str
@@ -58,7 +59,7 @@ class _Live:
 
 @dataclass(slots=True)
 class _Named:
-    """A broker name: its processes by id."""
+    """The processes with one broker name, by id."""
 
     cluster: str
     addresses: dict[int, str] = field(default_factory=dict)
@@ -66,22 +67,24 @@ class _Named:
 
 
 class RouteTable:
-    """All registrations. Not thread-safe; every method is immediate."""
+    """All registrations. Not thread-safe; no method waits."""
 
     def __init__(self) -> None:
         self._live: dict[str, _Live] = {}
-        """By broker address."""
+        """The registered broker processes by address."""
         self._named: dict[str, _Named] = {}
         self._queues: dict[str, dict[str, QueueData]] = {}
-        """Topic to broker name to queues."""
+        """The queues by topic and broker name."""
 
     # Changes.
 
     def rival(self, registration: Registration, session: int, now: float) -> str | None:
-        """The address of the living broker whose place this one would take, having its name and id; None: none lives.
+        """The address of a living broker with the same name and id, which this registration would replace; None: there
+        is none.
 
-        A broker that moved is no rival of its old self: it comes over the same connection, or after the old one was
-        closed. Nor is the master that a controller chose a rival of the one before: its state version is higher.
+        A broker that has moved to another address is not its own rival: it registers over the same connection, or after
+        the old connection was closed. The previous master is not a rival of a master that a controller has chosen,
+        which has a higher state version.
         """
         named = self._named.get(registration.broker_name)
         address = named.addresses.get(registration.broker_id) if named is not None else None
@@ -95,9 +98,9 @@ class RouteTable:
         return live.address
 
     def register(self, registration: Registration, session: int, now: float) -> str | None:
-        """Take in a broker, or the news of one. Returns the master's address when another process is the master.
+        """Add or update a broker. Returns the master's address when another process is the master.
 
-        Whoever had its name and id is replaced: ask for its ``rival`` before.
+        This replaces a broker with the same name and id, so call ``rival`` first.
         """
         known = self._live.get(registration.address)
         first = known is None or (known.cluster, known.broker_name, known.broker_id) != (
@@ -124,7 +127,7 @@ class RouteTable:
             named = self._named[registration.broker_name] = _Named(registration.cluster)
         named.cluster = registration.cluster
         named.acting_master = registration.acting_master
-        # A process that moved to another address, or took another id, replaces its old self.
+        # A process that moved to another address, or took another id, replaces its old registration.
         previous = named.addresses.get(registration.broker_id)
         if previous is not None and previous != registration.address:
             self._live.pop(previous, None)
@@ -143,7 +146,7 @@ class RouteTable:
         )
 
     def unregister(self, address: str, broker_name: str, broker_id: int) -> bool:
-        """A broker says goodbye; False when there is none of that name and id at that address."""
+        """Remove a broker that shuts down; False when there is none with that name and id at that address."""
         live = self._live.get(address)
         if live is None or (live.broker_name, live.broker_id) != (broker_name, broker_id):
             return False
@@ -151,11 +154,11 @@ class RouteTable:
         return True
 
     def session_closed(self, session: int) -> list[str]:
-        """A connection ended: brokers that registered over it are gone. Returns their addresses."""
+        """Remove the brokers that registered over a connection that was closed. Returns their addresses."""
         return self._remove_all(live for live in self._live.values() if live.session == session)
 
     def expire(self, now: float) -> list[str]:
-        """Take out brokers that were silent for too long. Returns their addresses."""
+        """Remove brokers that were silent for too long. Returns their addresses."""
         return self._remove_all(live for live in self._live.values() if live.deadline <= now)
 
     def _remove_all(self, brokers: Iterable[_Live]) -> list[str]:
@@ -183,13 +186,13 @@ class RouteTable:
             del self._queues[topic]
 
     def delete_topic(self, topic: str, cluster: str | None) -> None:
-        """Forget a topic, in one cluster or everywhere. A broker that still holds it can bring it back."""
+        """Remove a topic, in one cluster or everywhere. A broker that still has it can register it again."""
         for broker_name in list(self._queues.get(topic, ())):
             if not cluster or self._named[broker_name].cluster == cluster:
                 self._drop_queues(topic, broker_name)
 
     def set_writable(self, broker_name: str, writable: bool) -> int:
-        """Give or take the write permission of all topics of a broker; returns how many topics."""
+        """Grant or remove the write permission for all topics of a broker. Returns the number of topics."""
         touched = 0
         for brokers in self._queues.values():
             queues = brokers.get(broker_name)
@@ -202,18 +205,18 @@ class RouteTable:
     # Questions.
 
     def data_version(self, address: str) -> DataVersion | None:
-        """What a broker registered last; None for a stranger."""
+        """The data version that a broker registered last; None for an unknown broker."""
         live = self._live.get(address)
         return live.data_version if live is not None else None
 
     def touch(self, address: str, now: float) -> None:
-        """A sign of life that brings no news."""
+        """Record that a broker is alive and has registered no changes."""
         live = self._live.get(address)
         if live is not None:
             live.deadline = now + live.timeout_s
 
     def ha_address(self, address: str) -> str | None:
-        """Where slaves of the broker at ``address`` replicate from."""
+        """The address from which slaves of the broker at ``address`` replicate."""
         live = self._live.get(address)
         return live.ha_address if live is not None else None
 
@@ -238,7 +241,7 @@ class RouteTable:
         )
 
     def clusters(self) -> ClusterInfo:
-        """All brokers by name, all names by cluster."""
+        """All brokers by name, and all broker names by cluster."""
         names: dict[str, list[str]] = {}
         for name, named in self._named.items():
             names.setdefault(named.cluster, []).append(name)
@@ -250,18 +253,18 @@ class RouteTable:
         return list(self._queues)
 
     def declare(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """Queues that somebody else says brokers have; those of brokers that nobody registered are left out."""
+        """Add queues that a tool declares for brokers. Those of brokers that are not registered are left out."""
         for queue in queues:
             if queue.broker_name in self._named:
                 self._queues.setdefault(topic, {})[queue.broker_name] = queue
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """Topics every cluster and broker has: those with their names. Also the address of some broker."""
+        """The topics that are named after each cluster and broker, and the address of one broker."""
         names = [named.cluster for named in self._named.values()] + list(self._named)
         return list(dict.fromkeys(names)), next(iter(self._live), None)
 
     def topics_with(self, has: int, has_not: int = 0) -> list[str]:
-        """Topics with these bits in their system flag, and without those."""
+        """Topics whose system flag has all bits of ``has`` and none of ``has_not``."""
         return [
             topic
             for topic, brokers in self._queues.items()

@@ -1,1 +1,1 @@
-"""What is measured: metrics are declared here once, and read by everybody who shows them."""
+"""Metrics: how they are declared once, and read by everything that shows them."""

@@ -1,7 +1,8 @@
-"""Metrics: declared once with name, kind, unit, labels and help; read by HTTP, remoting and the command line alike.
+"""Metrics. Each is declared once with name, kind, unit, labels and help, and read by HTTP, remoting and the command
+line.
 
-Counting costs next to nothing: most figures are kept anyway (positions of queues, tables), and a metric only says how
-to read them. So a metric is a declaration with a function that reads it; nothing happens until somebody asks.
+A metric is a declaration and a function that reads its value. Most values exist anyway (positions of queues, sizes of
+tables), so metrics cost almost nothing until they are read.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ class Kind(enum.StrEnum):
     """How the values of a metric may change."""
 
     COUNTER = "counter"
-    """Only up, from 0 at the start of the process."""
+    """It only increases, from 0 at the start of the process."""
     GAUGE = "gauge"
-    """Up and down."""
+    """It increases and decreases."""
     HISTOGRAM = "histogram"
-    """Values sorted into buckets, with their sum."""
+    """Values counted in buckets, and their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,12 @@ class Metric:
 
 
 class Histogram:
-    """How many of the observed values were at most so large."""
+    """Counts observed values in buckets with upper bounds."""
 
     __slots__ = ("_first", "bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """``bounds``: the upper ends of the buckets, ascending; the last bucket, without an end, is added."""
+        """``bounds``: the upper bounds of the buckets, ascending. A last bucket without a bound is added."""
         if not bounds or sorted(set(bounds)) != list(bounds):
             raise ConfigError(f"the bounds of a histogram must ascend, not {list(bounds)}")
         self.bounds = tuple(bounds)
@@ -55,14 +56,14 @@ class Histogram:
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
-        if value <= self._first:  # nearly all values of a time are short ones
+        if value <= self._first:  # nearly all times are short
             self.counts[0] += 1
         else:
             self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """(upper end, how many values were at most that), the last with an endless end."""
+        """(upper bound, number of values up to it) for each bucket; the last bound is infinite."""
         total = 0
         found: list[tuple[float, int]] = []
         for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
@@ -73,20 +74,20 @@ class Histogram:
 
 Value: TypeAlias = int | float | Histogram
 Reading: TypeAlias = tuple[tuple[str, ...], Value]
-"""The values of the labels, in the order of the declaration, and what was measured."""
+"""The values of the labels, in the order of the declaration, and the measured value."""
 Read: TypeAlias = Callable[[], Iterable[Reading]]
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric with what it reads now."""
+    """A metric with its current values."""
 
     metric: Metric
     readings: tuple[Reading, ...]
 
 
 def single(read: Callable[[], int | float]) -> Read:
-    """How to read a metric without labels."""
+    """A function that reads a metric without labels."""
     return lambda: (((), read()),)
 
 
@@ -97,7 +98,7 @@ class Metrics:
         self._declared: dict[str, tuple[Metric, Read]] = {}
 
     def declare(self, metric: Metric, read: Read) -> None:
-        """Raises ConfigError when the name is taken: a metric has one home."""
+        """Add a metric. Raises ConfigError when the name is already declared."""
         if metric.name in self._declared:
             raise ConfigError(f"the metric {metric.name} is declared twice")
         self._declared[metric.name] = metric, read
@@ -106,11 +107,11 @@ class Metrics:
         return [metric for metric, _ in self._declared.values()]
 
     def read(self, name: str) -> dict[tuple[str, ...], Value]:
-        """By label values. Raises KeyError for a name that is not declared."""
+        """The values of a metric by label values. Raises KeyError for a name that is not declared."""
         return dict(self._declared[name][1]())
 
     def numbers(self, name: str) -> dict[tuple[str, ...], int | float]:
-        """A counter or gauge by label values; nothing of a histogram. Raises KeyError like ``read``."""
+        """The values of a counter or gauge by label values; empty for a histogram. Raises KeyError like ``read``."""
         return {labels: value for labels, value in self._declared[name][1]() if not isinstance(value, Histogram)}
 
     def total(self, name: str) -> int | float:
@@ -118,6 +119,6 @@ class Metrics:
         return sum(self.numbers(name).values())
 
     def families(self) -> Iterator[Family]:
-        """Everything, now."""
+        """All metrics with their current values."""
         for metric, read in self._declared.values():
             yield Family(metric, tuple(read()))

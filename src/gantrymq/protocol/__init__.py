@@ -1,1 +1,1 @@
-"""Bytes to values and back, without I/O."""
+"""RocketMQ's wire protocol and record format: encodes values to bytes and decodes them, without I/O."""

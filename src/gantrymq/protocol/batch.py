@@ -1,6 +1,6 @@
 """The body of SEND_BATCH_MESSAGE: several messages for one queue.
 
-Items lie back to back, integers big-endian:
+The items follow each other without gaps, with big-endian integers:
 
     total size 4 | magic 4 (0) | crc 4 (0) | flag 4 | body length 4, body | properties length 2, properties
 
@@ -23,7 +23,7 @@ _FIXED_SIZE: Final = 22
 
 
 class BatchItem(NamedTuple):
-    """One message of a batch; topic, queue and born data are the batch's."""
+    """One message of a batch. Its topic, queue, born time and born host are those of the batch."""
 
     flag: int
     body: bytes
@@ -45,7 +45,7 @@ def _encode_item(message: Message) -> bytes:
 
 
 def in_batches(messages: Iterable[Message], max_bytes: int) -> Iterator[list[Message]]:
-    """``messages`` in lists whose batch bodies have ``max_bytes`` at most; a larger message comes alone."""
+    """``messages`` in lists whose batch bodies have ``max_bytes`` at most. A larger message is in a list of its own."""
     part: list[Message] = []
     size = 0
     for message in messages:
@@ -60,17 +60,17 @@ def in_batches(messages: Iterable[Message], max_bytes: int) -> Iterator[list[Mes
 
 
 UNIQ_KEY_ITEM_BYTES: Final = 80
-"""What the id and WAIT, which a message gets when it is sent, add at most."""
+"""The most bytes of the id and WAIT, which are added to a message when it is sent."""
 
 
 def item_size(message: Message) -> int:
-    """Bytes of a message in a batch, at most."""
+    """The most bytes that a message takes in a batch."""
     text = properties.encode(message.properties)
     return _FIXED_SIZE + len(message.body) + len(text.encode()) + UNIQ_KEY_ITEM_BYTES
 
 
 def split_batch(body: bytes) -> list[BatchItem]:
-    """The messages of a batch body. Raises RemoteProtocolError when it is not made of whole items only."""
+    """The messages of a batch body. Raises RemoteProtocolError when it does not consist of whole items."""
     items: list[BatchItem] = []
     position = 0
     while position < len(body):

@@ -10,11 +10,12 @@ import enum
 from typing import Final
 
 VERSION: Final = 513
-"""Protocol version we send, the ordinal of 5.5.0: peers decide by it which fields and answers we understand."""
+"""The protocol version in our requests, the ordinal of 5.5.0. Peers derive from it which fields and answers we
+understand."""
 
 
 class RequestCode(enum.IntEnum):
-    """What is asked."""
+    """What a request asks for."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -112,9 +113,10 @@ class RequestCode(enum.IntEnum):
     GET_ALL_MESSAGE_REQUEST_MODE = 402
     BROKER_HEARTBEAT = 904
     EXPLAIN_TRANSACTION = 32037
-    """Ours alone: what happened to a transaction, as JSON. Brokers of Apache answer REQUEST_CODE_NOT_SUPPORTED."""
+    """What happened to a transaction, as JSON. Only GantryMQ has it; Apache's brokers answer
+    REQUEST_CODE_NOT_SUPPORTED."""
     LIST_CHECKS = 32038
-    """Ours alone: how often open half messages were checked."""
+    """How often open half messages were checked. Only GantryMQ has it."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052
@@ -126,7 +128,7 @@ class RequestCode(enum.IntEnum):
 
 
 class ResponseCode(enum.IntEnum):
-    """How it is answered."""
+    """How a request is answered."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -173,11 +175,11 @@ STORED: Final = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT,
     }
 )
-"""Answers to a send that mean: the message is stored (docs/protocol.md#requests-and-answers)."""
+"""The answers to a send after which the message is stored (docs/protocol.md#requests-and-answers)."""
 
 
 class LanguageCode(enum.IntEnum):
-    """What the sender is written in; only shown in listings."""
+    """The programming language of the sender. Tools show it; nothing else depends on it."""
 
     JAVA = 0
     CPP = 1

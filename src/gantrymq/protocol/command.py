@@ -1,4 +1,4 @@
-"""The envelope of every request and answer, in its two header forms.
+"""The header of every request and answer (RemotingCommand), in its two forms.
 
 JSON form: an object with code, language, version, opaque, flag, remark, extFields, serializeTypeCurrentRPC.
 ROCKETMQ form: code i16, language u8, version i16, opaque i32, flag i32, remark (i32 length), extension map (i32 length;
@@ -37,7 +37,7 @@ class SerializeType(enum.IntEnum):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of all typed headers: the fields that travel as extFields. Absent fields are None."""
+    """Base of all typed headers, whose fields are sent as extFields. Absent fields are None."""
 
 
 H = TypeVar("H", bound=Header)
@@ -47,7 +47,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One request or answer.
 
     ``code``: what is asked, or how it is answered. ``opaque``: pairs an answer with its request. ``ext``: the
-    extension fields, raw while they come from JSON and nobody has asked for them, or typed already.
+    extension fields; those of a JSON header are decoded when they are first needed.
     """
 
     code: int
@@ -113,7 +113,7 @@ class _JsonHeader(msgspec.Struct, frozen=True):
     flag: Int = 0
     version: Int = 0
     language: str | int | None = None
-    """Java's parser takes the number of a language for its name, so there may be clients that write it."""
+    """The name or the number of a language. Java's parser accepts the number, so some client may send it."""
     remark: str | None = None
     extFields: msgspec.Raw = msgspec.Raw()
 
@@ -123,13 +123,14 @@ _FIXED: Final = Struct(">hBhii")
 _INT: Final = Struct(">i")
 _SHORT: Final = Struct(">h")
 
-# Looking up a member of an enum costs ten times a global before Python 3.12; these are looked up for each message.
+# These are needed for each message, and before Python 3.12 a member of an enum takes ten times as long to look up as a
+# global.
 _JSON: Final = SerializeType.JSON
 _ROCKETMQ: Final = SerializeType.ROCKETMQ
 
 
 def decode_command(serialization: int, header: bytes, body: bytes) -> Command:
-    """A frame's header and body to a command; RemoteProtocolError when the header is malformed."""
+    """Decode the header and body of a frame. Raises RemoteProtocolError when the header is malformed."""
     if serialization == _JSON:
         return _decode_json(header, body)
     if serialization == _ROCKETMQ:
@@ -182,7 +183,7 @@ def _decode_compact(header: bytes, body: bytes) -> Command:
 
 
 def _map(header: bytes, position: int, end: int) -> dict[str, str]:
-    """The entries between two positions; those with an empty value vanish."""
+    """The entries between two positions; those with an empty value are left out."""
     ext: dict[str, str] = {}
     while position < end:
         key, position = _text(header, position, _SHORT)
@@ -193,7 +194,7 @@ def _map(header: bytes, position: int, end: int) -> dict[str, str]:
 
 
 def _ascii_map(entries: bytes, end: int) -> dict[str, str]:
-    """The same for entries of ASCII bytes only, which are decoded at once: half the cost."""
+    """Like ``_map`` for ASCII bytes, which are decoded all at once, in half the time."""
     ext: dict[str, str] = {}
     text = entries.decode("ascii")
     short, number, size = _SHORT.unpack_from, _INT.unpack_from, len(entries)
@@ -229,7 +230,7 @@ def _language_name(number: int) -> str:
 
 
 LANGUAGE_NAMES: Final = tuple([_language_name(number) for number in range(256)])
-"""Names of languages by the number that stands in a binary header."""
+"""The names of languages by their number in a binary header."""
 
 
 def _language_number(name: str | None) -> int:
@@ -239,7 +240,7 @@ def _language_number(name: str | None) -> int:
 
 
 def encode_command(command: Command) -> bytes:
-    """The whole frame. What was decoded from a Java peer is written back byte for byte."""
+    """The whole frame. A command that was decoded from a Java peer is encoded to the same bytes."""
     if command.serialize is _ROCKETMQ:
         return join_frame(_ROCKETMQ, _compact_header(command), command.body)
     header = _JsonEnvelope(
@@ -284,7 +285,7 @@ def _compact_header(command: Command) -> bytes:
 
 
 def ext_of(header: Header) -> dict[str, str]:
-    """A typed header to extension fields; fields that are None are left out. Source: makeCustomHeaderToNet."""
+    """The extension fields of a typed header; fields that are None are left out. Source: makeCustomHeaderToNet."""
     fields = zip(header.__struct_encode_fields__, msgspec.structs.astuple(header), strict=True)
     return {
         name: value if value.__class__ is str else _WORDS[value] if value.__class__ is bool else str(value)
@@ -329,12 +330,13 @@ def encode_response(
     remark: str | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The answer to ``request`` as a whole frame: its opaque and its serialization, which satisfies every client."""
+    """The answer to ``request`` as a whole frame, with the opaque and the serialization of the request, which every
+    client understands."""
     return _encode(code, request.opaque, RESPONSE_FLAG, header, body, remark, request.serialize, extra)
 
 
 def success_of(request: Command) -> bytes:
-    """``encode_response(request, 0)``, formatted and not encoded: for answers that say nothing else."""
+    """``encode_response(request, 0)`` without the JSON encoder, for speed."""
     if request.serialize is _ROCKETMQ:
         return _COMPACT_SUCCESS.pack(25, 1 << 24 | 21, 0, PYTHON, VERSION, request.opaque, RESPONSE_FLAG, 0, 0)
     header = _JSON_SUCCESS % request.opaque
@@ -388,7 +390,7 @@ def _encode(
     extra: Mapping[str, str] | None,
 ) -> bytes:
     ext = _ext(header, extra)
-    if serialize is _JSON:  # without the detour over a Command: this runs once per request and answer
+    if serialize is _JSON:  # without making a Command first, because this runs for every request and answer
         envelope = _JsonEnvelope(
             code,
             UNSET if ext is None else ext,

@@ -1,6 +1,6 @@
 """Compressed bodies: zlib, and LZ4 and ZSTD where their libraries are installed.
 
-Readers learn the kind from the system flag; LZ4 is the frame format (not the block format).
+The system flag tells the reader which kind was used. LZ4 is the frame format, not the block format.
 Source: MessageSysFlag, CompressorFactory; docs/protocol.md#system-flag.
 """
 
@@ -17,9 +17,10 @@ THRESHOLD_BYTES: Final = 4096
 """Default of ``compressMsgBodyOverHowmuch``: bodies of at least this size are compressed by the client."""
 LEVEL: Final = 5
 SENT_FLAGS: Final = flags.COMPRESSED | flags.COMPRESSION_ZLIB
-"""What a client sets in the system flag when it compressed with zlib (4.9.4 and later)."""
+"""The bits that a client sets in the system flag for a body compressed with zlib (4.9.4 and later)."""
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""No body may grow beyond this: 16 times the default message limit. A few bytes can claim gigabytes."""
+"""The largest body after decompression, 16 times the default message limit. Without a limit a few bytes could be
+decompressed to gigabytes."""
 
 KINDS: Final = {
     "ZLIB": flags.COMPRESSION_ZLIB,
@@ -31,8 +32,8 @@ _NAMES: Final = {flag: name for name, flag in KINDS.items()}
 
 
 def flags_of(name: str) -> int:
-    """What to set in the system flag for a kind by its name. Raises ConfigError for one that is unknown, or whose
-    library is missing."""
+    """The bits in the system flag for a kind of compression. Raises ConfigError when the kind is unknown or its library
+    is missing."""
     kind = KINDS.get(name.upper())
     if kind is None:
         raise ConfigError(f"unknown compression {name!r}; known: {', '.join(KINDS)}")
@@ -45,7 +46,7 @@ def flags_of(name: str) -> int:
 
 
 def compress(body: bytes, level: int = LEVEL, sys_flag: int = SENT_FLAGS) -> bytes:
-    """``body`` in the format that ``sys_flag`` (of :func:`flags_of`) says; ``level`` is zlib's."""
+    """Compress ``body`` in the format of ``sys_flag`` (see :func:`flags_of`). ``level`` applies to zlib."""
     kind = sys_flag & flags.COMPRESSION_MASK
     if kind == flags.COMPRESSION_LZ4:
         return bytes(import_module("lz4.frame").compress(body))
@@ -55,10 +56,10 @@ def compress(body: bytes, level: int = LEVEL, sys_flag: int = SENT_FLAGS) -> byt
 
 
 def decompress(body: bytes, sys_flag: int) -> bytes:
-    """The body as its producer gave it; ``body`` itself when ``sys_flag`` says it is not compressed.
+    """The body as its producer wrote it; ``body`` itself when it is not compressed according to ``sys_flag``.
 
-    Raises RemoteProtocolError when the bytes are not what the flag says, grow over MAX_BYTES, or need a library that is
-    not installed.
+    Raises RemoteProtocolError when the bytes do not have the format of the flag, would be larger than MAX_BYTES, or
+    need a library that is not installed.
     """
     if not sys_flag & flags.COMPRESSED:
         return body

@@ -1,7 +1,8 @@
-"""One connection without its socket: bytes in, commands out, answers matched with their requests.
+"""The state of one connection, without its socket: decodes received bytes to commands, and matches answers with their
+requests.
 
-Both sides may ask and answer at any time, and answers may come in any order; the flag tells an answer from a request
-and the opaque says which request it belongs to. Source: NettyRemotingAbstract; docs/protocol.md#requests-and-answers.
+Both sides may send requests at any time, and answers may arrive in any order. The flag tells an answer from a request,
+and the opaque tells which request it belongs to. Source: NettyRemotingAbstract; docs/protocol.md#requests-and-answers.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from gantrymq.protocol.command import Command, decode_command
 from gantrymq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
 
 MAX_PENDING: Final = 65536
-"""Requests of one connection that may wait for their answers; more means the peer has stopped answering."""
+"""Requests of one connection that may wait for their answers. If there are more, the peer has stopped answering."""
 
 Waiter = TypeVar("Waiter")
 
 
 class Connection(Generic[Waiter]):
-    """State of one connection. ``Waiter`` is whatever the owner wants back when the answer comes."""
+    """The state of one connection. ``Waiter`` is the type of the object that the owner gets back with the answer."""
 
     __slots__ = ("_binary", "_next_opaque", "_pending", "_splitter")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._splitter = FrameSplitter(max_frame_bytes)
         self._binary = {SEND_V2: BinarySends().decode, END_TRANSACTION: BinaryEnds().decode}
-        """Of binary headers, by how they begin."""
+        """Fast decoders for binary headers, by the first two bytes of the header."""
         self._next_opaque = 0
         self._pending: dict[int, tuple[float, Waiter]] = {}
 
     @property
     def pending(self) -> int:
-        """Requests that wait for their answers."""
+        """The number of requests that wait for their answers."""
         return len(self._pending)
 
     def receive(self, data: bytes) -> Iterator[Command]:
@@ -54,27 +55,27 @@ class Connection(Generic[Waiter]):
         return self._next_opaque
 
     def expect(self, opaque: int, waiter: Waiter, deadline: float) -> None:
-        """Remember that the answer to ``opaque`` belongs to ``waiter`` until ``deadline`` (seconds, owner's clock)."""
+        """Until ``deadline`` (seconds of the owner's clock), the answer to ``opaque`` belongs to ``waiter``."""
         if len(self._pending) >= MAX_PENDING:
             raise LocalProtocolError(f"{MAX_PENDING} requests wait for answers on one connection; slow down")
         self._pending[opaque] = (deadline, waiter)
 
     def answered(self, command: Command) -> Waiter | None:
-        """Who waits for this answer; None when nobody does (any more)."""
+        """The waiter for this answer; None when there is none (any more)."""
         entry = self._pending.pop(command.opaque, None)
         return entry[1] if entry is not None else None
 
     def expired(self, now: float) -> list[Waiter]:
-        """Take out everyone whose deadline has passed."""
+        """Remove and return the waiters whose deadline has passed."""
         late = [opaque for opaque, (deadline, _) in self._pending.items() if deadline <= now]
         return [self._pending.pop(opaque)[1] for opaque in late]
 
     def next_deadline(self) -> float:
-        """The first deadline of those that wait; there must be one."""
+        """The earliest deadline of all waiters; there must be at least one."""
         return min(deadline for deadline, _ in self._pending.values())
 
     def abandon(self) -> list[Waiter]:
-        """Take out everyone: the connection is gone."""
+        """Remove and return all waiters, because the connection is lost."""
         waiters = [waiter for _, waiter in self._pending.values()]
         self._pending.clear()
         return waiters

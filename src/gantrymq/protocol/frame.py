@@ -1,8 +1,8 @@
-"""Length-prefixed frames: cut a byte stream into headers and bodies.
+"""Length-prefixed frames: splits a byte stream into headers and bodies.
 
 | Size | Field |
 |---|---|
-| 4 | total length, counts everything behind itself |
+| 4 | number of bytes that follow this field |
 | 4 | serialization of the header in bits 31..24, length of the header in bits 23..0 |
 | n | header |
 | rest | body |
@@ -18,7 +18,7 @@ from typing import Final
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
-"""Largest total length accepted or sent, in bytes, as in every RocketMQ peer (``frameMaxLength``)."""
+"""The largest length of a frame that is accepted or sent, in bytes, as in every RocketMQ peer (``frameMaxLength``)."""
 
 _PREFIX: Final = Struct(">II")
 _HEADER_LENGTH: Final = 0xFFFFFF
@@ -28,28 +28,28 @@ Frame = tuple[int, bytes, bytes]
 
 
 class FrameSplitter:
-    """Collects the bytes of one direction of one connection and yields whole frames.
+    """Collects the bytes of one direction of one connection, and returns whole frames.
 
-    After RemoteProtocolError the splitter must not be used again: the stream has lost its boundaries.
+    After RemoteProtocolError the splitter must not be used again, because it cannot tell where the next frame begins.
     """
 
     __slots__ = ("_max", "_need", "_parts", "_size")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max = max_frame_bytes
-        # Chunks of a frame that is not complete yet, their total size, and the size that completes it. Joining
-        # only when enough is there keeps a large frame linear in its size.
+        # The chunks of an incomplete frame, their total size, and the size of the complete frame. The chunks are joined
+        # only when the frame is complete, so that the work is linear in its size.
         self._parts: list[bytes] = []
         self._size = 0
         self._need = 8
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of an incomplete frame that are held."""
+        """The number of bytes received of an incomplete frame."""
         return self._size
 
     def feed(self, data: bytes) -> list[Frame]:
-        """All frames that ``data`` completes, in order. Raises RemoteProtocolError for an impossible length."""
+        """All frames that ``data`` completes, in order. Raises RemoteProtocolError for an invalid length."""
         if self._parts:
             self._parts.append(data)
             self._size += len(data)
@@ -90,7 +90,7 @@ def _explain(length: int, header_length: int, limit: int) -> str:
 
 
 def join_frame(serialization: int, header: bytes, body: bytes) -> bytes:
-    """One whole frame. Raises LocalProtocolError when it would exceed the limit of every peer."""
+    """One whole frame. Raises LocalProtocolError when it is larger than peers accept."""
     length = 4 + len(header) + len(body)
     if length > MAX_FRAME_BYTES:
         raise LocalProtocolError(f"a frame of {length} bytes cannot be sent; the limit is {MAX_FRAME_BYTES}")

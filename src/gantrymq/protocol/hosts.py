@@ -1,4 +1,4 @@
-"""Addresses as records and offset message ids hold them: 4 or 16 address bytes, then the port in 4 bytes.
+"""Addresses as records and offset message ids contain them: 4 or 16 address bytes, then the port in 4 bytes.
 
 Source: MessageExt.socketAddress2ByteBuffer; docs/store.md#records.
 """
@@ -21,7 +21,7 @@ _INT: Final = struct.Struct(">i")
 def pack_host(text: str) -> bytes:
     """``"10.0.0.1:10911"`` to 8 bytes, ``"[2001:db8::1]:10911"`` to 20.
 
-    Raises LocalProtocolError for anything else, host names included: a record holds addresses.
+    Raises LocalProtocolError for anything else, including host names, because a record contains addresses.
     """
     address, _, port = text.rpartition(":")
     try:

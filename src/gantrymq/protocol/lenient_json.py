@@ -1,12 +1,12 @@
-"""JSON as Java peers write it (fastjson 1.x): standard JSON, and beside it
+"""Reads JSON as Java peers write it (fastjson 1.x): standard JSON, and in addition
 
-* keys that are unquoted integers:             {0:"10.0.0.1:10911"}
-* keys that are objects:                       {{"brokerName":"b","queueId":0,"topic":"T"}:5}
-* objects that name another place by a path:   {"$ref":"$.consumerTable.c1"}
+* keys that are unquoted integers:               {0:"10.0.0.1:10911"}
+* keys that are objects:                         {{"brokerName":"b","queueId":0,"topic":"T"}:5}
+* references to another value, by its path:      {"$ref":"$.consumerTable.c1"}
 
-:func:`loads` reads all of it into plain Python values whose keys are texts: an integer key becomes its digits, an
-object key its compact JSON with sorted keys, a reference the value it names. Writers never need the dialect: Java
-takes quoted integers and object keys given as texts.
+:func:`loads` returns plain Python values whose keys are texts. An integer key becomes its digits, an object key its
+compact JSON with sorted keys, and a reference the value that it names. Writing never needs this dialect, because Java
+accepts quoted integers, and texts instead of object keys.
 
 Source: JSONSerializer, MapSerializer of fastjson 1.2; docs/protocol.md#json-bodies.
 """
@@ -21,9 +21,10 @@ import msgspec
 from gantrymq.errors import RemoteProtocolError
 
 MAX_DEPTH: Final = 64
-"""Objects and arrays within each other; RocketMQ's own bodies need seven."""
+"""How deep objects and arrays may be nested; RocketMQ's own bodies need seven levels."""
 MAX_REFERENCES: Final = 1000
-"""Per text. Each may stand for a large value, so without a limit a small text could unfold to a huge one."""
+"""References in one text. Each may stand for a large value, so without a limit a small text could become a huge value.
+"""
 
 _BLANKS: Final = frozenset(" \t\r\n")
 _INTEGER: Final = re.compile(r"-?\d+")
@@ -34,12 +35,12 @@ _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"((?:[^\"\\]|\\.)*)\"\]")
 
 
 def loads(data: bytes) -> Any:
-    """The value of a JSON text in Java's dialect. Raises RemoteProtocolError when it is none."""
+    """The value of a JSON text in Java's dialect. Raises RemoteProtocolError when the text is malformed."""
     try:
         if b'"$ref"' not in data:
             return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass  # not standard JSON: perhaps the dialect
+        pass  # not standard JSON, but it may be Java's dialect
     try:
         return _Reader(data.decode()).whole()
     except UnicodeDecodeError as error:
@@ -47,7 +48,7 @@ def loads(data: bytes) -> Any:
 
 
 class _Reference:
-    """A value to be filled in when everything it could name has been read."""
+    """A reference, which is replaced by its value when the whole text has been read."""
 
     __slots__ = ("holder", "path")
 
@@ -58,14 +59,14 @@ class _Reference:
 
 
 class _Reader:
-    """One pass of recursive descent over a text."""
+    """A recursive-descent parser for one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         self._open: list[Any] = []
         self._references: list[tuple[Any, Any, _Reference]] = []
-        """(container, key or index, what to put there)"""
+        """Container, key or index in it, and the reference whose value belongs there."""
 
     def whole(self) -> Any:
         value = self._value()
@@ -191,8 +192,8 @@ class _Reader:
         raise RemoteProtocolError(f"malformed JSON at character {self._at}: expected {expected}, found {found!r}")
 
     def _resolve(self, root: Any) -> None:
-        # A reference may only name a finished value without references in it: fastjson writes no others for
-        # RocketMQ's bodies, and neither a circle nor a value that doubles at every level can be built that way.
+        # A reference may only name a complete value without references in it. fastjson writes no others for RocketMQ's
+        # bodies. So neither a cycle nor a value that doubles at every level is possible.
         unfinished = {id(container) for _, _, reference in self._references for container in reference.holder}
         for container, key, reference in self._references:
             value = _follow(root, reference)

@@ -1,4 +1,4 @@
-"""Message ids: by place (offset message id) and by sender (UNIQ_KEY).
+"""The two ids of a message: the broker's (offset message id: where it is stored) and the sender's (UNIQ_KEY).
 
 Both are upper-case hexadecimal digits of fixed-width binary fields:
 
@@ -31,18 +31,18 @@ _LAST_DIGITS: Final = tuple([f"{number:02X}" for number in range(_PAGE_SIZE)])
 
 
 def offset_message_id(host: bytes, log_offset: int) -> str:
-    """The id that says where a message lies. ``host``: the packed store host. Clients connect to the address in it."""
+    """The id that tells where a message is stored. ``host``: the packed store host, to which clients connect."""
     return f"{_host_digits(host)}{log_offset & 0xFFFFFFFFFFFFFFFF:016X}"
 
 
 def parse_offset_message_id(message_id: str) -> tuple[str, LogOffset]:
-    """(store host as ``address:port``, log offset). Raises RemoteProtocolError when it is no such id."""
+    """(store host as ``address:port``, log offset). Raises RemoteProtocolError when it is not an offset message id."""
     raw = _bytes_of(message_id)
     return host_text(raw[:-8]), LogOffset(int.from_bytes(raw[-8:], "big", signed=True))
 
 
 def log_offset_of(message_id: str) -> LogOffset:
-    """The second part alone: a third of the cost. Raises RemoteProtocolError when it is no such id."""
+    """The log offset alone, in a third of the time. Raises RemoteProtocolError when it is not an offset message id."""
     return LogOffset(int.from_bytes(_bytes_of(message_id)[-8:], "big", signed=True))
 
 
@@ -68,9 +68,9 @@ def _host_digits(host: bytes) -> str:
 class UniqueIds:
     """Makes UNIQ_KEYs: one instance per client process.
 
-    Two ids of one instance never collide: (time, counter) only grows within a month, whatever the clock does, and a
-    new month takes new random bytes. The month starts at 00:00 UTC (Java takes its local time zone; readers only use
-    the time in an id to narrow a search).
+    Two ids of one instance are never equal: within a month (time, counter) only grows, even if the clock goes back, and
+    a new month takes new random bytes. The month starts at 00:00 UTC. (Java uses its local time zone; readers use the
+    time in an id only to narrow a search.)
     """
 
     def __init__(self, rng: Rng, clock: Clock, address: bytes, process_id: int) -> None:
@@ -86,18 +86,19 @@ class UniqueIds:
         self._last = -1
         """(ms since the start of the month) << 16 | counter of the last id, less its last two digits."""
         self._digit = 0
-        """Number of its last two digits."""
+        """The number in the last two digits of the last id."""
         self._page_ms = -1
         """When ``_page`` was made."""
         self._page = ""
-        """All digits of the last id but the last two."""
+        """The digits of the last id without the last two."""
 
     def next(self, now_ms: int | None = None) -> str:
-        """``now_ms``: the wall time, if the caller has just asked for it."""
+        """A new UNIQ_KEY. ``now_ms``: the wall time, if the caller has just read it."""
         if now_ms is None:
             now_ms = self._clock.wall_ms()
         digit = self._digit + 1
-        # Under load most ids share the ms and all but two digits with the one before: 0.3 us instead of 1.0.
+        # Under load most ids have the same ms as the id before, and differ from it only in two digits. Such an id takes
+        # 0.3 us instead of 1.0 us.
         if now_ms != self._page_ms or digit >= _PAGE_SIZE:
             digit = self._turn_page(now_ms)
         self._digit = digit
@@ -106,7 +107,7 @@ class UniqueIds:
     def _turn_page(self, now_ms: int) -> int:
         if now_ms >= self._month_end_ms:
             self._start_month(now_ms)
-        # A clock that stands still or goes back, or more than 65536 ids in one ms, run ahead of the time instead.
+        # If the clock stands still or goes back, or for more than 65536 ids in one ms, the ids run ahead of the time.
         number = max(self._last + self._digit + 1, (now_ms - self._month_start_ms) << _COUNTER_BITS)
         digit = number % _PAGE_SIZE
         self._last = number - digit

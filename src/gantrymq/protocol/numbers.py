@@ -1,4 +1,4 @@
-"""Numbers as they travel: signed, of 32 or 64 bits. A header with a number beyond its type is refused when decoded.
+"""The integer types of headers: signed, of 32 or 64 bits. Decoding refuses a header with a number beyond its type.
 
 Source: RemotingCommand.decodeCommandCustomHeader.
 """

@@ -1,8 +1,9 @@
-"""What names one delivery of one popped message: ``extraInfo`` on the wire, the property POP_CK, gRPC's receipt handle.
+"""The receipt handle, which identifies one delivery of a popped message: ``extraInfo`` in requests, the property
+POP_CK, and the receipt handle of gRPC.
 
 Fields, separated by blanks: start offset of the batch, pop time (ms), invisible time (ms), revive queue, kind of topic
-(0 normal, 1 retry, 2 retry in the newer naming), broker name, queue id, queue offset of the message. A client puts it
-together from the answer to a pop, whose texts are made here, too. Source: ExtraInfoUtil; docs/protocol.md#pop.
+(0 normal, 1 retry, 2 retry in the newer naming), broker name, queue id, queue offset of the message. A client builds it
+from texts in the answer to a pop, which are made here, too. Source: ExtraInfoUtil; docs/protocol.md#pop.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 from gantrymq.errors import RemoteProtocolError
 
 ORDERLY: Final = 999
-"""Revive queue of an orderly pop, which has no check point."""
+"""The revive queue in handles of an orderly pop, which has no check point."""
 NORMAL: Final = "0"
 RETRY: Final = "1"
 RETRY_V2: Final = "2"
@@ -23,7 +24,7 @@ _FIELDS_LEAST: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class ReceiptHandle:
-    """See above. ``offset``: -1 when the text does not say."""
+    """The fields of a receipt handle. ``offset``: -1 when the text does not contain it."""
 
     start_offset: int
     pop_time: int
@@ -40,7 +41,7 @@ class ReceiptHandle:
 
     @property
     def visible_at(self) -> int:
-        """ms since 1970 when the delivery ends."""
+        """When the message becomes visible again, in ms since 1970."""
         return self.pop_time + self.invisible_time
 
     def __str__(self) -> str:
@@ -51,7 +52,7 @@ class ReceiptHandle:
 
 
 def parse(text: str) -> ReceiptHandle:
-    """Raises RemoteProtocolError when the text is no handle."""
+    """Read a handle. Raises RemoteProtocolError when the text is not a handle."""
     fields = text.split(" ")
     if len(fields) < _FIELDS_LEAST:
         raise RemoteProtocolError(f"{text!r} is not a receipt handle: it has {len(fields)} fields of {_FIELDS_LEAST}")
@@ -78,7 +79,7 @@ def message_offset_info(batches: Iterable[tuple[str, int, Sequence[int]]]) -> st
 def order_count_info(batches: Iterable[tuple[str, int, Sequence[int], dict[int, int]]]) -> str:
     """(kind, queue id, offsets, offset to earlier deliveries) of each orderly batch.
 
-    Each repeated message has an item of its own; the one of the queue, the least of them, is for older clients.
+    Each repeated message has an item of its own. The item of the queue, with the lowest count, is for older clients.
     """
     items: list[str] = []
     for kind, queue_id, offsets, counts in batches:

@@ -1,4 +1,4 @@
-"""The record of the commit log, which is also what a pull answer, a query answer and a check-back carry.
+"""The record of a message in the commit log. Answers to pulls and queries, and check-backs, contain the same bytes.
 
 All integers are big-endian and signed. With IPv4 hosts:
 
@@ -45,7 +45,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 MAGIC_V1: Final = 0xDAA320A7
 MAGIC_V2: Final = 0xDAA320AB
 BLANK_MAGIC: Final = 0xCBD43194
-"""Magic of the 8-byte head (size, magic) that fills the end of a log file."""
+"""The magic in the 8-byte head (size, magic) of the unused end of a log file."""
 
 AT_SIZE: Final = 0
 AT_MAGIC: Final = 4
@@ -58,28 +58,28 @@ AT_SYS_FLAG: Final = 36
 AT_BORN_TIMESTAMP: Final = 40
 AT_BORN_HOST: Final = 48
 AT_STORE_TIMESTAMP: Final = 56
-"""This one and the following: 12 bytes later when the born host is IPv6."""
+"""This field and the following ones are 12 bytes later when the born host is IPv6."""
 AT_STORE_HOST: Final = 64
 AT_RECONSUME_TIMES: Final = 72
-"""This one and the following: 12 more bytes later when the store host is IPv6."""
+"""This field and the following ones are another 12 bytes later when the store host is IPv6."""
 AT_PREPARED_OFFSET: Final = 76
 AT_BODY_LENGTH: Final = 84
 AT_BODY: Final = 88
 
 FIXED_SIZE: Final = 91
-"""Bytes of a V1 record with IPv4 hosts beside body, topic and properties."""
+"""The size of a V1 record with IPv4 hosts, without body, topic and properties."""
 IPV6_EXTRA: Final = 12
-"""Bytes that an IPv6 host takes more than an IPv4 one."""
+"""How many bytes an IPv6 host is longer than an IPv4 host."""
 TOPIC_V1_MAX_BYTES: Final = 127
 CRC_MASK: Final = 0x7FFFFFFF
 
 HEAD: Final = struct.Struct(">iIIiiqqiq8sq8siqi")
-"""All fields of a record with IPv4 hosts in front of its body; see the table."""
+"""All fields before the body, of a record with IPv4 hosts; see the table."""
 _START: Final = struct.Struct(">iIIiiqqiq")
 _END: Final = struct.Struct(">iqi")
 MOVED: Final = struct.Struct(">II4xi16xiq8s16xi8xi")
-"""From the magic on what a record keeps under another topic: magic, CRC, flag, system flag, born data, reconsume times,
-and the length of its body."""
+"""The fields that a record keeps when it is written again under another topic, from the magic on: magic, CRC, flag,
+system flag, born data, reconsume times, and the length of its body."""
 _SHORT: Final = struct.Struct(">h")
 _LONG: Final = struct.Struct(">q")
 _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
@@ -103,10 +103,10 @@ def encode_record(
     reconsume_times: int = 0,
     prepared_transaction_offset: int = 0,
 ) -> bytes:
-    """One record. Texts come encoded, hosts packed (:func:`pack_host`); this is called once per stored message.
+    """Encode one record. Texts are encoded and hosts packed (:func:`pack_host`) by the caller.
 
-    The two IPv6 bits of ``sys_flag`` are set from the hosts' lengths, whatever the caller gives.
-    Raises MessageIllegal when topic or properties do not fit into their length fields or a number into its own.
+    The two IPv6 bits of ``sys_flag`` are set according to the lengths of the hosts, whatever the caller passes.
+    Raises MessageIllegal when the topic or the properties are too long, or a number is too large for its field.
     """
     topic_length = len(topic)
     properties_length = len(properties_text)
@@ -134,7 +134,7 @@ def _encode_uncommon(
     born_timestamp: int, born_host: bytes, store_timestamp: int, store_host: bytes, flag: int, sys_flag: int,
     reconsume_times: int, prepared_transaction_offset: int,
 ) -> bytes:  # fmt: skip
-    """Long topics and IPv6 hosts, in the same layout."""
+    """Like ``encode_record``, for long topics and IPv6 hosts."""
     if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
         raise LocalProtocolError("a packed host has 8 (IPv4) or 20 (IPv6) bytes")
     if len(topic) > properties.MAX_BYTES:
@@ -161,18 +161,18 @@ def _encode_uncommon(
 
 
 def tail_of(topic: bytes, properties_text: bytes) -> bytes:
-    """What a record of the usual kind (see ``parts_of``) has behind its body."""
+    """The bytes after the body of a V1 record."""
     return b"".join((_ONE_BYTE[len(topic)], topic, _SHORT.pack(len(properties_text)), properties_text))
 
 
 def born_host_of(record: bytes) -> bytes:
-    """The packed born host of a record, given alone and whole."""
+    """The packed born host of a record. ``record``: exactly one record."""
     is_v6 = record[AT_SYS_FLAG + 3] & flags.BORN_HOST_V6
     return record[AT_BORN_HOST : AT_BORN_HOST + (20 if is_v6 else 8)]
 
 
 def parts_of(record: bytes) -> tuple[int, int] | None:
-    """Where the body of a record ends and where its properties begin; None when it is not of the usual kind: V1 with
+    """The positions of the end of the body and of the beginning of the properties; None when the record is not V1 with
     IPv4 hosts."""
     if record[AT_SYS_FLAG + 3] & HOSTS_V6 or record[AT_MAGIC + 3] != MAGIC_V1 & 0xFF:
         return None
@@ -184,10 +184,10 @@ def encode_moved(
     record: bytes, body_end: int, topic: bytes, properties_text: bytes, queue_id: int, transaction_type: int,
     prepared_transaction_offset: int, queue_offset: int, log_offset: int, store_timestamp: int, store_host: bytes,
 ) -> bytes:  # fmt: skip
-    """A record of the usual kind under another topic, with other properties: what else the sender gave stays as it is.
+    """A V1 record with IPv4 hosts under another topic and with other properties; the sender's other fields stay.
 
-    The same as decoding and encoding it again, without values for what stays: 1.5 us instead of 8. ``body_end``: see
-    ``parts_of``. The topic has at most 127 bytes, the store host 8.
+    The result is the same as decoding and encoding the record, but takes 1.5 us instead of 8 us. ``body_end``: see
+    ``parts_of``. The topic may have 127 bytes, and the store host has 8 bytes.
     """
     _magic, crc, flag, sys_flag, born_timestamp, born_host, reconsume_times, body_length = MOVED.unpack_from(record, 4)
     topic_length, properties_length = len(topic), len(properties_text)
@@ -206,14 +206,14 @@ def encode_moved(
 def record_size(
     topic_bytes: int, body_bytes: int, properties_bytes: int, born_host_bytes: int = 8, store_host_bytes: int = 8
 ) -> int:
-    """Bytes :func:`encode_record` will make of parts of these lengths."""
+    """The size of the record that :func:`encode_record` makes of parts of these lengths."""
     long_topic = 1 if topic_bytes > TOPIC_V1_MAX_BYTES else 0
     hosts = born_host_bytes + store_host_bytes - 16
     return FIXED_SIZE + topic_bytes + body_bytes + properties_bytes + long_topic + hosts
 
 
 def encode_stored(message: StoredMessage) -> bytes:
-    """The record of a decoded message: the same bytes again, except a body CRC that was 0 or wrong."""
+    """The record of a decoded message. The bytes are the same as before, except for a body CRC that was 0 or wrong."""
     return encode_record(
         message.topic.encode(), message.body, message.properties_text.encode(), message.queue_id,
         message.queue_offset, message.log_offset, message.born_timestamp, pack_host(message.born_host),
@@ -223,11 +223,11 @@ def encode_stored(message: StoredMessage) -> bytes:
 
 
 def decode_record(buffer: Buffer, offset: int = 0, *, check: bool = True) -> StoredMessage:
-    """The record that starts at ``offset``; bytes behind it are ignored.
+    """Decode the record that starts at ``offset``; bytes after it are ignored.
 
-    With ``check`` the body's CRC is compared, too. Topic and properties that are not UTF-8 do not make a record bad:
-    as in Java, the bad bytes become U+FFFD. Raises RemoteProtocolError when no whole, consistent record starts
-    there (also for the mark at the end of a log file).
+    With ``check`` the CRC of the body is compared, too. Bytes of topic and properties that are not UTF-8 become U+FFFD,
+    as in Java; they are not an error. Raises RemoteProtocolError when no complete, consistent record starts there (also
+    at the head of the unused end of a log file).
     """
     try:
         return _decode(buffer, offset, check)
@@ -277,7 +277,7 @@ def _decode(buffer: Buffer, offset: int, check: bool) -> StoredMessage:
 
 
 def properties_text(record: Buffer) -> str:
-    """The properties of a record, given alone and whole, without decoding the rest: it is called for many."""
+    """The properties of a record, without decoding its other fields. ``record``: exactly one record."""
     position = AT_BODY_LENGTH
     if record[AT_SYS_FLAG + 3] & HOSTS_V6:
         sys_flag = record[AT_SYS_FLAG + 3]
@@ -292,7 +292,7 @@ def properties_text(record: Buffer) -> str:
 
 
 def _read_hosts(buffer: Buffer, offset: int, sys_flag: int) -> tuple[int, bytes, int, bytes]:
-    """(position behind the store host, born host, store timestamp, store host) when one of them is IPv6."""
+    """(position after the store host, born host, store timestamp, store host) when one of the hosts is IPv6."""
     position = offset + AT_BORN_HOST
     length = 20 if sys_flag & flags.BORN_HOST_V6 else 8
     born_host = bytes(buffer[position : position + length])
@@ -308,9 +308,9 @@ def _read_hosts(buffer: Buffer, offset: int, sys_flag: int) -> tuple[int, bytes,
 
 
 def scan(buffer: Buffer, offset: int = 0, *, check: bool = True) -> Iterator[StoredMessage]:
-    """The records that lie back to back in ``buffer``, as in a pull answer.
+    """The records that follow each other in ``buffer``, as in the answer to a pull.
 
-    Raises RemoteProtocolError at the first byte that belongs to no record, after yielding what came before it.
+    Raises RemoteProtocolError at the first byte that belongs to no record, after yielding the records before it.
     """
     end = len(buffer)
     while offset < end:
@@ -320,7 +320,8 @@ def scan(buffer: Buffer, offset: int = 0, *, check: bool = True) -> Iterator[Sto
 
 
 def to_view(message: StoredMessage, broker_name: str) -> MessageView:
-    """What a listener gets: decompressed, properties decoded. ``broker_name``: of the queue it was read from.
+    """The message that a listener gets, with its body decompressed and its properties decoded. ``broker_name``: the
+    broker from whose queue it was read.
 
     Raises RemoteProtocolError when the body cannot be decompressed.
     """
@@ -346,7 +347,8 @@ def to_view(message: StoredMessage, broker_name: str) -> MessageView:
 
 
 def encode_blank(size: int) -> bytes:
-    """The 8-byte head of the unused end of a log file, ``size`` bytes long with it. Source: CommitLog.doAppend."""
+    """The 8-byte head of the unused end of a log file. ``size``: the length of that end, including the head. Source:
+    CommitLog.doAppend."""
     return _SIZE_AND_MAGIC.pack(size, BLANK_MAGIC)
 
 

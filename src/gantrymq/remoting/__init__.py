@@ -1,1 +1,1 @@
-"""Carries the frames of ``protocol`` over the links of ``runtime.network``."""
+"""RocketMQ's remoting protocol over network connections: a server, a client, and the channel of one connection."""

@@ -1,4 +1,6 @@
-"""The client's end of one connection: it sends requests, gives answers to the callers, and requests to a callback."""
+"""The client's end of one connection: sends requests, passes answers to their callers, and the server's own requests
+to a callback.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ from gantrymq.runtime.network import Link
 log = logging.getLogger("gantrymq.remoting")
 
 FRAMES_PER_WRITE: Final = 16
-"""Requests that leave in one write: so the server can begin with them while we make the next ones."""
+"""Requests that are sent in one write. Then the server can begin with them while the client makes the next ones."""
 _SWEEP_SECONDS: Final = 0.05
-"""How often deadlines are looked at, at most: one timer for all requests of a channel costs less than one for each."""
+"""Deadlines are checked at most this often, by one timer for all requests of a channel, which is cheaper than a timer
+for each."""
 
 PushHandler = Callable[["ClientChannel", Command], None]
 Answer = asyncio.Future[Command]
@@ -61,12 +64,12 @@ class ClientChannel:
         self._scheduled = False
         self._sweeper: Timer | None = None
         self._sweep_at = 0.0
-        """When the sweeper runs, while there is one."""
+        """When the timer runs next, while there is one."""
 
     def request(self, opaque: int, frame: bytes, timeout_ms: int, now: float | None = None) -> Answer:
         """Send a request; the future gets the answer, TimedOut or Unreachable. Cancelling it forgets the answer.
 
-        ``now``: the monotonic time from which on the timeout counts, if that is not this moment.
+        ``now``: the monotonic time from which the time-out counts; default: the time of the call.
         """
         answer = self._create_future()
         if not self.alive:
@@ -82,7 +85,7 @@ class ClientChannel:
         return answer
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; the frames of one loop turn leave in few writes."""
+        """Queue a frame. The frames of one turn of the event loop are sent in few writes."""
         self._out.append(frame)
         if len(self._out) >= FRAMES_PER_WRITE:
             self._write_out()
@@ -102,7 +105,7 @@ class ClientChannel:
                 self._link.write(data)
 
     def close(self) -> None:
-        """Send what is queued and close; callers that still wait get Closed."""
+        """Send the queued frames and close the connection. Callers that still wait get Closed."""
         self._flush()
         self._give_up(Closed(f"the connection to {self.address} was closed"))
         if self._link is not None:
@@ -117,7 +120,7 @@ class ClientChannel:
             self._sweep_no_later(self._connection.next_deadline())
 
     def _sweep_no_later(self, deadline: float) -> None:
-        """Look at the deadlines when the first one is over; but not for each of many that follow closely."""
+        """Check the deadlines when the first one has passed, but not separately for each of many close deadlines."""
         now = self._clock.monotonic()
         at = max(deadline, now + _SWEEP_SECONDS)
         if self._sweeper is not None:
@@ -136,7 +139,7 @@ class ClientChannel:
             if not answer.done():
                 answer.set_exception(error)
 
-    # The network calls these.
+    # The network calls these methods.
 
     def connected(self, link: Link) -> None:
         self._link = link
@@ -171,7 +174,7 @@ class ClientChannel:
         self._lost(self)
 
     def pause_writing(self) -> None:
-        """The peer does not read. Callers are bounded by their own deadlines, so nothing is done here."""
+        """The peer does not read. Nothing to do here, because each caller has a deadline of its own."""
 
     def resume_writing(self) -> None:
         """See pause_writing."""

@@ -1,4 +1,4 @@
-"""Addresses to channels: connect on demand, one connection per address, reconnect with jitter."""
+"""Connections to peers by address: connects on demand, keeps one connection per address, and reconnects with jitter."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from gantrymq.runtime.rng import Rng
 from gantrymq.runtime.tasks import SharedWork
 
 CONNECT_TIMEOUT_MS: Final = 3000
-"""As in Apache's clients (connectTimeoutMillis)."""
+"""The value of Apache's clients (connectTimeoutMillis)."""
 BACKOFF_FIRST_S: Final = 0.02
 BACKOFF_MAX_S: Final = 1.0
-"""Pause after failed connects to one address: doubled each time up to the maximum, and shortened at random by up to
-half, so that many clients do not return in step."""
+"""The longest pause after a failed attempt to connect to an address. The pause doubles each time up to this maximum,
+and is shortened by a random part of up to half, so that many clients do not return at the same moment."""
 
 
 class RemotingClient:
     """Calls peers by address (``host:port``).
 
-    ``requests`` gets what peers send on their own (check-backs, notices), ``lost`` each channel that broke. All methods
-    belong to the loop they were first used on. Cancelling a call forgets its answer; the request may still be executed.
+    ``requests`` is called with each request that a peer sends (check-backs, notifications), ``lost`` with each channel
+    whose connection was lost. All methods belong to the event loop on which they were first used. When a call is
+    cancelled, its answer is ignored; the request may still be executed.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class RemotingClient:
         remark: str | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> Command:
-        """Ask and wait for the answer, whatever its code. ``timeout_ms`` covers connecting, too.
+        """Send a request and return the answer, whatever its code. ``timeout_ms`` covers connecting, too.
 
         Raises Unreachable (not executed, or lost before the answer) or TimedOut (may have been executed).
         """
@@ -133,7 +134,8 @@ class RemotingClient:
         *,
         remark: str | None = None,
     ) -> None:
-        """Send without an answer; raises Unreachable when there is no connection. Delivery is not confirmed."""
+        """Send a request without waiting for an answer. Raises Unreachable when there is no connection. Delivery is not
+        confirmed."""
         channel = self.ready(address) or await self.channel(address)
         opaque = channel.next_opaque()
         channel.send(encode_request(code, opaque, header, body, one_way=True, remark=remark, serialize=self._serialize))
@@ -144,4 +146,4 @@ class RemotingClient:
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()
-        await self._connecting.stop()  # a connection that is made meanwhile is closed by whoever makes it
+        await self._connecting.stop()  # a connection that is being made is closed by the task that makes it

@@ -1,4 +1,4 @@
-"""Accepts connections and passes every request to its handler; several answers leave in one write."""
+"""Accepts connections, and passes every request to its handler. Several answers are sent in one write."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ log = logging.getLogger("gantrymq.remoting")
 IDLE_SECONDS: Final = 120.0
 """A connection without traffic for this long is closed, as in every RocketMQ server."""
 FRAMES_PER_WRITE: Final = 16
-"""Answers that leave in one write: enough to make the system call cheap, few enough that the peer can begin with them
-while we work on the next ones."""
+"""Answers that are sent in one write: enough to share the cost of the system call, and few enough that the peer can
+begin with them while the server works on the next ones."""
 _SWEEP_SECONDS: Final = 10.0
 LARGE_ANSWER_BYTES: Final = 64 * 1024
-"""An answer above this is written at once; joining it with others would only copy it."""
+"""A larger answer is written at once, because joining it with others would only copy it."""
 
 Handler = Callable[[Any, Command], bytes | None]
-"""Executes one request of a session and returns its answer as a frame; None when the answer comes later by
-``Session.send``, or never (one-way). May raise RequestRejected(code, remark) as a short form of that answer."""
+"""Executes one request of a session and returns its answer as a frame; None when the answer is sent later with
+``Session.send``, or never (one-way). May raise RequestRejected(code, remark) instead of returning that answer."""
 
 Rejection = Callable[[GantryError], tuple[int, str | None] | None]
 """Response code and remark for an error that a handler raises on purpose; None for any other."""
@@ -75,8 +75,7 @@ class Session:
                 answer = self._server.execute(self, command)
                 if answer is not None:
                     self._out.append(answer)
-                    # A large one leaves now, and not behind the rest, so that the next command already sees whether the
-                    # peer reads.
+                    # A large answer is sent at once, so that the next command already knows whether the peer reads.
                     if len(answer) > LARGE_ANSWER_BYTES or len(self._out) >= FRAMES_PER_WRITE:
                         self._write_out()
         except RemoteProtocolError as error:
@@ -87,7 +86,8 @@ class Session:
         self._write_out()
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; the frames of one loop turn leave in few writes. After the link is lost this does nothing."""
+        """Queue a frame. The frames of one turn of the event loop are sent in few writes. After the connection is lost
+        this does nothing."""
         self._out.append(frame)
         if len(self._out) >= FRAMES_PER_WRITE:
             self._write_out()
@@ -124,7 +124,7 @@ class Session:
         self._out.clear()
         self._server.forget(self, reason)
 
-    # A client that sends and never reads must not fill our memory: stop listening to it until it reads.
+    # A client that sends and never reads must not fill the server's memory, so the server stops reading from it.
     def pause_writing(self) -> None:
         self.writable = False
         if self._link is not None:
@@ -142,10 +142,10 @@ NewSession = Callable[["RemotingServer", int], Session]
 class RemotingServer:
     """A listening address with its sessions.
 
-    ``handlers``: request code to handler. ``closed``: told once about every session that ended. ``responses``: gets
-    answers to requests that this side sent. ``refusals``: why codes without a handler are not answered otherwise.
-    ``rejection``: says other errors of handlers than RequestRejected. ``new_session``: makes the session of a
-    connection, which handlers and ``closed`` are given, from the server and a number.
+    ``handlers``: handlers by request code. ``closed``: called once for every session that ended. ``responses``: called
+    with the answers to requests that the server sent. ``refusals``: the reasons why certain request codes have no
+    handler, for the answer. ``rejection``: turns errors of handlers other than RequestRejected into an answer.
+    ``new_session``: makes the session of a connection, which handlers and ``closed`` get, from the server and a number.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class RemotingServer:
         return list(self._sessions.values())
 
     async def start(self, host: str, port: int) -> str:
-        """Listen and return the address; port 0 takes a free one. May be called for several ports."""
+        """Listen on a port and return the address; port 0 means any free port. May be called for several ports."""
         listener = await self._network.listen(host, port, self._accept)
         self._listeners.append(listener)
         if self._sweeper is None:
@@ -186,7 +186,7 @@ class RemotingServer:
         return listener.address
 
     async def close(self) -> None:
-        """Accept nothing more and close every session; queued answers are sent first."""
+        """Accept no further connections, and close every session after its queued answers are sent."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         for listener in self._listeners:
@@ -213,7 +213,7 @@ class RemotingServer:
             self._closed(session)
 
     def execute(self, session: Session, command: Command) -> bytes | None:
-        """Run one command; the answer as a frame, or None when there is none (yet)."""
+        """Execute one command. Returns the answer as a frame, or None when there is none (yet)."""
         if command.flag & RESPONSE_FLAG:
             if self._responses is not None:
                 self._responses(session, command)
@@ -229,7 +229,7 @@ class RemotingServer:
                 log.warning("request %d of %s failed: %s", command.code, session.peer, error)
                 rejection = ResponseCode.SYSTEM_ERROR, str(error)
             answer = encode_response(command, rejection[0], remark=rejection[1])
-        # A defect in one handler must neither take down the connection nor leave its client without an answer.
+        # A defect in one handler must neither close the connection nor leave its client without an answer.
         except Exception as error:
             log.exception("request %d of %s hit a defect", command.code, session.peer)
             answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")

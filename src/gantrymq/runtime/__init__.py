@@ -1,1 +1,3 @@
-"""The only doors to the outside world: clock, randomness, disk and network. A simulation replaces these four."""
+"""Clock, random numbers, disk and network: everything through which the product reaches the outside world. A simulation
+replaces these four.
+"""

@@ -1,4 +1,4 @@
-"""Time as an argument: wall time for stamps, monotonic time for deadlines."""
+"""The clock that is passed to everything that needs time: wall time for time stamps, monotonic time for deadlines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Source of all instants. Everything except ``wall_ms`` and ``monotonic`` belongs to the running event loop."""
+    """The source of all times. All methods except ``wall_ms`` and ``monotonic`` need the running event loop."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970 UTC; may jump. For stamps that others read."""
+        """Milliseconds since 1970 UTC; may jump. For time stamps that other processes read."""
 
     def monotonic(self) -> float:
         """Seconds since an arbitrary start; never goes back. For deadlines."""
@@ -29,20 +29,20 @@ class Clock(Protocol):
         """Suspend the calling task. Cancellation ends it at once."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Run ``call`` on the loop after ``seconds``."""
+        """Run ``call`` on the event loop after ``seconds``."""
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Run ``call`` on the loop once the work of the current turn is done."""
+        """Run ``call`` on the event loop after the current turn."""
 
 
 AT_ONCE: Final = 0.0
-"""A time that is over on every loop."""
+"""A time in the past on every event loop."""
 
 
 @asynccontextmanager
 async def time_limit(clock: Clock, seconds: float) -> AsyncIterator[None]:
-    """Cancel the block after ``seconds`` of ``clock`` and raise TimeoutError, as ``asyncio.timeout`` does by the time
-    of the loop. ``async with time_limit(clock, 3): ...``
+    """Cancel the block after ``seconds`` of ``clock`` and raise TimeoutError, for example ``async with
+    time_limit(clock, 3): ...``. It is ``asyncio.timeout`` with a clock that tests can replace.
     """
     async with asyncio.timeout(None) as limit:
         timer = clock.call_later(max(seconds, 0), lambda: limit.reschedule(AT_ONCE))
@@ -58,7 +58,7 @@ class SystemClock:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    # No method around it: it is asked more often than anything else.
+    # Without a method around it, because it is called more often than anything else.
     monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
@@ -71,5 +71,5 @@ class SystemClock:
         asyncio.get_running_loop().call_soon(call)
 
     def block(self, seconds: float) -> None:
-        """Block the calling *thread*; only for code that has no loop (blocking facade, Spark tasks, tools)."""
+        """Block the calling *thread*. Only for code without an event loop (blocking clients, Spark tasks, tools)."""
         time.sleep(seconds)

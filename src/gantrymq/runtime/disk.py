@@ -1,47 +1,42 @@
-"""All file access of the product goes through ``Disk``, so that a test can cut the power at every operation."""
+"""File access. All of it goes through ``Disk``, so that a test can simulate a power cut at every operation."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import fcntl
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
 from typing import Protocol, TypeAlias
 
-from gantrymq.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable, TooManyOpenFiles
-
-FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
-DESCRIPTOR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE})
-RIGHTS_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
+from gantrymq.errors import StoreError, StoreLocked
+from gantrymq.runtime.os_files import OsDirectory, OsFile, OsLock, lock_whole_file, refusals
 
 
 class File(Protocol):
-    """A file open for positional reading and writing. Not safe for use by two threads at once, except ``sync``."""
+    """An open file, read and written at given offsets. Two threads must not use it at once, except for ``sync``."""
 
     path: str
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to ``size`` bytes at ``offset``; shorter at the end of the file."""
+        """Up to ``size`` bytes at ``offset``; fewer at the end of the file."""
 
     def write(self, data: bytes, offset: int) -> None:
         """Write all of ``data`` at ``offset``. Raises DiskFull (then any prefix may have been written)."""
 
     def truncate(self, size: int) -> None:
-        """Make the file exactly ``size`` bytes; growth reads as zeros and takes no space."""
+        """Make the file exactly ``size`` bytes long. Added bytes are zeros and take no space."""
 
     def size(self) -> int: ...
 
     def next_data(self, offset: int) -> int | None:
-        """A place at or behind ``offset`` before which all bytes from there are zero; None when the rest is a hole.
+        """A position at or after ``offset``, such that all bytes between ``offset`` and it are zero; None when all
+        bytes to the end of the file are.
 
-        Only a shortcut over the holes of a sparse file: what lies at the answer may be zero as well.
+        This skips the holes of a sparse file. The byte at the returned position may be zero as well.
         """
 
     def sync(self) -> None:
@@ -52,19 +47,19 @@ class File(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Space of a file system, in bytes. ``used + free`` is below ``total`` where space is kept for the superuser."""
+    """Space of a file system, in bytes. ``used + free`` is below ``total`` if space is reserved for the superuser."""
 
     total: int
     used: int
     free: int
-    """What a program without privileges can still write."""
+    """How much a program without privileges can still write."""
 
     @property
     def fullness(self) -> float:
-        """Share in use of what this program could ever write, from 0 to 1, as ``df`` shows it.
+        """The used share of the space that this program can use, from 0 to 1, as ``df`` shows it.
 
-        Space that is reserved for the superuser counts neither as used nor as free: a share of ``total`` would never
-        reach 1.
+        Space that is reserved for the superuser counts neither as used nor as free. As a share of ``total`` the value
+        would never reach 1.
         """
         reachable = self.used + self.free
         return self.used / reachable if reachable > 0 else 0.0
@@ -72,17 +67,17 @@ class Usage:
 
 class Lock(Protocol):
     def release(self) -> None:
-        """Let others take the lock. The operating system does it when the process dies."""
+        """Release the lock. The operating system does this when the process dies."""
 
 
 class Syncable(Protocol):
-    """Something ``sync_later`` can make durable; ``sync`` runs in the background thread."""
+    """An object that ``sync_later`` can make durable; its ``sync`` runs in the background thread."""
 
     def sync(self) -> None: ...
 
 
 class Directory(Protocol):
-    """A directory that is held, so that making it durable needs nothing that could be missing then."""
+    """An open directory. Making it durable then needs no file descriptor that might not be available."""
 
     def sync(self) -> None:
         """Make creations, renames and removals in it durable."""
@@ -91,27 +86,28 @@ class Directory(Protocol):
 
 
 class Disk(Protocol):
-    """A file system. Paths are absolute; directories are made durable by ``sync_dir``.
+    """A file system. Paths are absolute; ``sync_dir`` makes changes of a directory durable.
 
-    A refusal of the system is a StoreError that says what to do: DiskFull, TooManyOpenFiles, StoreUnavailable (no
-    permission, read only) or another one. A missing file is a FileNotFoundError.
+    When the operating system refuses an operation, a StoreError says what to do: DiskFull, TooManyOpenFiles,
+    StoreUnavailable (no permission, read only) or another one. A missing file is a FileNotFoundError.
     """
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and writing; FileNotFoundError when absent and not ``create``."""
+        """Open a file for reading and writing. Raises FileNotFoundError when it is absent and ``create`` is False."""
 
     def exists(self, path: str) -> bool: ...
 
     def list(self, path: str) -> list[str]:
-        """Sorted names in a directory; empty when there is no such directory."""
+        """The sorted names in a directory; empty when there is no such directory."""
 
     def is_dir(self, path: str) -> bool: ...
 
     def size(self, path: str) -> int:
-        """Bytes of a file; FileNotFoundError when absent."""
+        """The size of a file in bytes. Raises FileNotFoundError when it is absent."""
 
     def make_dirs(self, path: str, *, durable: bool = True) -> None:
-        """Create a directory with its parents, durably unless told otherwise; harmless when it exists."""
+        """Create a directory with its parents, if it does not exist. The new directories are durable on return, unless
+        ``durable`` is False."""
 
     def remove(self, path: str) -> None:
         """Remove a file; harmless when absent."""
@@ -126,7 +122,7 @@ class Disk(Protocol):
         """Make creations, renames and removals in a directory durable."""
 
     def open_dir(self, path: str) -> Directory:
-        """Hold a directory."""
+        """Open a directory."""
 
     def modified_ms(self, path: str) -> int:
         """Time of the last modification, milliseconds since 1970 UTC."""
@@ -135,7 +131,7 @@ class Disk(Protocol):
         """Take the exclusive lock file at ``path`` or raise StoreLocked at once."""
 
     def usage(self, path: str) -> Usage:
-        """Of the file system that ``path`` is on, or will be when it is made."""
+        """The usage of the file system on which ``path`` is, or will be when it is created."""
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         """Sync ``files`` in the background and then run ``done`` on the event loop with None or the error.
@@ -144,11 +140,11 @@ class Disk(Protocol):
         """
 
     def close(self) -> None:
-        """Wait for background syncs and give up the thread."""
+        """Wait for background syncs and end the thread."""
 
 
 def read_whole(disk: Disk, path: str) -> bytes:
-    """All bytes of a file; FileNotFoundError when absent."""
+    """All bytes of a file. Raises FileNotFoundError when it is absent."""
     file = disk.open(path)
     try:
         return file.read(file.size(), 0)
@@ -159,8 +155,8 @@ def read_whole(disk: Disk, path: str) -> bytes:
 def write_durably(disk: Disk, path: str, data: bytes) -> None:
     """Replace a file so that a crash leaves either the old or the new content, never a mixture.
 
-    Temporary file, sync, rename, sync of the directory. When it raises, the old content is there and nothing else: all
-    that is needed behind the rename is held before. Only a disk that fails in that last sync leaves it open which.
+    The steps are: write a temporary file, sync it, rename it, sync the directory. When this raises, the old content is
+    there, because the directory is opened before the rename. Only if the last sync fails may either content be there.
     """
     temporary = path + ".tmp"
     directory = disk.open_dir(os.path.dirname(path))
@@ -187,146 +183,8 @@ def _write_synced(disk: Disk, path: str, data: bytes) -> None:
         file.close()
 
 
-def refusal(error: OSError, what: str, path: str) -> StoreError:
-    """What the system refused, as an error that says what to do. ``what``: ``to write``, ``to open``, ..."""
-    if error.errno in FULL_ERRNOS:
-        return DiskFull(f"no space left {what} {path}; free space on its file system")
-    if error.errno in DESCRIPTOR_ERRNOS:
-        return TooManyOpenFiles(
-            f"too many open files {what} {path}; raise the limit (ulimit -n, LimitNOFILE of a service) and start it "
-            "again, or let some clients disconnect"
-        )
-    if error.errno in RIGHTS_ERRNOS:
-        return StoreUnavailable(
-            f"no right {what} {path} ({error.strerror}); give it to the user that this program runs as"
-        )
-    if error.errno == errno.EROFS:
-        return StoreUnavailable(f"it is not possible {what} {path}: its file system is read only; mount it for writing")
-    return StoreError(f"it was not possible {what} {path}: {error}")
-
-
-@contextlib.contextmanager
-def _refusals(what: str, path: str) -> Iterator[None]:
-    """Have refusals of the system told; what is absent stays a FileNotFoundError."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise refusal(error, what, path) from error
-
-
 Syncs: TypeAlias = "queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, Sequence[Syncable], Done] | None]"
 Done: TypeAlias = Callable[[BaseException | None], None]
-
-
-class OsFile:
-    """A file of the operating system."""
-
-    __slots__ = ("_fd", "path")
-
-    def __init__(self, path: str, fd: int) -> None:
-        self.path = path
-        self._fd = fd
-
-    def read(self, size: int, offset: int) -> bytes:
-        data = os.pread(self._fd, size, offset)
-        if len(data) == size or not data:
-            return data
-        parts = [data]
-        got = len(data)
-        while got < size:
-            more = os.pread(self._fd, size - got, offset + got)
-            if not more:
-                break
-            parts.append(more)
-            got += len(more)
-        return b"".join(parts)
-
-    def write(self, data: bytes, offset: int) -> None:
-        try:
-            done = os.pwrite(self._fd, data, offset)
-            while done < len(data):
-                done += os.pwrite(self._fd, memoryview(data)[done:], offset + done)
-        except OSError as error:
-            raise refusal(error, "to write", self.path) from error
-
-    def truncate(self, size: int) -> None:
-        with _refusals("to set the size of", self.path):
-            os.ftruncate(self._fd, size)
-
-    def size(self) -> int:
-        return os.fstat(self._fd).st_size
-
-    def next_data(self, offset: int) -> int | None:
-        try:
-            return os.lseek(self._fd, offset, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return None
-            return offset  # a file system that does not know its holes
-
-    def sync(self) -> None:
-        try:
-            os.fdatasync(self._fd)
-        except OSError as error:
-            raise refusal(error, "to sync", self.path) from error
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __del__(self) -> None:
-        # A store that was given up (an error, a test of a crash) must not keep its descriptors for the process's life.
-        self.close()
-
-
-class OsDirectory:
-    """A directory of the operating system, held open."""
-
-    __slots__ = ("_fd", "_path")
-
-    def __init__(self, path: str, fd: int) -> None:
-        self._path = path
-        self._fd = fd
-
-    def sync(self) -> None:
-        with _refusals("to sync", self._path):
-            os.fsync(self._fd)
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-
-def _lock_whole_file(fd: int) -> None:
-    """Take the exclusive record lock of a file, or raise OSError at once.
-
-    Java's FileChannel.lock is a POSIX record lock on the whole file; a lock of the same kind (and not flock) is what
-    makes an Apache broker and this one exclude each other. Where the system has it, the lock belongs to the open file
-    and not to the process: then two stores in one process exclude each other, too.
-    """
-    of_open_file = getattr(fcntl, "F_OFD_SETLK", None)
-    if of_open_file is None:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    else:
-        fcntl.fcntl(fd, of_open_file, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-
-
-_FLOCK = Struct("@hhqqi0q")
-"""struct flock: type, whence, start, length (0: to the end), process (0)."""
-
-
-class OsLock:
-    __slots__ = ("_fd",)
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def release(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 class OsDisk:
@@ -338,7 +196,7 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        with _refusals("to create" if create else "to open", path):
+        with refusals("to create" if create else "to open", path):
             return OsFile(path, os.open(path, flags, 0o644))
 
     def exists(self, path: str) -> bool:
@@ -363,7 +221,7 @@ class OsDisk:
             missing.append(parent)
             parent = parent.parent
         for directory in reversed(missing):
-            with _refusals("to make", str(directory)):
+            with refusals("to make", str(directory)):
                 directory.mkdir(exist_ok=True)
             if durable:
                 self.sync_dir(str(directory.parent))
@@ -381,7 +239,7 @@ class OsDisk:
             return
 
     def rename(self, source: str, target: str) -> None:
-        with _refusals("to replace", target):
+        with refusals("to replace", target):
             os.replace(source, target)
 
     def sync_dir(self, path: str) -> None:
@@ -392,17 +250,17 @@ class OsDisk:
             directory.close()
 
     def open_dir(self, path: str) -> OsDirectory:
-        with _refusals("to open", path):
+        with refusals("to open", path):
             return OsDirectory(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def lock(self, path: str) -> Lock:
-        with _refusals("to open", path):
+        with refusals("to open", path):
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _lock_whole_file(fd)
+            lock_whole_file(fd)
         except OSError as error:
             os.close(fd)
             raise StoreLocked(
@@ -415,7 +273,7 @@ class OsDisk:
     def usage(self, path: str) -> Usage:
         stat = _statvfs_of_nearest(path)
         total = stat.f_blocks * stat.f_frsize
-        # As `df` counts: what only the superuser could still write is not free.
+        # As in `df`, space that only the superuser can use is not free.
         free = stat.f_bavail * stat.f_frsize
         return Usage(total=total, used=(stat.f_blocks - stat.f_bfree) * stat.f_frsize, free=free)
 
@@ -433,7 +291,7 @@ class OsDisk:
 
 
 def _statvfs_of_nearest(path: str) -> os.statvfs_result:
-    """Of ``path`` or, as long as it does not exist, of the nearest directory above it."""
+    """The figures of the file system of ``path``. If ``path`` does not exist, of the nearest directory above it."""
     while True:
         try:
             return os.statvfs(path)
@@ -445,7 +303,8 @@ def _statvfs_of_nearest(path: str) -> os.statvfs_result:
 
 
 def _sync_all(syncs: Syncs) -> None:
-    """The flush thread. A plain queue: an executor costs several hand-overs of the interpreter lock for each sync."""
+    """The flush thread. It reads a plain queue, because an executor would hand over the interpreter lock several times
+    for each sync."""
     while (item := syncs.get()) is not None:
         loop, files, done = item
         error: BaseException | None = None
@@ -454,6 +313,6 @@ def _sync_all(syncs: Syncs) -> None:
                 file.sync()
         except (OSError, StoreError) as failure:
             error = failure
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits for the outcome
+        with contextlib.suppress(RuntimeError):  # the event loop was closed, and nothing waits for the result
             loop.call_soon_threadsafe(done, error)
-        del item, files, done  # held until the next sync, they would keep files open that their owner gave up
+        del item, files, done  # otherwise files that their owner has abandoned stay open until the next sync

@@ -1,7 +1,8 @@
-"""All bytes on the wire go through ``Network``: callbacks in, ``Link.write`` out. The asyncio network is the real one.
+"""TCP connections. All network traffic goes through ``Network``, which asyncio or a simulation implements.
 
-The interface is callbacks and not streams on purpose: one ``received`` call carries everything a read brought, so a
-receiver can decode, execute and answer a whole batch of frames with one ``write``.
+Received bytes are passed to callbacks, and sent with ``Link.write``. The interface has callbacks instead of streams,
+because one ``received`` call passes on everything that one read returned. So a receiver can decode, execute and answer
+a whole batch of frames with one ``write``.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Protocol, cast
 from gantrymq.errors import Unreachable
 
 HIGH_WATER_BYTES = 4 * 1024 * 1024
-"""Unsent bytes of one link above which its receiver is told to pause; a slow reader must not fill our memory."""
+"""When more bytes of one link are unsent, its receiver is told to pause, because a slow peer must not fill the memory.
+"""
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Link(Protocol):
-    """One connection, seen from the side that writes."""
+    """One connection, as the code that sends sees it."""
 
     peer: str
     """``ip:port`` of the other side."""
@@ -29,10 +31,10 @@ class Link(Protocol):
     """``ip:port`` of this side."""
 
     def write(self, data: bytes) -> None:
-        """Queue bytes; never blocks. After the link is lost it does nothing."""
+        """Queue bytes; never blocks. After the connection is lost this does nothing."""
 
     def close(self) -> None:
-        """Send what is queued, then close."""
+        """Send the queued bytes, then close the connection."""
 
     def abort(self) -> None:
         """Close at once; queued bytes are dropped."""
@@ -43,36 +45,36 @@ class Link(Protocol):
 
 
 class Receiver(Protocol):
-    """One connection, seen from the side that is called."""
+    """One connection, as the code that receives sees it: the methods are callbacks."""
 
     def connected(self, link: Link) -> None: ...
 
     def received(self, data: bytes) -> None:
-        """Everything one read brought. Must not raise."""
+        """Called with all bytes of one read. Must not raise."""
 
     def lost(self, reason: str) -> None:
         """Called exactly once, whichever side closed the link."""
 
     def pause_writing(self) -> None:
-        """More than HIGH_WATER_BYTES are unsent."""
+        """Called when more than HIGH_WATER_BYTES are unsent."""
 
     def resume_writing(self) -> None: ...
 
 
 class Listener(Protocol):
     address: str
-    """``ip:port`` it really listens on (port 0 in the request means any free port)."""
+    """The ``ip:port`` on which it listens (the caller may have asked for port 0, any free port)."""
 
     async def close(self) -> None:
-        """Accept nothing more. Existing links stay open."""
+        """Accept no further connections. Existing links stay open."""
 
 
 class Network(Protocol):
     async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
-        """Accept connections; raises Unreachable naming the port when it is in use."""
+        """Accept connections. Raises Unreachable, which names the port, when it is in use."""
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
-        """Open a connection or raise Unreachable; ``receiver.connected`` has been called on return."""
+        """Open a connection, or raise Unreachable. ``receiver.connected`` is called before this returns."""
 
 
 def address_of(host: str, port: int) -> str:
@@ -80,7 +82,7 @@ def address_of(host: str, port: int) -> str:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """``"host:port"`` (IPv6 in brackets) to its parts; ValueError says what is wrong with it."""
+    """The parts of ``"host:port"`` (IPv6 in brackets). Raises ValueError, which says what is wrong."""
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 <= int(port) <= 65535:
         raise ValueError(f"{address!r} is not an address; write host:port, for example 127.0.0.1:9876")
@@ -88,7 +90,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class _AsyncioLink(asyncio.Protocol):
-    """Glue between an asyncio transport and a Receiver."""
+    """Connects an asyncio transport with a Receiver."""
 
     __slots__ = ("_fd", "_receiver", "_transport", "local", "peer")
 
@@ -127,19 +129,19 @@ class _AsyncioLink(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        # A transport of uvloop keeps data until the loop's turn ends. Handing it to the kernel now lets the peer begin
-        # while we are still at work on the rest of the turn; only what the kernel does not take goes the long way.
+        # A transport of uvloop keeps data until the turn of the event loop ends. Writing to the socket directly lets
+        # the peer begin during the rest of the turn. Only what the kernel does not accept goes to the transport.
         if self._fd >= 0 and transport.get_write_buffer_size() == 0 and not transport.is_closing():
             try:
                 sent = os.write(self._fd, data)
             except (BrokenPipeError, ConnectionResetError):
-                # The peer is gone, but what it sent before may lie unread in the kernel: one-way ends and offsets, as
-                # clients send them when they close. A transport that fails to write forgets them; one that reads comes
-                # to the end of what is there, and that is when the link is lost.
+                # The peer is gone, but the kernel may still have unread data of it, such as the one-way ends and
+                # offsets that a client sends when it closes. A transport that fails to write drops this data. So
+                # nothing more is written; reading continues to the end of the data, and then the link is lost.
                 transport.resume_reading()
                 return
             except OSError:
-                sent = 0  # full
+                sent = 0  # the socket buffer is full
             if sent == len(data):
                 return
             data = data[sent:]
@@ -202,9 +204,9 @@ class TcpNetwork:
         except OSError as error:
             raise Unreachable(address_of(host, port), error.strerror or str(error)) from error
         if link.local == link.peer:
-            # A port of the ephemeral range on which nobody listens: the kernel may give it to the connecting socket,
-            # which then talks to itself and keeps the server that belongs there from starting. Reset, not closed: a
-            # closed connection would hold the port for another minute.
+            # If no server listens on a port of the ephemeral range, the kernel may give this port to the connecting
+            # socket, which is then connected to itself and prevents the server from starting. The connection is reset
+            # instead of closed, because a closed connection would hold the port for another minute.
             if (raw := transport.get_extra_info("socket")) is not None:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             link.abort()

@@ -1,4 +1,4 @@
-"""Randomness as an argument: jitter, choices and unique ids."""
+"""The random number generator that is passed to everything that needs one: jitter, choices and unique ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Rng(Protocol):
-    """Source of all chance."""
+    """The source of all random values."""
 
     def random(self) -> float:
         """A float in [0, 1)."""
@@ -27,7 +27,7 @@ class Rng(Protocol):
 
 
 class SystemRng:
-    """Real chance; give ``seed`` to repeat a run (then ids repeat, too)."""
+    """The random numbers of the machine. With ``seed`` a run can be repeated (then ids repeat, too)."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Every task has an owner: tasks are started in order, stopped in reverse order, and their errors are reported."""
+"""Background tasks. Each has an owner, which stops its tasks in reverse order and logs their errors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ T = TypeVar("T")
 
 
 class SharedWork(Generic[K, T]):
-    """Work that several callers wait for and that is done once: a second caller joins the first one's.
+    """Work that is done once although several callers wait for it: a second caller joins the work of the first.
 
-    A caller that gives up does not affect the others. When all callers have given up, the result is dropped.
+    A caller that stops waiting does not affect the others. When all callers have stopped waiting, the result is
+    dropped.
     """
 
     def __init__(self) -> None:
         self._running: dict[K, asyncio.Task[T]] = {}
 
     async def join(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of the work for ``key``; ``work`` begins it when there is none. Raises what that raises.
+        """The result of the work for ``key``. If none is running, ``work()`` begins it. Raises the errors of the work.
 
-        Raises Closed when ``stop`` ended it: the caller was not cancelled itself, and must not look as if it was.
+        Raises Closed when ``stop`` ended the work, because CancelledError would look as if the caller was cancelled.
         """
         task = self._running.get(key)
         if task is None:
@@ -46,10 +47,10 @@ class SharedWork(Generic[K, T]):
     def _ended(self, key: K, task: asyncio.Task[T]) -> None:
         del self._running[key]
         if not task.cancelled():
-            task.exception()  # taken note of, so that nobody complains that nobody did
+            task.exception()  # reads the error, because asyncio logs errors that are never read
 
     async def stop(self) -> None:
-        """Cancel all of it, and wait until it has ended."""
+        """Cancel all work, and wait until it has ended."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
@@ -57,7 +58,8 @@ class SharedWork(Generic[K, T]):
 
 
 class TaskGroupOwner:
-    """Owns background tasks of one component. A task that dies is logged with its name; ``stop`` cancels the rest."""
+    """Owns the background tasks of one component. When a task fails, its name and error are logged. ``stop`` cancels
+    all tasks."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner

@@ -1,6 +1,6 @@
 """The PySpark data source ``rocketmq`` and the pipelines built on it.
 
-Importing this package imports no pyspark; that happens when a name below is first used.
+Importing this package does not import pyspark. That happens when one of its names is first used.
 """
 
 from __future__ import annotations

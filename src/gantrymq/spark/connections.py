@@ -1,4 +1,6 @@
-"""Connections of a worker process: made once, kept over tasks, never carried through a fork or a pickle."""
+"""The connections of a Spark worker process to the cluster. They are kept from task to task, and never forked or
+pickled.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class Pulled(Protocol):
 
     @property
     def data(self) -> bytes:
-        """Records back to back, as the broker sent them."""
+        """The records, one after the other, as the broker sent them."""
 
     @property
     def next_offset(self) -> int: ...
@@ -29,7 +31,8 @@ class Pulled(Protocol):
 
 
 class QueueReader(Protocol):
-    """What reading needs of a pull consumer. Every call may raise GantryError; ``retryable`` says which may pass."""
+    """The methods of a pull consumer that reading needs. Every call may raise GantryError; ``retryable`` tells whether
+    the call may succeed later."""
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
         """All readable queues of a topic."""
@@ -37,10 +40,10 @@ class QueueReader(Protocol):
     def min_offset(self, queue: MessageQueue) -> int: ...
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """One behind the last message."""
+        """The offset after the last message."""
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first message stored then or later; the end of the queue when there is none."""
+        """The offset of the first message stored at ``timestamp_ms`` or later; without one, the end of the queue."""
 
     def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> Pulled: ...
 
@@ -51,7 +54,7 @@ class TopicLister(Protocol):
 
 
 class Connections(Protocol):
-    """Where a reader gets its connections from."""
+    """The source of a reader's connections."""
 
     def reader(self, name_servers: str) -> QueueReader: ...
 
@@ -59,10 +62,10 @@ class Connections(Protocol):
 
 
 class ProcessConnections:
-    """Connections of this process. Spark reuses worker processes, so most tasks find theirs open already.
+    """The connections of this process. Spark reuses worker processes, so most tasks find an open connection.
 
-    After a fork the child starts with none: those of its parent belong to the parent's threads. They are neither used
-    nor closed there.
+    A forked child starts without connections. It neither uses nor closes those of its parent, because they belong to
+    the parent's threads.
     """
 
     def __init__(self) -> None:
@@ -79,7 +82,7 @@ class ProcessConnections:
     def reader(self, name_servers: str) -> QueueReader:
         self._after_fork()
         if name_servers not in self._readers:
-            # Imported when first used: a process that only looks up formats pays nothing for it.
+            # Imported here, so that a process that only looks up formats does not import it.
             from gantrymq.client.sync import PullConsumer
 
             consumer = PullConsumer(name_servers=name_servers)

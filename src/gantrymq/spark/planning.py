@@ -1,4 +1,4 @@
-"""The questions of the driver to the cluster: which queues there are, and where they begin and end."""
+"""What the Spark driver asks the cluster: which queues there are, and their first and last offsets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gantrymq.spark.options import Bound, Edge, Instant, Settings
 from gantrymq.spark.patience import BlockingClock, Patience
 
 FIRST_LOOK_TIMEOUT_MS = 15_000
-"""How long an unknown topic is waited for when a query starts: long enough for a broker that registers just now, short
-enough for someone who mistyped the name."""
+"""How long a query waits at its start for an unknown topic: long enough for a broker that is just registering, and
+short enough for a user who mistyped the name."""
 
 
 class _Behind(GantryError):
-    """Queues end before the place a stream has already read up to."""
+    """A queue ends before the offset up to which a stream has already read."""
 
     retryable = True
 
@@ -33,7 +33,7 @@ class _Behind(GantryError):
 
 
 class Planner:
-    """Asks for queues and positions on behalf of one query; tries again while brokers restart."""
+    """Asks for the queues and offsets of one query, and tries again while brokers restart."""
 
     def __init__(self, settings: Settings, connections: Connections, clock: BlockingClock, rng: Rng) -> None:
         self._settings = settings
@@ -45,7 +45,7 @@ class Planner:
         self._looked_at = 0.0
 
     def queues(self) -> list[MessageQueue]:
-        """The queues this query reads. Looked up again every ``discoveryInterval``; a queue once known stays."""
+        """The queues that this query reads. They are looked up again every ``discoveryInterval``; known queues stay."""
         now = self._clock.monotonic()
         if not self._queues:
             self._queues = self._first_look.call("looking up the queues", self._look_up)
@@ -74,7 +74,7 @@ class Planner:
         return [topic for topic in known if re.fullmatch(pattern, topic) and not is_internal(topic)]
 
     def edge(self, edge: Edge, queues: list[MessageQueue]) -> Positions:
-        """Begin or end of each queue, now."""
+        """The current beginning or end of each queue."""
         reader = self._connections.reader(self._settings.name_servers)
         ask = reader.min_offset if edge is Edge.EARLIEST else reader.max_offset
         return {
@@ -83,10 +83,10 @@ class Planner:
         }
 
     def latest(self, queues: list[MessageQueue], reached: Positions) -> Positions:
-        """The end of each queue, never before what was ``reached``.
+        """The end of each queue, never before ``reached``.
 
-        A broker that has just restarted may know less for a moment. If that lasts: _Behind, or without
-        ``failOnDataLoss`` the positions already reached.
+        A broker that has just restarted may report a lower end for a moment. If it stays lower, this raises _Behind, or
+        returns ``reached`` when ``failOnDataLoss`` is off.
         """
 
         def ask() -> Positions:
@@ -113,7 +113,7 @@ class Planner:
             raise ConfigError(
                 f"option {option} names {describe(unknown)}, which is not read; there are {describe(queues)}"
             )
-        # Queues it does not name: nothing of them is skipped, at either end.
+        # Of queues that the option does not name, no message is skipped at either end.
         default = EARLIEST if option.startswith("starting") else LATEST
         wanted = {queue: bound.get(queue, default) for queue in queues}
         edges = {
@@ -130,7 +130,7 @@ class Planner:
 
 
 def is_internal(topic: str) -> bool:
-    """Topics that a pattern never means: those of transactions, timers, retries and dead letters."""
+    """Whether no pattern matches this topic, because it is one of transactions, timers, retries or dead letters."""
     return (
         topic in system_topics.NOT_SENDABLE
         or topic in (system_topics.TIMER, system_topics.TRACE, system_topics.AUTO_CREATE, system_topics.BENCHMARK)

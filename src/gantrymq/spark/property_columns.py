@@ -1,8 +1,8 @@
-"""Properties of many messages at once: one column for a name, or all of them as maps.
+"""Decodes the properties of many messages at once: to a column with the values of one name, or to a column of maps.
 
-A message's properties are ``name 0x01 value 0x02 name 0x01 value 0x02 ...``, the last 0x02 optional (the codec for one
-message is ``gantrymq.message.properties``). All texts of a batch lie back to back in one buffer, so the separators of
-all of them are found by two passes over it, and a name is looked for only in front of the 0x01 bytes.
+A message's properties are ``name 0x01 value 0x02 name 0x01 value 0x02 ...``; the last 0x02 is optional (the codec for
+one message is ``gantrymq.message.properties``). The texts of a batch are in one buffer without gaps. So two passes over
+it find the separators of all messages, and a name is searched only before the 0x01 bytes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class PropertyTable:
     """The encoded properties of a batch of messages."""
 
     blob: Ints
-    """All texts back to back, as bytes."""
+    """All texts without gaps, as bytes."""
     bounds: Ints
-    """Message ``i`` owns ``blob[bounds[i]:bounds[i + 1]]``."""
+    """The text of message ``i`` is ``blob[bounds[i]:bounds[i + 1]]``."""
 
     @classmethod
     def of(cls, texts: pa.Array) -> PropertyTable:
@@ -56,21 +56,21 @@ class PropertyTable:
         present: Ints = np.zeros(count, dtype=bool)
         marks = self._equals[self._equals >= length]
         if len(marks):
-            # The longest whole word at the end of the name is compared as a number, which is far faster than text.
+            # The last 8, 4 or 1 bytes of the name are compared as one number, which is much faster than comparing text.
             word = 8 if length >= 8 else 4 if length >= 4 else 1
             windows = np.ndarray((len(self.blob) - word + 1,), dtype=f"u{word}", buffer=self.blob, strides=(1,))
             marks = marks[windows[marks - word] == np.frombuffer(name[-word:], dtype=f"u{word}")[0]]
         if len(marks):
             rows = self._rows(marks)
             begin = marks - length
-            # The name must fill its item: it starts the text or follows the end of another item.
+            # The name must be complete: it is at the start of the text, or after the end of another item.
             whole = self._starts_with(begin, name[: length - word])
             whole &= (begin == self.bounds[rows]) | ((begin > self.bounds[rows]) & (self.blob[begin - 1] == 2))
             marks, rows = marks[whole], rows[whole]
             value_ends = np.minimum(self._next_end(marks), self.bounds[rows + 1])
             filled = value_ends > marks + 1
             marks, rows, value_ends = marks[filled], rows[filled], value_ends[filled]
-            # Named twice: the last one counts, as in a dict that is filled item by item.
+            # If the name occurs twice, the last value counts, as in a dict that is filled item by item.
             starts[rows], ends[rows], present[rows] = marks + 1, value_ends, True
         return take_ranges(self.blob, starts, ends, present)
 
@@ -101,19 +101,19 @@ class PropertyTable:
         return pa.MapArray.from_arrays(pa.array(offsets), names, values)
 
     def _rows(self, positions: Ints) -> Ints:
-        """The message each byte position belongs to."""
+        """The number of the message to which each byte position belongs."""
         return np.searchsorted(self.bounds, positions, side="right") - 1
 
     def _next_end(self, positions: Ints) -> Ints:
-        """Position of the first 0x02 at or after each position; the end of the blob when there is none."""
+        """The position of the first 0x02 at or after each position; the end of the blob when there is none."""
         place = np.searchsorted(self._ends, positions)
         return np.append(self._ends, len(self.blob))[place]
 
 
 def _last_of_each(rows: Ints, names: pa.Array) -> Ints | None:
-    """Indices of the items that stay when a name is given twice in one message; None when that never happens.
+    """The indices of the items that stay when a name occurs twice in one message; None when that never happens.
 
-    Spark's maps must not hold a key twice.
+    Spark's maps must not contain a key twice.
     """
     if not len(names):
         return None

@@ -1,4 +1,4 @@
-"""Arrow arrays out of byte ranges of one buffer."""
+"""Makes Arrow arrays of byte ranges in one buffer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 def take_ranges(data: Any, starts: Any, ends: Any, present: Any = None) -> pa.Array:
     """A binary array whose value ``i`` is ``data[starts[i]:ends[i]]``; null where ``present`` is False.
 
-    The ranges must not overlap and must ascend. ``data`` is wrapped, not copied: the ranges and the gaps between them
-    together are a valid binary array over it, and taking every second value of that copies the ranges alone.
+    The ranges must ascend and must not overlap. ``data`` is not copied: the ranges and the gaps between them together
+    are a valid binary array over it, and taking every second value of that array copies only the ranges.
     """
     count = len(starts)
     offsets: Any = np.empty(2 * count + 1, dtype=np.int32)
@@ -27,7 +27,7 @@ def take_ranges(data: Any, starts: Any, ends: Any, present: Any = None) -> pa.Ar
 
 
 def text_column(values: pa.Array) -> pa.Array:
-    """A binary array as text. Bytes that are not UTF-8 become U+FFFD, as everywhere in RocketMQ."""
+    """A binary array as text. Bytes that are not UTF-8 become U+FFFD, as in Java's clients."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Read exactly one range of a queue: the same rows every time, or a loud failure."""
+"""Reads exactly one range of a queue: the same rows every time, or an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("gantrymq.spark")
 T = TypeVar("T")
 
 PULL_MAX_BYTES: Final = 4 * 1024 * 1024
-"""The most a broker of ours answers; one of these decodes to a batch of about the size Spark likes best."""
+"""The most bytes that a GantryMQ broker returns. Decoded, they make a batch of a good size for Spark."""
 
 
 class DataLost(GantryError):
@@ -40,7 +40,7 @@ class DataLost(GantryError):
 
 
 class _NotThereYet(GantryError):
-    """A broker that has just restarted may answer before it knows all of its queue again."""
+    """The broker has just restarted, and has not yet rebuilt its queue up to the needed offset."""
 
     retryable = True
 
@@ -51,7 +51,7 @@ class _NotThereYet(GantryError):
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Raw records of the range ``begin <= queue offset < end``."""
+    """Undecoded records of the range ``begin <= queue offset < end``."""
 
     parts: list[bytes]
     begin: int
@@ -86,7 +86,7 @@ class RangeReader:
                 yield records.batch(columns, part.queue.topic, part.queue.broker_name)
 
     def _chunks(self, part: QueueRange) -> Iterator[_Chunk]:
-        """Pull answers; small ones (an Apache broker gives 32 messages at a time) are put together."""
+        """The answers to pulls. Small ones are joined, because an Apache broker returns at most 32 messages."""
         position = begin = part.begin
         parts: list[bytes] = []
         size = 0
@@ -103,7 +103,7 @@ class RangeReader:
             self._lost(part.queue, begin, part.end, "the broker skips them and returns none")
 
     def _pull(self, part: QueueRange, position: int) -> Pulled | None:
-        """The answer of the broker; None when it does not have the rest of the range (and that was reported)."""
+        """The answer of the broker; None when it does not have the rest of the range, which this method reports."""
         try:
             return self._patience.call(f"reading {part}", lambda: self._pull_once(part, position))
         except _NotThereYet as error:
@@ -120,7 +120,7 @@ class RangeReader:
         return pull
 
     def _exactly(self, records: Records, queue: MessageQueue, chunk: _Chunk) -> Records:
-        """The records of the chunk and no others; each missing one is reported."""
+        """Exactly the records of the chunk. Missing records are reported."""
         offsets = records.queue_offsets if len(records) else np.zeros(0, np.int64)
         inside = (offsets >= chunk.begin) & (offsets < chunk.end)
         if not inside.all():
@@ -143,7 +143,7 @@ class RangeReader:
 
 
 def one_ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items; the next one is fetched by a thread while the caller works on this one."""
+    """Yield the same items. A thread fetches the next item while the caller works on the current one."""
     end = object()
     with ThreadPoolExecutor(1, thread_name_prefix="gantry-pull-ahead") as thread:
         coming = thread.submit(next, items, end)

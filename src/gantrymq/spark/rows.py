@@ -1,4 +1,4 @@
-"""The columns of the format ``rocketmq``: names, types, and which of them a query asked for."""
+"""The columns of the format ``rocketmq``: names, types, and the columns that a query selects."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ SPARK_TYPES: Final[dict[str, str]] = {
     "log_offset": "bigint",
     "properties": "map<string,string>",
 }
-"""Every column there is, in the order of the default schema, with its type in Spark.
+"""All columns in the order of the default schema, with their Spark types.
 
-``body`` decompressed; ``keys`` as sent (several are separated by blanks); ``message_id`` the producer's id (UNIQ_KEY),
-or the offset message id where it sent none; ``born_timestamp`` by the producer's clock and ``store_timestamp`` by the
-broker's; ``log_offset`` the place in the broker's commit log.
+``body`` is decompressed. ``keys`` is as it was sent (several keys are separated by blanks). ``message_id`` is the
+producer's id (UNIQ_KEY), or the offset message id if there is none. ``born_timestamp`` is by the producer's clock,
+``store_timestamp`` by the broker's. ``log_offset`` is the offset in the broker's commit log.
 """
 
 DEFAULT_COLUMNS: Final = tuple(name for name in SPARK_TYPES if name != "properties")
 
 
 def check_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """The names as they are, or ConfigError when one is unknown, named twice or there is none."""
+    """The names as they are. Raises ConfigError when a name is unknown or occurs twice, or when there is none."""
     if not names:
         raise ConfigError(f"at least one column must be read; there are {', '.join(SPARK_TYPES)}")
     for name in names:
@@ -54,9 +54,9 @@ def ddl(columns: Sequence[str]) -> str:
 
 
 def columns_of(schema: StructType) -> tuple[str, ...]:
-    """Columns of a schema that the user gave with ``.schema(...)``: any selection, in any order, with our types.
+    """The columns of a schema that the user passed to ``.schema(...)``: any selection, in any order.
 
-    Raises ConfigError naming the first column that is unknown or has another type.
+    Raises ConfigError, which names the first column that is unknown or has another type than in SPARK_TYPES.
     """
     names = check_columns([field.name for field in schema.fields])
     for field in schema.fields:

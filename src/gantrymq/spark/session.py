@@ -1,4 +1,4 @@
-"""``spark_session``: a Spark session with the settings this connector was measured with."""
+"""``spark_session``: makes a Spark session with settings that suit this connector."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_CONF: Final = "spark.gantrymq.java"
-"""Conf key that records which Java the session was started with."""
+"""The conf key with the Java that the session was started with."""
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOCAL_CHECKPOINTS: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 SHORT_JOBS: Final = {_JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For jobs of small batches: compile fast rather than well. Saves a fifth of the time to the first result."""
+"""For jobs with small batches: the JVM compiles faster and optimises less. This saves a fifth of the time to the first
+result."""
 
 
 def settings(java: Java, *, local: bool, shuffle_partitions: int) -> dict[str, str]:
-    """Spark conf of ``spark_session``. ``local``: everything runs on this machine."""
+    """The Spark conf of ``spark_session``. ``local``: everything runs on this machine."""
     conf = {
         JAVA_CONF: f"{java.origin}:{java.real_home}",
         "spark.python.unix.domain.socket.enabled": "true",
@@ -43,7 +44,7 @@ def settings(java: Java, *, local: bool, shuffle_partitions: int) -> dict[str, s
         conf |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            # The default one starts a process (chmod) for every checkpoint file.
+            # The default class starts a process (chmod) for every checkpoint file.
             "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_CHECKPOINTS,
             _JVM_OPTIONS: f"-Dlog4j2.configurationFile=file:{quiet_logging()}",
         }
@@ -60,10 +61,10 @@ def spark_session(
 ) -> SparkSession:
     """Start (or return) a Spark session that knows the format ``rocketmq``.
 
-    Needs no Java on the system: the packaged one is used and recorded under the conf key ``spark.gantrymq.java``.
-    ``shuffle_partitions``: small by default, because the fixed cost of a partition is what a micro-batch on one machine
-    pays for; raise it on a cluster. ``conf`` is applied last and wins (JVM options are added). Sets
-    ``JAVA_HOME``, ``PYSPARK_PYTHON`` and ``PYTHONPATH`` of this process, since Spark reads them from there. Raises
+    No Java needs to be installed: the packaged Java is used, and recorded under the conf key ``spark.gantrymq.java``.
+    ``shuffle_partitions``: small by default, because on one machine the fixed cost of each partition takes most of the
+    time of a micro-batch; raise it on a cluster. ``conf`` is applied last and takes precedence (JVM options are added).
+    This sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and ``PYTHONPATH`` of this process, where Spark reads them. Raises
     ConfigError when there is no Java.
     """
     from pyspark.sql import SparkSession
@@ -81,13 +82,13 @@ def spark_session(
 
 
 def prepare_environment(java: Java) -> None:
-    """Point Spark's processes to this Java, this Python and this package."""
+    """Make Spark's processes use this Java, this Python and this package."""
     os.environ["JAVA_HOME"] = java.home
-    # Without it the workers take whatever python3 the PATH has, not the one of this environment.
+    # Otherwise the workers use the python3 on the PATH, and not the one of this environment.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Workers must import this package also when it is not installed but only on sys.path of this process.
+    # Workers must find this package even if it is not installed, but only on the sys.path of this process.
     root = str(Path(gantrymq.__file__).resolve().parent.parent)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if root not in paths:

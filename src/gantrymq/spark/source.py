@@ -1,7 +1,7 @@
 """The data source ``rocketmq`` for ``spark.read`` and ``spark.readStream``.
 
-Spark makes these objects in processes of its own and pickles them between those: a reader holds settings and numbers,
-never a connection. Batches are read in tasks; a stream's offsets are asked for in one planner process per query.
+Spark creates these objects in processes of its own, and pickles them to pass them on. So a reader contains settings and
+numbers, and never a connection. Tasks read the batches; one planner process per query asks for the offsets of a stream.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class RocketMQDataSource(DataSource):
     """Messages of RocketMQ topics as rows. Options: ``spark.options.OPTIONS``; columns: ``spark.rows.SPARK_TYPES``.
 
-    Only committed messages are ever read: halves and rolled-back messages are in no queue of a topic. Give
-    ``.schema("queue_offset bigint, body binary")`` or the option ``columns`` to read a selection of columns; the others
-    are not decoded.
+    Only committed messages are read, because half messages and rolled-back messages are in no queue of a topic. Use
+    ``.schema("queue_offset bigint, body binary")`` or the option ``columns`` to select columns; the others are not
+    decoded.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -54,8 +54,8 @@ class RocketMQDataSource(DataSource):
 
 
 def read_task(settings: Settings, columns: tuple[str, ...], task: Task) -> Iterator[pa.RecordBatch]:
-    """The rows of one task. Runs in a worker process and uses that process's connections."""
-    # Imported here: looking up the format and planning need neither Arrow nor numpy.
+    """The rows of one task. This runs in a worker process, and uses the connections of that process."""
+    # Imported here, because looking up the format and planning need neither Arrow nor numpy.
     from gantrymq.spark.reading import RangeReader
 
     reader = RangeReader(
@@ -73,7 +73,7 @@ def new_planner(settings: Settings) -> Planner:
 
 
 class BatchReader(DataSourceReader):
-    """Reads everything between two positions that are fixed when the query is planned."""
+    """Reads all messages between two positions that are fixed when the query is planned."""
 
     def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
         self._settings = settings
@@ -86,7 +86,7 @@ class BatchReader(DataSourceReader):
         return as_partitions(settings, ranges_of(begin, end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes a partition of None when there is nothing to read.
+        # When there is nothing to read, Spark makes one partition with the value None.
         return read_task(self._settings, self._columns, partition.value or ())
 
 
@@ -96,23 +96,23 @@ def as_partitions(settings: Settings, ranges: Sequence[QueueRange]) -> list[Inpu
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a topic as it grows. All state that must survive is inside the offsets that Spark stores."""
+    """Reads new messages of a topic. All state that must survive a restart is in the offsets that Spark stores."""
 
     def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
         self._settings = settings
         self._columns = columns
         self._planner: Planner | None = None
         self._base: Positions | None = None
-        """Where a stream without a checkpoint begins; found once per run."""
+        """Where a stream without a checkpoint begins. It is computed once per run."""
         self._target: Positions | None = None
-        """Trigger AvailableNow: go no further than this."""
-        self._seen: StreamOffset | None = None
-        """The ends of the queues when they were last asked for."""
+        """The positions at which a query with trigger AvailableNow ends."""
+        self._latest: StreamOffset | None = None
+        """The ends of the queues when the brokers were last asked."""
         self._asked_at = 0.0
         self._idle = False
 
     def initialOffset(self) -> dict[str, Any]:
-        # Without positions on purpose: Spark does not store this one, see StreamOffset.
+        # It contains no positions, because Spark does not store this offset; see StreamOffset.
         return StreamOffset({}, {}).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -130,14 +130,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         base = self._base_for(begin)
         reached = {queue: begin.positions.get(queue, offset) for queue, offset in base.items()}
         latest = self._planned().latest(self._planned().queues(), reached)
-        self._seen = StreamOffset(latest, base)
+        self._latest = StreamOffset(latest, base)
         allowed = {queue: max(self._allowed(queue, latest), at) for queue, at in reached.items()}
         end = limited(reached, allowed, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         self._idle = end == begin.positions
         return StreamOffset(end, base).to_json()
 
     def _base_for(self, begin: StreamOffset) -> Positions:
-        """Where reading of each queue began; a queue that appeared while the stream runs is read from its begin."""
+        """Where reading of each queue began. A queue that appears while the stream runs is read from its beginning."""
         planner = self._planned()
         queues = planner.queues()
         if not begin.positions and not begin.base:
@@ -153,7 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end if self._target is None else min(end, self._target.get(queue, 0))
 
     def _pace(self) -> None:
-        """With nothing to do Spark asks about every 11 ms; the brokers are asked every ``pollInterval``."""
+        """Without new messages Spark asks about every 11 ms. Wait, so that brokers are asked every ``pollInterval``."""
         clock = SystemClock()
         if self._idle:
             rest = self._asked_at + self._settings.poll_interval_ms / 1000 - clock.monotonic()
@@ -162,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked_at = clock.monotonic()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return self._seen.to_json() if self._seen else None
+        return self._latest.to_json() if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         ranges = ranges_between(StreamOffset.from_json(start), StreamOffset.from_json(end))
@@ -172,7 +172,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._settings, self._columns, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: positions live in Spark's checkpoint, not in the broker."""
+        """Nothing to do: the progress is in Spark's checkpoint, not in the broker."""
 
     def _planned(self) -> Planner:
         if self._planner is None:

@@ -1,8 +1,8 @@
-"""The process from which Spark forks its Python workers, with all heavy modules imported before the fork.
+"""The process from which Spark forks its Python workers. It imports all large modules before the fork.
 
-Stock pyspark imports per worker and runs a full garbage collection after every task, which costs 30 to 55 ms a task.
-Importing first and freezing what was imported takes that to about 10 ms (``spark.python.daemon.module``).
-No thread may be alive here: workers are made by fork.
+PySpark's own daemon imports them in each worker, and runs a full garbage collection after every task, which takes 30 to
+55 ms per task. With imports before the fork, and ``gc.freeze``, a task takes about 10 ms
+(``spark.python.daemon.module``). No thread may run in this process, because workers are made by fork.
 """
 
 from __future__ import annotations

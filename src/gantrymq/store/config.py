@@ -40,6 +40,8 @@ class StoreConfig:
     """Whether messages can be found by key."""
     flush_disk_type: FlushDiskType = FlushDiskType.SYNC_FLUSH
     """SYNC_FLUSH unless asked otherwise, because an acknowledged message should survive a power cut."""
+    sync_flush_timeout: int = 0
+    """Milliseconds that a sender waits for the disk with SYNC_FLUSH; 0: as long as it takes."""
     flush_interval_commit_log: int = 500
     """Milliseconds between two syncs with ASYNC_FLUSH."""
     disk_space_warning_ratio: float = 0.90
@@ -66,6 +68,11 @@ class StoreConfig:
             raise ConfigError("diskSpaceWarningLevelRatio must be in (0, 1]")
         if len(self.delays_ms) < 1:
             raise ConfigError("messageDelayLevel names no level")
+
+    @property
+    def flush_limit_ms(self) -> int | None:
+        """Milliseconds that a sender waits for the disk; None: as long as it takes."""
+        return self.sync_flush_timeout or None if self.flush_disk_type is FlushDiskType.SYNC_FLUSH else None
 
     @cached_property
     def delays_ms(self) -> tuple[int, ...]:

@@ -79,10 +79,10 @@ class Dispatch:
     def advance(self, position: int) -> None:
         """Make everything before ``position`` visible, then tell the listeners."""
         pending, changed, arrivals, arrivals_of = self._pending, self.changed, self.arrivals, self._arrivals_of
-        seen: list[Pending] = []
+        advanced: list[Pending] = []
         while pending and pending[0][0] <= position:
             item = pending.popleft()
-            seen.append(item)
+            advanced.append(item)
             self.position, queue, queue_offset, log_offset, size, tags, text, stored, topic, _key = item
             if queue is not None:
                 if queue_offset != queue.max_offset:
@@ -94,10 +94,10 @@ class Dispatch:
                 if topic in arrivals_of:
                     for listen in arrivals_of[topic]:
                         listen(topic, queue.queue_id, queue_offset, tags, text)
-        if seen:
+        if advanced:
             self.last_record, self.last_store_timestamp = log_offset, stored
             if self._index is not None:
-                self._index(seen)
+                self._index(advanced)
         if not pending:
             self.position = max(self.position, position)
 

@@ -23,7 +23,8 @@ from gantrymq.store.layout import Layout
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.queues.consume_queue import ConsumeQueue
 from gantrymq.store.queues.queue_table import QueueTable
-from gantrymq.store.recovery.recovery import Case, Recovered
+from gantrymq.store.recovery.cases import Case
+from gantrymq.store.recovery.recovery import Recovered
 
 log = logging.getLogger("gantrymq.store")
 

@@ -69,10 +69,9 @@ class MessageStore:
         store_host: bytes,
         *,
         conditions: Sequence[Condition] = (),
-        flush_limit_ms: int | None = None,
     ) -> MessageStore:
-        """Lock, look, recover. ``store_host``: packed address that goes into records and message ids. ``conditions``,
-        ``flush_limit_ms``: see ``LogSafety``.
+        """Lock, look, recover. ``store_host``: packed address that goes into records and message ids. ``conditions``:
+        see ``LogSafety``.
 
         Raises StoreLocked, StoreFormatUnknown (nothing was changed), DiskFull.
         """
@@ -84,13 +83,13 @@ class MessageStore:
         lock = disk.lock(layout.lock)
         try:
             store = cls(config, disk, clock, store_host, lock)
-            store._open(inspect(disk, config), conditions, flush_limit_ms)
+            store._open(inspect(disk, config), conditions)
         except BaseException:
             lock.release()
             raise
         return store
 
-    def _open(self, found: Found, conditions: Sequence[Condition], flush_limit_ms: int | None) -> None:
+    def _open(self, found: Found, conditions: Sequence[Condition]) -> None:
         config, disk, layout = self.config, self._disk, self._layout
         clean = not disk.exists(layout.abort)
         _remove_empty_tail(disk, layout, found)
@@ -122,7 +121,7 @@ class MessageStore:
         self._quarantine = Quarantine(self._log, self._queues, self.recovered.quarantined)
         self._reader = QueueReader(self._log, self.recovered.end, self._quarantine)
         self._index = self._open_index(found.index_names, recovery, checkpoint) if config.message_index_enable else None
-        self._go_on(self.recovered, checkpoint, conditions, flush_limit_ms)
+        self._go_on(self.recovered, checkpoint, conditions)
 
     def _finish_deletions(self) -> None:
         """Remove queues that a crash left while their topic was being deleted: all their records are older."""
@@ -147,13 +146,7 @@ class MessageStore:
         index.load(names, self.recovered.end, known, checkpoint.index_timestamp, clean=recovery.clean)
         return index
 
-    def _go_on(
-        self,
-        recovered: Recovered,
-        checkpoint: Checkpoint,
-        conditions: Sequence[Condition],
-        flush_limit_ms: int | None,
-    ) -> None:
+    def _go_on(self, recovered: Recovered, checkpoint: Checkpoint, conditions: Sequence[Condition]) -> None:
         """Start everything that follows the log from the end that recovery found."""
         last_timestamp = max(recovered.last_store_timestamp, checkpoint.log_timestamp)
         note = self._index.note if self._index is not None else None
@@ -168,7 +161,7 @@ class MessageStore:
         )  # fmt: skip
         self._housekeeping.after_recovery(recovered)
         self._opened_with = {key: (queue.max_offset, queue.added_bytes) for key, queue in self._queues.queues.items()}
-        self.safety = LogSafety(self._log, self._dispatch, self._clock, conditions, flush_limit_ms)
+        self.safety = LogSafety(self._log, self._dispatch, self._clock, conditions, self.config.flush_limit_ms)
         self._appender = Appender(
             self.config, self._disk, self.space, self._clock, self._store_host, self._log, self._queues, self._dispatch,
             self.safety, self._mark_file, last_timestamp, self._housekeeping.arm,

@@ -36,7 +36,7 @@ _INT = Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record of the log, with the transactions that are told in it."""
+    """A record of the log, with the transactions that it belongs to."""
 
     path: str
     at: int
@@ -81,10 +81,10 @@ def records_of(disk: SimDisk, topics: frozenset[str]) -> list[LogRecord]:
             body = data[slice(*_body(data, at, parsed[4]))]
             if parsed[1] == HALF:
                 halves[parsed[3]] = body.decode()
-            told, kind = _transactions(parsed[1], parsed[4], body, halves, topics)
-            if told:
+            named, kind = _transactions(parsed[1], parsed[4], body, halves, topics)
+            if named:
                 covered = _covered(data, at, parsed[0], parsed[4])
-                found.append(LogRecord(path, at, parsed[0], int(name) + at, kind, told, covered))
+                found.append(LogRecord(path, at, parsed[0], int(name) + at, kind, named, covered))
     return found
 
 

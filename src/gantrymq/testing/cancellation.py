@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import enum
 import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -31,6 +29,7 @@ from gantrymq.testing.faults import CALM, ROUGH
 from gantrymq.testing.loop import NothingToDo
 from gantrymq.testing.node import Node
 from gantrymq.testing.pace import hurry
+from gantrymq.testing.stepper import SimThreads, Stepper, When
 
 SETTLE_S: Final = 2.5
 """After a call, until what it set going in the background has ended."""
@@ -38,106 +37,12 @@ RECOVER_S: Final = 15.0
 """The same after a rough network: connections over which nothing came any more are reset by then."""
 LONGEST_S: Final = 200.0
 """A call that takes longer has no end."""
-THREAD_S: Final = 0.002
-"""How long a function in a simulated thread takes."""
-UNDER_WAY_S: Final = 0.0004
-"""After a request was written, before its answer can be there."""
 AT_PEACE_S: Final = 40.0
 """After the last point of a call, until its transactions are settled by check-back."""
 
 
-class When(enum.Enum):
-    """When the cancellation comes, in relation to what the step waits for."""
-
-    AT_ONCE = "at once"
-    UNDER_WAY = "under way"
-    """The request may have been executed, and its answer is not there."""
-    WITH_ANSWER = "with the answer"
-    """In the turn of the loop in which what was waited for is complete."""
-    TWICE = "twice"
-    """At once, and again at the first step of whatever the call does then."""
-
-
 CLOSED_WHEN: Final = (When.AT_ONCE, When.WITH_ANSWER)
 """When the client of a call is closed, in other runs of it."""
-
-
-class Stepper:
-    """Awaits ``work`` and counts its steps; cancels the task at one of them (0: never), or does something else then."""
-
-    def __init__(
-        self,
-        work: Coroutine[Any, Any, Any],
-        at: int = 0,
-        when: When = When.AT_ONCE,
-        instead: Callable[[], object] | None = None,
-    ) -> None:
-        self._work = work
-        self._at = at
-        self._when = when
-        self._instead = instead
-        self.steps = 0
-        self.hit = False
-        """Whether the cancellation found the call at work."""
-
-    async def run(self) -> Any:
-        return await self
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        inner = self._work.__await__()
-        error: BaseException | None = None
-        while True:
-            try:
-                waits_for = inner.send(None) if error is None else inner.throw(error)
-            except StopIteration as end:
-                return end.value
-            self.steps += 1
-            if self.steps == self._at or (self._when is When.TWICE and self.hit and self.steps == self._at + 1):
-                self._cancel(waits_for)
-            try:
-                yield waits_for
-                error = None
-            except BaseException as thrown:  # noqa: BLE001 - it is the work's
-                error = thrown
-
-    def _cancel(self, waits_for: asyncio.Future[Any] | None) -> None:
-        task = asyncio.current_task()
-
-        def cancel(_: object = None) -> None:
-            if self._instead is None:
-                self.hit = task is not None and task.cancel()
-            elif task is not None and not task.done():
-                self.hit = True
-                self._instead()
-
-        if self._when is When.UNDER_WAY:
-            asyncio.get_running_loop().call_later(UNDER_WAY_S, cancel)
-        elif self._when is When.WITH_ANSWER and waits_for is not None:
-            waits_for.add_done_callback(cancel)  # ahead of the one by which the task goes on
-        else:
-            cancel()
-
-
-class SimThreads(ThreadPoolExecutor):
-    """The threads of ``asyncio.to_thread`` in virtual time: a function runs a little later, on the loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(1)
-        self._loop = loop
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-
-        def run() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(work(*arguments, **named))
-            except BaseException as error:  # noqa: BLE001 - as a thread of the pool does
-                future.set_exception(error)
-
-        self._loop.call_later(THREAD_S, run)
-        return future
 
 
 @dataclass(slots=True)
@@ -171,13 +76,13 @@ class _Run:
         asyncio.set_event_loop(None)
         try:
             with hurry():
-                loop.run_until_complete(self._story(call))
+                loop.run_until_complete(self._play(call))
         except NothingToDo as stuck:
             self._violation(f"stuck: {stuck}")
         finally:
             self._end()
 
-    async def _story(self, call: Call) -> None:
+    async def _play(self, call: Call) -> None:
         cluster = self._cluster
         await cluster.start_name_server()
         await cluster.start_broker(cluster.brokers[0])
@@ -209,8 +114,9 @@ class _Run:
     async def _client(self, world: World, call: Call) -> tuple[Node, Any]:
         self._numbers += 1
         address = f"10.1.{self._numbers // 250 % 250}.{self._numbers % 250 + 1}"
-        node, _, doors = self._cluster.process(f"client-{self._numbers}", address)
-        client = node.call(call.make, doors, world)
+        process = self._cluster.process(f"client-{self._numbers}", address)
+        node = process.node
+        client = node.call(call.make, process.doors, world)
         await self._ends(node, call.prepare(client, world))
         return node, client
 
@@ -352,8 +258,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     calls = [call for call in CALLS if not chosen.call or any(name in call.name for name in chosen.call)]
     report = run(range(chosen.first, chosen.first + chosen.seeds), calls, rough=True)
     sys.stdout.writelines(f"{name:50} {count:6}\n" for name, count in report.points.items())
-    told = f"{report.seeds} seed(s), {report.points.total()} points, {len(report.violations)} violations"
-    sys.stdout.write(f"{told}\n")
+    summary = f"{report.seeds} seed(s), {report.points.total()} points, {len(report.violations)} violations"
+    sys.stdout.write(f"{summary}\n")
     sys.stdout.writelines(f"{violation}\n" for violation in report.violations)
     return 1 if report.violations else 0
 

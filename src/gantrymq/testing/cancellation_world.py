@@ -122,8 +122,9 @@ class World:
 
     async def _start(self, make: Callable[[Doors], Any]) -> Any:
         number = len(self._nodes) + 1
-        node, _, doors = self._cluster.process(f"world-{number}", f"10.2.0.{number}")
-        client = node.call(make, doors)
+        process = self._cluster.process(f"world-{number}", f"10.2.0.{number}")
+        node = process.node
+        client = node.call(make, process.doors)
         self._nodes.append(node)
         self._clients.append(client)
         await node.start(client.start())

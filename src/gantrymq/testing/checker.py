@@ -116,7 +116,7 @@ LESSONS: dict[str, Callable[[TransactionFacts, Event], None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A promise: ``broken`` says of a story whether it was not kept."""
+    """A promise: ``broken`` says of the facts of a transaction whether it was not kept."""
 
     name: str
     text: str
@@ -160,21 +160,21 @@ NETWORK_FAULTS = frozenset({"parted", "rough network"})
 """Nobody can tell a sender that was cut off by them from one that died."""
 
 
-def stories(events: Iterable[Event]) -> dict[str, TransactionFacts]:
+def by_transaction(events: Iterable[Event]) -> dict[str, TransactionFacts]:
     """The history sorted by transaction."""
-    told: dict[str, TransactionFacts] = {}
+    found: dict[str, TransactionFacts] = {}
     cut_off = False
     for event in events:
         cut_off |= event["event"] == "fault" and event.get("what") in NETWORK_FAULTS
         if cut_off or event["event"] == "gone":
-            for story in told.values():
-                story.left |= cut_off or story.sender == event["process"]
+            for facts in found.values():
+                facts.left |= cut_off or facts.sender == event["process"]
         if "tx" in event and event["event"] in LESSONS:
             name = str(event["tx"])
-            if name not in told:
-                told[name] = TransactionFacts(name, left=cut_off)
-            told[name].learn(event)
-    return told
+            if name not in found:
+                found[name] = TransactionFacts(name, left=cut_off)
+            found[name].learn(event)
+    return found
 
 
 def check(events: Iterable[Event]) -> list[Violation]:
@@ -183,11 +183,11 @@ def check(events: Iterable[Event]) -> list[Violation]:
     quiet = any(event["event"] == "quiet" for event in events)
     steady = not any(event["event"] == "fault" and event.get("what") in CLOCK_FAULTS for event in events)
     return check_groups(events) + [
-        Violation(rule.name, story.name, rule.text, tuple(story.events))
-        for story in stories(events).values()
+        Violation(rule.name, facts.name, rule.text, tuple(facts.events))
+        for facts in by_transaction(events).values()
         for rule in RULES
         if (quiet or not rule.at_the_end)
         and (steady or not rule.by_the_clock)
-        and rule.broken(story)
-        and not story.excused(rule.name)
+        and rule.broken(facts)
+        and not facts.excused(rule.name)
     ]

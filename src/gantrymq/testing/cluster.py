@@ -20,7 +20,7 @@ from gantrymq.testing.disk import SimDisk
 from gantrymq.testing.history import History
 from gantrymq.testing.loop import VirtualLoop
 from gantrymq.testing.network import SimNetwork
-from gantrymq.testing.node import Node, NodeClock, own_tasks
+from gantrymq.testing.node import Node, NodeClock, Process, own_tasks
 from gantrymq.testing.workload import IMMUNITY_MS, Chances, Database, Reader, Shop
 
 EPOCH_MS = 1_800_000_000_000
@@ -92,22 +92,25 @@ class Cluster:
             made.brokers.append(BrokerHost(f"broker-{number}", f"10.0.0.{number + 2}", disk))
         return made
 
-    def process(self, name: str, address: str) -> tuple[Node, NodeClock, Doors]:
-        """A new process with its ways to the outside."""
+    def process(self, name: str, address: str) -> Process:
+        """A new process."""
         node = Node(name, self.loop)
         self.nodes.append(node)
         clock = NodeClock(node, EPOCH_MS)
         seeded = SystemRng(self.rng.randrange(1 << 62))
-        return node, clock, Doors(self.network.host(address, node), clock, seeded)
+        doors = Doors(self.network.host(address, node), clock, seeded)
+        return Process(node, address, clock, doors, NAME_SERVERS)
 
     async def start_name_server(self) -> None:
-        node, _, doors = self.process("name server", NAME_SERVER)
+        process = self.process("name server", NAME_SERVER)
+        doors = process.doors
         server = NameServer(NameServerConfig(listen_host=NAME_SERVER), doors.network, doors.clock, SimDisk())
-        await node.start(server.start())
+        await process.node.start(server.start())
 
     async def start_broker(self, host: BrokerHost) -> None:
         """Start it (again); raises what the broker raises when it cannot."""
-        node, host.clock, doors = self.process(host.name, host.address)
+        process = self.process(host.name, host.address)
+        node, host.clock, doors = process.node, process.clock, process.doors
         host.clock.skew_ms = host.skew_ms
         config = BrokerConfig.of(
             broker_name=host.name, broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
@@ -124,22 +127,20 @@ class Cluster:
 
     async def start_service(self) -> Shop:
         self._processes += 1
-        address = f"10.0.1.{self._processes % 250 + 1}"
-        node, _, doors = self.process(f"service-{self._processes}", address)
+        process = self.process(f"service-{self._processes}", f"10.0.1.{self._processes % 250 + 1}")
         rng = random.Random(self.rng.randrange(1 << 62))
         service = Shop(
-            node, doors, NAME_SERVERS, self.database, rng, self.chances, self.die, self.injected,
-            siblings=self.services, one_way=self._processes % 3 == 2,
-            address=address, decisive=rng.random() < DECISIVE,
+            process, self.database, rng, self.chances, self.die, self.injected,
+            siblings=self.services, one_way=self._processes % 3 == 2, decisive=rng.random() < DECISIVE,
         )  # fmt: skip
-        await node.start(service.start())
+        await process.node.start(service.start())
         self.services.append(service)
         return service
 
     async def start_reader(self) -> Reader:
-        node, _, doors = self.process("reader", "10.0.2.1")
-        reader = Reader(doors, NAME_SERVERS, self.history)
-        await node.start(reader.start())
+        process = self.process("reader", "10.0.2.1")
+        reader = Reader(process, self.history)
+        await process.node.start(reader.start())
         self.readers.append(reader)
         return reader
 

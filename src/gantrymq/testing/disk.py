@@ -19,83 +19,22 @@ from dataclasses import dataclass, field
 
 from gantrymq.errors import DiskFull, StoreError, StoreLocked
 from gantrymq.runtime.disk import File, Lock, Syncable, Usage
+from gantrymq.testing.disk_content import SECTOR, Content, resize
 from gantrymq.testing.disk_failures import Failures
-
-SECTOR = 64
-"""Bytes that are written whole or not at all; small, so that small files tear in many ways."""
 
 
 class PowerCut(BaseException):
     """The machine is off. Not an Exception: no handler of the product may go on."""
 
 
-@dataclass
-class _Content:
-    """A file's bytes as programs see them, as they are on the platters, and what happened in between."""
-
-    data: bytearray = field(default_factory=bytearray)
-    durable: bytearray = field(default_factory=bytearray)
-    unsynced: list[tuple[int, bytes] | int] = field(default_factory=list)
-    allocated: set[int] = field(default_factory=set)
-    modified_ms: int = 0
-
-    def settle(self) -> None:
-        """Make everything durable; costs what was written since the last time, not what the file holds."""
-        for change in self.unsynced:
-            if isinstance(change, int):
-                _resize(self.durable, change)
-            else:
-                offset, new = change
-                if offset + len(new) > len(self.durable):
-                    _resize(self.durable, offset + len(new))
-                self.durable[offset : offset + len(new)] = new
-        self.unsynced = []
-
-    def after_power_cut(self, rng: random.Random) -> _Content:
-        data = bytearray(self.durable)
-        for change in self.unsynced:
-            if isinstance(change, int):
-                if rng.random() < 0.3:
-                    break
-                _resize(data, change)
-            else:
-                _write_some(data, *change, rng)
-        kept = {at // SECTOR for at in range(0, len(data), SECTOR) if any(data[at : at + SECTOR])}
-        return _Content(data, bytearray(data), [], kept, self.modified_ms)
-
-
-def _resize(data: bytearray, size: int) -> None:
-    if size < len(data):
-        del data[size:]
-    else:
-        data.extend(bytes(size - len(data)))
-
-
-def _write_some(data: bytearray, offset: int, new: bytes, rng: random.Random) -> None:
-    """All, nothing, the beginning, or some sectors of a write."""
-    fate = rng.random()
-    if fate < 0.35:
-        return
-    if fate < 0.5:
-        new, fate = new[: rng.randrange(len(new) + 1)], 1.0
-    at = offset
-    while at < offset + len(new):
-        stop = min(offset + len(new), at - at % SECTOR + SECTOR)
-        if fate > 0.65 or rng.random() < 0.5:
-            if stop > len(data):
-                _resize(data, stop)
-            data[at:stop] = new[at - offset : stop - offset]
-        at = stop
-
-
 class SimFile:
-    def __init__(self, disk: SimDisk, path: str, content: _Content) -> None:
+    def __init__(self, disk: SimDisk, path: str, content: Content) -> None:
         self.path = path
         self._disk = disk
         self._content = content
         self._closed = False
 
-    def _use(self) -> _Content:
+    def _use(self) -> Content:
         if self._closed:
             raise ValueError(f"{self.path} is closed")
         return self._content
@@ -111,7 +50,7 @@ class SimFile:
         part = data[:room]
         if part:
             if offset + room > len(content.data):
-                _resize(content.data, offset + room)
+                resize(content.data, offset + room)
             content.data[offset : offset + room] = part
             content.unsynced.append((offset, bytes(part)))
             content.modified_ms = self._disk.now_ms
@@ -124,7 +63,7 @@ class SimFile:
     def truncate(self, size: int) -> None:
         content = self._use()
         self._disk.happens()
-        _resize(content.data, size)
+        resize(content.data, size)
         content.allocated = {sector for sector in content.allocated if sector * SECTOR < size}
         content.unsynced.append(size)
 
@@ -150,10 +89,10 @@ class SimFile:
 
 @dataclass
 class _Directory:
-    entries: dict[str, _Content | None] = field(default_factory=dict)
+    entries: dict[str, Content | None] = field(default_factory=dict)
     """Name to content; None is a directory."""
-    durable: dict[str, _Content | None] = field(default_factory=dict)
-    unsynced: list[dict[str, _Content | None]] = field(default_factory=list)
+    durable: dict[str, Content | None] = field(default_factory=dict)
+    unsynced: list[dict[str, Content | None]] = field(default_factory=list)
     """The entries after every change that is not durable."""
 
 
@@ -230,7 +169,7 @@ class SimDisk:
         """With EIO, and half of it is in the file."""
         self.failures.write = path_part
 
-    def room_for(self, content: _Content, offset: int, size: int) -> int:
+    def room_for(self, content: Content, offset: int, size: int) -> int:
         """How many of the bytes fit; takes the space."""
         for at in range(offset - offset % SECTOR, offset + size, SECTOR):
             sector = at // SECTOR
@@ -260,7 +199,7 @@ class SimDisk:
         """The disk as the next start finds it; this one can no longer be used."""
         after = self._next()
         after._directories = {}
-        contents: dict[int, _Content] = {}
+        contents: dict[int, Content] = {}
         self._survive("/", after, contents)
         return after
 
@@ -281,10 +220,10 @@ class SimDisk:
         """Count faults there from now on."""
         self.injected = self.failures.injected = injected
 
-    def _survive(self, path: str, after: SimDisk, contents: dict[int, _Content]) -> None:
+    def _survive(self, path: str, after: SimDisk, contents: dict[int, Content]) -> None:
         directory = self._directories.get(path) or self._removed[path]
         states = [directory.durable, *directory.unsynced]
-        entries: dict[str, _Content | None] = {}
+        entries: dict[str, Content | None] = {}
         for name, content in self._rng.choice(states).items():
             if content is None:
                 entries[name] = None
@@ -319,7 +258,7 @@ class SimDisk:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "No such file", path)
             self.happens()
-            directory.entries[name] = _Content(modified_ms=self.now_ms)
+            directory.entries[name] = Content(modified_ms=self.now_ms)
             directory.unsynced.append(dict(directory.entries))
         content = directory.entries[name]
         if content is None:

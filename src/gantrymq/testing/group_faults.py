@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gantrymq.testing.cluster import NAME_SERVER, NAME_SERVERS, Cluster
+from gantrymq.testing.cluster import NAME_SERVER, Cluster
 from gantrymq.testing.group_members import GROUPS, TOPIC, Habits, Member
 from gantrymq.testing.waiting import wait
 
@@ -36,15 +36,12 @@ class Crowd:
     def join(self, group: str) -> None:
         cluster = self.cluster
         number = len(self.members) + 1
-        address = f"10.0.{3 + number // 250}.{number % 250 + 1}"
-        node, _, doors = cluster.process(f"{group}-{number}", address)
+        process = cluster.process(f"{group}-{number}", f"10.0.{3 + number // 250}.{number % 250 + 1}")
         rng = random.Random(cluster.rng.randrange(1 << 62))
-        member = Member(
-            node, address, group, doors, NAME_SERVERS, rng, self.habits, cluster.history, cluster.injected
-        )  # fmt: skip
+        member = Member(process, group, rng, self.habits, cluster.history, cluster.injected)
         self.members.append(member)
-        cluster.history.add("joined", member=node.name, group=group)
-        node.start(member.run())
+        cluster.history.add("joined", member=member.node.name, group=group)
+        member.node.start(member.run())
 
     def any(self, rng: random.Random) -> Member | None:
         living = self.living()
@@ -112,7 +109,7 @@ async def _cut_off(crowd: Crowd, rng: random.Random) -> None:
     cluster, member = crowd.cluster, crowd.any(rng)
     if member is not None:
         others = [host.address for host in cluster.brokers] + [NAME_SERVER]
-        cluster.network.part(member.address, rng.choice(others))
+        cluster.network.part(member.process.address, rng.choice(others))
         await wait(cluster, rng.choice((rng.uniform(0.5, 8), rng.uniform(10, 60))))
         cluster.network.heal()
 
@@ -129,7 +126,7 @@ async def _reset(crowd: Crowd, rng: random.Random) -> None:
 
 async def _break_connections(crowd: Crowd, rng: random.Random) -> None:
     if (member := crowd.any(rng)) is not None:
-        crowd.cluster.network.break_connections(member.address)
+        crowd.cluster.network.break_connections(member.process.address)
 
 
 def _habit(name: str, likely: float) -> Callable[[Crowd, random.Random], Awaitable[None]]:

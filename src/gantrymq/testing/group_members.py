@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater
@@ -22,7 +21,7 @@ from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.testing.history import History
-from gantrymq.testing.node import Node
+from gantrymq.testing.node import Node, Process
 
 TOPIC: Final = "Work"
 POLLING, PUSHING, ORDERED = GROUPS = ("polling", "pushing", "ordered")
@@ -53,11 +52,8 @@ class Stumbled(Exception):
 class Member:
     """One process of a group. ``run`` is its program, from the start of the process to its end."""
 
-    node: Node
-    address: str
+    process: Process
     group: str
-    doors: Doors
-    name_servers: str
     rng: random.Random
     habits: Habits
     history: History
@@ -65,6 +61,10 @@ class Member:
     leaving: bool = False
     """Asked to end in good order."""
     serving: asyncio.Task[None] | None = None
+
+    @property
+    def node(self) -> Node:
+        return self.process.node
 
     async def run(self) -> None:
         serve = self._poll_for_ever if self.group == POLLING else self._listen
@@ -136,7 +136,8 @@ class Member:
         rng = self.rng
         commits = rng.random() < 0.4
         consumer = LitePullConsumer(
-            self.group, name_servers=self.name_servers, doors=self.doors, from_where=ConsumeFromWhere.FIRST_OFFSET,
+            self.group, name_servers=self.process.name_servers, doors=self.process.doors,
+            from_where=ConsumeFromWhere.FIRST_OFFSET,
             auto_commit=not commits, auto_commit_interval_ms=rng.choice((0, 500, 5000)),
             poll_batch_size=rng.choice((1, 4, 10)), poll_timeout_ms=1000, pull_suspend_ms=5000, pull_timeout_ms=8000,
             rebalance_interval_ms=6000, max_messages_per_queue=rng.choice((4, 1000)),
@@ -195,7 +196,8 @@ class Member:
     async def _listen(self) -> None:
         rng = self.rng
         consumer = PushConsumer(
-            self.group, name_servers=self.name_servers, doors=self.doors, from_where=ConsumeFromWhere.FIRST_OFFSET,
+            self.group, name_servers=self.process.name_servers, doors=self.process.doors,
+            from_where=ConsumeFromWhere.FIRST_OFFSET,
             listener=self._listener, orderly=self.group == ORDERED, consume_threads=rng.choice((1, 3, 20)),
             consume_batch_size=rng.choice((1, 1, 5)), pull_suspend_ms=5000, pull_timeout_ms=8000, suspend_ms=300,
             rebalance_interval_ms=6000, persist_interval_ms=rng.choice((500, 5000)), close_timeout_ms=3000,

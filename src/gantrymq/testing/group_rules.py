@@ -39,8 +39,8 @@ class Group:
     overtaken: list[Event] = field(default_factory=list)
     """Processed for the first time after a later message of the queue."""
     passed_by: dict[str, Event] = field(default_factory=dict)
-    """Messages that were not processed when the progress was told to be behind them, and the first time it was."""
-    told: dict[Queue, int] = field(default_factory=dict)
+    """Messages that were not processed when the reported progress was behind them, and the first time it was."""
+    progress: dict[Queue, int] = field(default_factory=dict)
     """By queue: the highest progress that was looked at."""
 
     def learn(self, event: Event) -> None:
@@ -57,11 +57,11 @@ class Group:
     def hear(self, event: Event, places: dict[Queue, dict[int, str]]) -> None:
         """The broker was told of a progress; ``places``: of all acknowledged messages."""
         queue = (event["broker"], event["topic"], event["queue"])
-        there, before = places.get(queue, {}), self.told.get(queue, 0)
+        there, before = places.get(queue, {}), self.progress.get(queue, 0)
         for offset in range(before, event["offset"]):
             if (message := there.get(offset)) is not None and message not in self.processed:
                 self.passed_by.setdefault(message, event)
-        self.told[queue] = max(before, event["offset"])
+        self.progress[queue] = max(before, event["offset"])
 
 
 def check_groups(events: Iterable[Event]) -> list[Violation]:

@@ -39,10 +39,10 @@ DEFAULT: Final = Plan(orders=80, faults=GROUP_FAULTS, fault_count=30)
 
 def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) -> Result:
     """Play one seed of consumer groups from its beginning to its end; see ``simulation.play``."""
-    return play(seed, plan, _story, log=log, **settings)
+    return play(seed, plan, _scenario, log=log, **settings)
 
 
-async def _story(cluster: Cluster, plan: Plan) -> None:
+async def _scenario(cluster: Cluster, plan: Plan) -> None:
     cluster.started = partial(_note_progress, cluster)
     await cluster.start_name_server()
     for host in cluster.brokers:
@@ -52,9 +52,9 @@ async def _story(cluster: Cluster, plan: Plan) -> None:
         cluster.history.add("group", group=group, topic=TOPIC, orderly=group != PUSHING, retries=group == PUSHING)
         for _ in range(AT_THE_START):
             crowd.join(group)
-    node, _, doors = cluster.process("sender", "10.0.1.1")
-    sending = node.start(_send(cluster, plan.orders, Producer(
-        "senders", name_servers=NAME_SERVERS, doors=doors, default_topic_queue_nums=QUEUES
+    process = cluster.process("sender", "10.0.1.1")
+    sending = process.node.start(_send(cluster, plan.orders, Producer(
+        "senders", name_servers=NAME_SERVERS, doors=process.doors, default_topic_queue_nums=QUEUES
     )))  # fmt: skip
     rng = random.Random(cluster.rng.randrange(1 << 62))
     await break_things(cluster, plan, rng, _faults_of(crowd), TROUBLE_S)

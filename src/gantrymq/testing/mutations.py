@@ -49,7 +49,7 @@ class Mutation:
     apply: Callable[[Patch], None]
     within: int
     play: Callable[[int], Result] = run
-    """Which story shows it."""
+    """Which kind of run shows it."""
 
 
 class _Agrees(int):
@@ -257,7 +257,7 @@ def _what(result: Result) -> str:
 
 
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":  # part of a story, as for gantry simulate
+    if os.environ.get("PYTHONHASHSEED") != "0":  # part of a run, as for gantry simulate
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.testing.mutations", *sys.argv[1:]])
     sys.exit(main(sys.argv[1:]))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from gantrymq.client.connection.doors import Doors
 from gantrymq.runtime.clock import Timer
 
 T = TypeVar("T")
@@ -87,3 +89,15 @@ class NodeClock:
 
     def call_soon(self, call: Callable[[], None]) -> None:
         self._node.loop.call_soon(self._node.unless_dead(call))
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process with its ways to the outside."""
+
+    node: Node
+    address: str
+    clock: NodeClock
+    doors: Doors
+    name_servers: str
+    """Addresses, as clients are given them."""

@@ -9,7 +9,7 @@ from gantrymq.testing.simulation import Plan, Result
 
 
 def shrink(failing: Result, play: Callable[[int, Plan], Result], tries: int = 60) -> Result:
-    """The smallest story found that still breaks one of the same rules. ``play``: runs a seed with a plan."""
+    """The smallest run found that still breaks one of the same rules. ``play``: runs a seed with a plan."""
     rules = {violation.rule for violation in failing.violations}
     best = failing
     for _ in range(tries):

@@ -62,16 +62,16 @@ DEFAULT = Plan()
 
 def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) -> Result:
     """Play one seed from its beginning to its end; see ``play``."""
-    return play(seed, plan, _story, log=log, **settings)
+    return play(seed, plan, _scenario, log=log, **settings)
 
 
 def play(
-    seed: int, plan: Plan, story: Callable[[Cluster, Plan], Awaitable[None]], *, log: bool = False, **settings: Any
+    seed: int, plan: Plan, scenario: Callable[[Cluster, Plan], Awaitable[None]], *, log: bool = False, **settings: Any
 ) -> Result:
-    """Play a story and judge it; the same seed and plan give the same history.
+    """Play a scenario and judge its history; the same seed and plan give the same history.
 
     ``log``: leave the loggers of the product as they are instead of silencing them. ``settings``: of BrokerConfig.
-    The order of sets of strings is part of the story, so a replay needs the same PYTHONHASHSEED.
+    The order of sets of strings is part of the scenario, so a replay needs the same PYTHONHASHSEED.
     """
     cluster = Cluster.build(seed, plan.brokers, **settings)
     loop = cluster.loop
@@ -83,15 +83,15 @@ def play(
     asyncio.set_event_loop(None)
     try:
         with hurry():
-            loop.run_until_complete(story(cluster, plan))
+            loop.run_until_complete(scenario(cluster, plan))
     except NothingToDo as stuck:
         cluster.errors.append(f"stuck: {stuck}")
     except asyncio.CancelledError:  # as a result: it would end a process of --jobs, and nobody would hear of the seed
-        cluster.errors.append("the story was cancelled: something it waited for was killed")
+        cluster.errors.append("the scenario was cancelled: something it waited for was killed")
     except SystemExit as error:
         cluster.errors.append(f"the loop was ended by {error!r} at {_where(error)}")
     except Exception as error:  # noqa: BLE001 a seed that cannot be played is heard of, and does not end the others
-        cluster.errors.append(f"the story broke off: {error!r} at {_where(error)}")
+        cluster.errors.append(f"the scenario broke off: {error!r} at {_where(error)}")
     finally:
         _end(cluster)  # what ends by it says so, too
         quiet.setLevel(level)
@@ -101,7 +101,7 @@ def play(
     )
 
 
-async def _story(cluster: Cluster, plan: Plan) -> None:
+async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await cluster.start_name_server()
     for host in cluster.brokers:
         await cluster.start_broker(host)
@@ -181,7 +181,7 @@ def _settled(cluster: Cluster) -> bool:
     brokers = [host.broker for host in cluster.brokers if host.broker is not None]
     if any(len(broker.coordinator.table) for broker in brokers):
         return False
-    seen = {
+    arrived = {
         (event["broker"], event["topic"], event["queue"], event["offset"])
         for event in cluster.history.events
         if event["event"] == "delivered"
@@ -192,7 +192,7 @@ def _settled(cluster: Cluster) -> bool:
         for topic, queue in broker.store.queues()
         if topic in (TOPIC, PLAIN_TOPIC)
     )
-    return len(seen) >= there
+    return len(arrived) >= there
 
 
 def _unexpected(cluster: Cluster, context: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.producer import Producer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.results import TransactionSendResult
@@ -23,7 +22,7 @@ from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.testing.checker import COMMITTED, ROLLED_BACK
 from gantrymq.testing.ends import OneWayProducer, end_of_check, end_of_result, send_end
 from gantrymq.testing.history import History
-from gantrymq.testing.node import Node
+from gantrymq.testing.node import Node, Process
 
 TOPIC = "Orders"
 PLAIN_TOPIC = "Notices"
@@ -83,16 +82,13 @@ class Shop:
 
     def __init__(
         self,
-        node: Node,
-        doors: Doors,
-        name_servers: str,
+        process: Process,
         database: Database,
         rng: random.Random,
         chances: Chances,
         die: Callable[[Node], None],
         injected: Counter[str],
         *,
-        address: str = "",
         siblings: Sequence[Shop] = (),
         one_way: bool = False,
         decisive: bool = False,
@@ -101,8 +97,8 @@ class Shop:
 
         ``one_way``: end transactions as Apache's clients do. ``decisive``: say that the checker is.
         """
-        self.node = node
-        self.address = address
+        self.node = process.node
+        self.address = process.address
         self._die = die
         self._database = database
         self._history = database.history
@@ -112,6 +108,7 @@ class Shop:
         self._siblings = siblings
         self._one_way = one_way
         self.decisive = decisive
+        name_servers, doors = process.name_servers, process.doors
         self.producer = (OneWayProducer if one_way else TransactionProducer)(
             GROUP, name_servers=name_servers, listener=self, doors=doors, topics=[TOPIC], send_timeout_ms=3000,
             inline_listener=True, default_topic_queue_nums=QUEUES,
@@ -218,10 +215,10 @@ class Shop:
 class Reader:
     """A consumer of both topics."""
 
-    def __init__(self, doors: Doors, name_servers: str, history: History) -> None:
+    def __init__(self, process: Process, history: History) -> None:
         self._history = history
         self.consumer = PushConsumer(
-            READERS, name_servers=name_servers, doors=doors, listener=self._got,
+            READERS, name_servers=process.name_servers, doors=process.doors, listener=self._got,
             from_where=ConsumeFromWhere.FIRST_OFFSET, pull_suspend_ms=5000, pull_timeout_ms=8000,
             rebalance_interval_ms=6000,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pulls over a real store, without a door, with time in the test's hand."""
+"""Pulls from a real store, without a network, with a clock that the test sets."""
 
 from __future__ import annotations
 

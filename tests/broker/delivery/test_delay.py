@@ -55,7 +55,7 @@ async def broker(disk: SimDisk | None = None, clock: SimClock | None = None) -> 
     await running.store.close()
 
 
-def story(work: Callable[[Broker], Coroutine[None, None, None]]) -> None:
+def scenario(work: Callable[[Broker], Coroutine[None, None, None]]) -> None:
     async def start() -> None:
         async with broker() as running:
             await work(running)
@@ -78,7 +78,7 @@ def test_each_level_waits_its_time_and_not_longer() -> None:
         assert b.delivered() == [b"one", b"five"]
         assert b.clock.waiting <= 1, "nothing is waited for but the store's own housekeeping"
 
-    story(work)
+    scenario(work)
 
 
 def test_a_delivered_message_is_as_it_was_sent() -> None:
@@ -93,7 +93,7 @@ def test_a_delivered_message_is_as_it_was_sent() -> None:
         assert (message.flag, message.reconsume_times, message.born_timestamp) == (5, 2, sent.born_timestamp)
         assert real_place(message.properties_text) == ("T", 1), "as in Apache's broker the place stays to be seen"
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_hundreds_that_are_due_together_keep_their_order() -> None:
         await b.clock.advance(1.1)
         assert b.delivered() == bodies
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_a_message_without_a_usable_place_is_skipped_and_stops_nobody() -> None:
         assert b.delivered() == [b"good"]
         assert b.delivered(system_topics.HALF) == []
 
-    story(work)
+    scenario(work)
 
 
 def test_a_full_disk_is_waited_for() -> None:
@@ -181,7 +181,7 @@ def test_a_full_disk_is_waited_for() -> None:
         await b.clock.advance(30)
         assert b.delivered() == [b"later"]
 
-    story(work)
+    scenario(work)
 
 
 def test_a_level_above_the_highest_means_the_highest() -> None:
@@ -202,4 +202,4 @@ def test_an_unreadable_file_is_reported_and_not_overwritten() -> None:
             DelayedDelivery(b.store, b.clock, b.disk, PATH, DELAYS_MS)
         assert read_whole(b.disk, PATH) == b'{"offsetTable":5}'
 
-    story(work)
+    scenario(work)

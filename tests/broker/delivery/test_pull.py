@@ -14,7 +14,9 @@ from gantrymq.broker.registries.clients import Member
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, MessageModel, SubscriptionData
 from gantrymq.protocol.bodies.topics import PERM_WRITE
+from gantrymq.store.values import NewRecord
 from tests.broker.delivery.pull_lab import GROUP, TOPIC, PullLab
+from tests.broker.transaction_lab import HOST
 from tests.support.clients import PlainClient
 
 
@@ -81,6 +83,31 @@ def test_the_first_pull_after_a_reset_is_sent_to_the_new_offset(lab: PullLab) ->
 
 
 # Long polling.
+
+
+def test_a_held_pull_of_a_group_that_is_reset_is_asked_again(lab: PullLab) -> None:
+    """After a rebalance two members may wait for one queue: the one that still reads it must learn the new offset."""
+    lab.send("a", "b")
+    former, present = PlainClient(2), PlainClient(3)
+    for client in (former, present):
+        assert lab.pull(2, client, wait_ms=20_000) is None
+    lab.offsets.reset(GROUP, TOPIC, 0, 1)
+    lab.pulls.held.release(GROUP, TOPIC)
+    again = PullResult(PullStatus.NO_NEW_MESSAGE, "OFFSET_RESET", 2, 0, 2, b"")
+    assert lab.done == [again, again]
+    moved = lab.pull(2, present)
+    assert moved == PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 1, 0, 2, b"")
+
+
+def test_a_message_that_comes_with_a_reset_is_not_read_from_the_old_offset(lab: PullLab) -> None:
+    lab.send("a", "b")
+    assert lab.pull(2, wait_ms=20_000) is None
+    lab.store.append([NewRecord(TOPIC, 0, b"c", "TAGS\x01A\x02", lab.clock.wall, HOST)])
+    lab.offsets.reset(GROUP, TOPIC, 0, 0)
+    lab.clock.run()
+    assert lab.done == [PullResult(PullStatus.NO_NEW_MESSAGE, "OFFSET_RESET", 2, 0, 3, b"")]
+    moved = lab.pull(2)
+    assert moved is not None and (moved.status, moved.next_offset) == (PullStatus.OFFSET_ILLEGAL, 0)
 
 
 def test_a_held_pull_gets_its_result_when_a_message_comes(lab: PullLab) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a message that could not be consumed; every case, without I/O."""
+"""What happens to a message that could not be consumed: every case, without I/O."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def broker(disk: SimDisk | None = None, clock: SimClock | None = None) -> 
     await running.close()
 
 
-def story(work: Callable[[Broker], Coroutine[None, None, None]]) -> None:
+def scenario(work: Callable[[Broker], Coroutine[None, None, None]]) -> None:
     async def start() -> None:
         async with broker() as running:
             await work(running)
@@ -101,7 +101,7 @@ def test_messages_come_within_the_second_behind_their_time_and_never_before() ->
         await b.clock.advance(10)
         assert b.clock.waiting == 0, "nothing to wait for"
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_a_delivered_message_is_as_it_was_sent_and_says_how_it_waited() -> None:
             "REAL_TOPIC": "T", "REAL_QID": "1", "TIMER_ENQUEUE_MS": str(now), "TIMER_DEQUEUE_MS": str(now + 2000),
         }  # fmt: skip
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_recalled_message_is_not_delivered_and_its_neighbours_are() -> None:
         assert b.delivered() == [b"a", b"c"]
         assert +b.timer.waiting == Counter()
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_hundreds_of_one_second_keep_their_order_over_files_and_batches() -> Non
         await b.clock.advance(6)
         assert b.delivered() == bodies
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_a_far_message_is_rolled_and_still_delivered_once_in_time() -> None:
         assert b.delivered() == [b"far"]
         assert b.timer.oldest_log_offset() is None
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ def test_files_whose_messages_are_gone_are_removed() -> None:
         b.timer._log.drop_before(last)
         assert b.disk.list("/store/timerlog") == before[2:]
 
-    story(work)
+    scenario(work)
 
 
 def test_the_store_is_closed_behind_the_slot_that_is_being_delivered() -> None:
@@ -261,4 +261,4 @@ def test_a_store_that_refuses_is_asked_again() -> None:
         await b.clock.advance(5)
         assert b.delivered() == [b"0", b"1", b"2"]
 
-    story(work)
+    scenario(work)

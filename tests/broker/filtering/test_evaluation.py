@@ -1,4 +1,4 @@
-"""Selectors against messages: what Java's evaluation says, written down twice."""
+"""Evaluating selectors against messages gives the same results as in Java."""
 
 from __future__ import annotations
 

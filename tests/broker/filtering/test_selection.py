@@ -1,4 +1,4 @@
-"""What a pull wants."""
+"""Which messages a pull selects."""
 
 from __future__ import annotations
 

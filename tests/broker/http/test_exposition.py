@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gantrymq.broker.http.exposition import Exposition
 from gantrymq.demo.ports import free_port
 from gantrymq.observability.metrics import Histogram, Kind, Metric, Metrics, single
-from tests.support.brokers import Cluster, story
+from tests.support.brokers import Cluster, on_broker
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
 COMMON = {"cluster": "DefaultCluster", "node_type": "broker", "node_id": "broker-a"}
@@ -53,7 +53,7 @@ def test_a_scrape_has_every_declared_metric(tmp_path: Path) -> None:
         assert put["Plain"].labels["is_system"] == "false"
         assert put["RMQ_SYS_TRANS_HALF_TOPIC"].labels["is_system"] == "true"
 
-    story(work, tmp_path, http_port=free_port())
+    on_broker(work, tmp_path, http_port=free_port())
 
 
 def test_kinds_and_labels_as_text() -> None:

@@ -1,4 +1,4 @@
-"""The HTTP endpoint over real sockets: what it answers, and what it does about clients that mean no good."""
+"""The HTTP endpoint over real sockets: its answers, and its protection against malicious clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.tools import ExplainTransaction
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork
-from tests.support.brokers import Cluster, story, until
+from tests.support.brokers import Cluster, on_broker, until
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
 Got = tuple[int, dict[str, str], Any]
@@ -65,7 +65,7 @@ class Client:
 def served(
     work: Callable[[Client, HttpServer], Awaitable[None]], handle: Callable[[Request], Awaitable[Answer]] | None = None
 ) -> None:
-    """Run ``work`` against an endpoint without a broker; it answers what it was asked unless told otherwise."""
+    """Run ``work`` against an endpoint without a broker, which by default returns the question as its answer."""
 
     async def echo(asked: Request) -> Answer:
         return answer({"path": list(asked.path), "query": asked.query})
@@ -92,20 +92,20 @@ def test_what_a_broker_answers(tmp_path: Path) -> None:
         for key in ("ABC", "DEF", "a b/c"):
             await running.sent("Orders", properties=HALF.format(key))
 
-        status, headers, told = await client.get("/health")
-        assert (status, told["status"], told["open_transactions"]) == (200, "ok", 3)
-        assert (headers["cache-control"], told["address"]) == ("no-store", running.broker.address)
+        status, headers, reported = await client.get("/health")
+        assert (status, reported["status"], reported["open_transactions"]) == (200, "ok", 3)
+        assert (headers["cache-control"], reported["address"]) == ("no-store", running.broker.address)
         assert "/transactions/{id}" in (await client.get("/"))[2]["routes"]
 
-        status, _, told = await client.get("/transactions?state=open&limit=2&group=PG")
-        assert [row["id"] for row in told["transactions"]] == ["ABC", "DEF"] and told["more"] is True
+        status, _, reported = await client.get("/transactions?state=open&limit=2&group=PG")
+        assert [row["id"] for row in reported["transactions"]] == ["ABC", "DEF"] and reported["more"] is True
         assert (await client.get("/transactions?state=parked"))[2] == {"transactions": [], "more": False}
         assert (await client.get("/transactions?group=other"))[2]["transactions"] == []
 
-        status, _, told = await client.get("/transactions/ABC")
+        status, _, reported = await client.get("/transactions/ABC")
         assert status == 200
         by_request = await running.ask(RequestCode.EXPLAIN_TRANSACTION, ExplainTransaction(transaction_id="ABC"))
-        assert without_time(told) == without_time(json.loads(by_request.body)), "the same from both"
+        assert without_time(reported) == without_time(json.loads(by_request.body)), "the same from both"
         assert (await client.get("/transactions/a%20b%2Fc"))[2][0]["id"] == "a b/c"
 
         for target, status, reason in (
@@ -118,33 +118,33 @@ def test_what_a_broker_answers(tmp_path: Path) -> None:
             ("/transactions?colour=red", 400, "unknown parameters: colour"),
             ("/health?deep=1", 400, "unknown parameters: deep"),
         ):
-            found, _, told = await client.get(target)
-            assert (found, told["error"]["status"]) == (status, status), target
-            assert reason in told["error"]["reason"], target
+            found, _, reported = await client.get(target)
+            assert (found, reported["error"]["status"]) == (status, status), target
+            assert reason in reported["error"]["reason"], target
 
-    story(work, tmp_path, http_port=free_port())
+    on_broker(work, tmp_path, http_port=free_port())
 
 
-def without_time(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ages, and what is told relative to now, differ between two questions."""
-    return [{**one, "age_ms": 0, "next_check_in_ms": 0, "next_check_at": 0, "why": ""} for one in told]
+def without_time(reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Remove ages and other relative times, which differ from one request to the next."""
+    return [{**one, "age_ms": 0, "next_check_in_ms": 0, "next_check_at": 0, "why": ""} for one in reported]
 
 
 def test_a_store_that_refuses_writes_is_not_healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(running: Cluster) -> None:
         assert running.broker.http is not None
         running.broker.store._appender.stop(StoreUnavailable("the disk is full"))
-        status, _, told = await Client(running.broker.http.address).get("/health")
-        assert status == 503 and "disk is full" in told["reason"]
+        status, _, reported = await Client(running.broker.http.address).get("/health")
+        assert status == 503 and "disk is full" in reported["reason"]
 
-    story(work, tmp_path, http_port=free_port())
+    on_broker(work, tmp_path, http_port=free_port())
 
 
 def test_without_the_setting_nothing_listens_and_a_port_in_use_stops_nobody(tmp_path: Path) -> None:
     async def without(running: Cluster) -> None:
         assert running.broker.http is None
 
-    story(without, tmp_path / "without")
+    on_broker(without, tmp_path / "without")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -153,7 +153,7 @@ def test_without_the_setting_nothing_listens_and_a_port_in_use_stops_nobody(tmp_
             assert running.broker.http is None
             await running.sent("Orders")
 
-        story(work, tmp_path / "taken", http_port=taken.getsockname()[1])
+        on_broker(work, tmp_path / "taken", http_port=taken.getsockname()[1])
 
 
 # Connections.
@@ -201,9 +201,9 @@ def test_many_requests_on_one_connection_are_answered_in_order() -> None:
 )
 def test_nonsense_is_answered_with_what_is_wrong(sent: bytes, status: int) -> None:
     async def work(client: Client, server: HttpServer) -> None:
-        found, _, told = await client.exchange(sent)
+        found, _, reported = await client.exchange(sent)
         assert found == status
-        assert status == 200 or told["error"]["reason"]
+        assert status == 200 or reported["error"]["reason"]
         assert (await client.get("/after"))[0] == 200, "others are served"
 
     served(work)
@@ -255,8 +255,8 @@ def test_an_answer_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPat
         raise AssertionError
 
     async def work(client: Client, server: HttpServer) -> None:
-        status, _, told = await client.get("/")
-        assert status == 503 and "too long" in told["error"]["reason"]
+        status, _, reported = await client.get("/")
+        assert status == 503 and "too long" in reported["error"]["reason"]
 
     served(work, never)
 
@@ -267,8 +267,8 @@ def test_more_connections_than_allowed_are_told_to_come_back(monkeypatch: pytest
     async def work(client: Client, server: HttpServer) -> None:
         held = [await client.connect() for _ in range(3)]
         await until(lambda: len(server._connections) == 3)
-        status, _, told = await client.exchange(b"")
-        assert status == 503 and "too many" in told["error"]["reason"]
+        status, _, reported = await client.exchange(b"")
+        assert status == 503 and "too many" in reported["error"]["reason"]
         for _, writer in held:
             writer.close()
         await until(lambda: not server._connections)
@@ -284,8 +284,8 @@ def test_a_defect_is_one_answer_and_not_the_end(caplog: pytest.LogCaptureFixture
         raise ZeroDivisionError("secret")
 
     async def work(client: Client, server: HttpServer) -> None:
-        status, _, told = await client.get("/")
-        assert status == 500 and "secret" not in str(told) and "secret" in caplog.text
+        status, _, reported = await client.get("/")
+        assert status == 500 and "secret" not in str(reported) and "secret" in caplog.text
         assert (await client.get("/store"))[0] == 503
 
     served(work, broken)

@@ -13,7 +13,7 @@ from gantrymq.observability.metrics import Histogram, Kind, Metric
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.tools import StatsKey
 from gantrymq.protocol.headers.transaction import EndTransaction
-from tests.support.brokers import Cluster, story
+from tests.support.brokers import Cluster, on_broker
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
@@ -46,7 +46,7 @@ def test_the_documentation_lists_what_is_declared(tmp_path: Path) -> None:
     async def work(running: Cluster) -> None:
         declared.extend(running.broker.metrics.declared())
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
     listed = re.findall(r"(?m)^\| `(?:rocketmq|gantry)_.*$", DOCS.read_text("utf-8"))
     assert listed == [row(metric) for metric in declared], "\n".join(row(metric) for metric in declared)
 
@@ -58,7 +58,7 @@ def test_names_follow_the_rules_of_prometheus(tmp_path: Path) -> None:
             assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
             assert metric.help.endswith(".") and metric.help[0].isupper(), metric.name
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_every_counter_of_transactions_is_a_metric() -> None:
@@ -85,7 +85,7 @@ def test_transactions_are_measured(tmp_path: Path) -> None:
         assert latency.counts == [1, 0, 0, 0, 0, 0, 0] and 0 <= latency.sum <= 5_000
         assert metrics.total(transactions.OLDEST.name) >= 0
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_messages_are_measured_and_the_statistics_of_remoting_say_the_same(tmp_path: Path) -> None:
@@ -111,4 +111,4 @@ def test_messages_are_measured_and_the_statistics_of_remoting_say_the_same(tmp_p
             answer = await running.ask(RequestCode.VIEW_BROKER_STATS_DATA, header)
             assert b'"sum":3' in answer.body, name
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

@@ -21,7 +21,7 @@ from tests.support.sim_clock import SimClock
 
 
 class World:
-    """Members of a broker whose name servers are slow: ``announced`` holds who waits for them."""
+    """Members of a broker whose name servers are slow. ``announced``: the callers that wait for them."""
 
     def __init__(self, root: Path, **settings: object) -> None:
         config = LiveConfig(BrokerConfig.of(**settings))

@@ -17,7 +17,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.tools import BrokerConfigAnswer
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from tests.support.brokers import Cluster, cluster, story
+from tests.support.brokers import Cluster, cluster, on_broker
 from tests.support.places import run
 
 CONF = "# ours\nbrokerName=b1\nfileReservedTime = 48\n\n#fileReservedTime=1\n"
@@ -76,11 +76,13 @@ def test_a_change_takes_effect_and_survives_a_restart(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(CONF)
     config = LiveConfig(from_properties(conf.read_text())[0])
-    before, told = config.current, list[int]()
-    config.changed.append(lambda: told.append(config.retention.file_reserved_time))
+    before, reported = config.current, list[int]()
+    config.changed.append(lambda: reported.append(config.retention.file_reserved_time))
     settings_of(config, str(conf)).update({"fileReservedTime": "99", "deleteWhen": "05"})
     assert (config.retention.file_reserved_time, config.retention.delete_when) == (99, "05")
-    assert told == [99] and before.retention.file_reserved_time == 48, "a value that was taken before stays as it was"
+    assert reported == [99] and before.retention.file_reserved_time == 48, (
+        "a value that was taken before stays as it was"
+    )
     again = from_properties(conf.read_text())[0]
     assert again == config.current and again.identity.broker_name == "b1"
 
@@ -105,7 +107,7 @@ def test_tools_change_a_running_broker(tmp_path: Path) -> None:
         assert (refused.code, "restart" in (refused.remark or "")) == (ResponseCode.NO_PERMISSION, True)
         assert (await c.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"\xff")).code == ResponseCode.INVALID_PARAMETER
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_brokers_of_one_configuration_do_not_share_changes(tmp_path: Path) -> None:

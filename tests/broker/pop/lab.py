@@ -1,4 +1,4 @@
-"""A pop consumption over a real store, with time and the disk's answers in the test's hand."""
+"""A pop consumption with a real store. The test sets the time and lets the disk answer."""
 
 from __future__ import annotations
 

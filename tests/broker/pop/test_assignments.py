@@ -26,7 +26,7 @@ from tests.support.clients import PlainClient
 
 @dataclass
 class Routes:
-    """What the name servers say; None: none of them can be asked."""
+    """The routes of the name servers; None: no name server can be reached."""
 
     queues: list[MessageQueue] | None
     asked: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What is open, due, and still needed."""
+"""Which deliveries are open and due, and which records are still needed."""
 
 from __future__ import annotations
 

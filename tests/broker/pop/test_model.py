@@ -1,5 +1,5 @@
-"""POP against a model: whatever happens in whatever order, no message is lost, none that was acknowledged comes back,
-and nobody gets a message while it is invisible.
+"""POP compared with a model. For any order of events: no message is lost, no acknowledged message is delivered again,
+and no message is delivered while it is invisible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of a message that was not acknowledged."""
+"""What happens to a message that was not acknowledged."""
 
 from __future__ import annotations
 

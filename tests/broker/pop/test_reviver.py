@@ -1,4 +1,4 @@
-"""When messages come back, also when the store refuses at first."""
+"""When messages become visible again, also when the store refuses the first write."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_retention_removed_cannot_come_back_and_is_not_waited_for(tmp_path:
     assert (lab.bodies(RETRY), len(lab.consumption.revive_log.ledger)) == ([], 0)
 
 
-def test_a_closed_desk_brings_nothing_back(tmp_path: Path) -> None:
+def test_a_closed_reviver_brings_nothing_back(tmp_path: Path) -> None:
     lab = PopLab(tmp_path / "store")
     lab.send("a")
     lab.pop(1, 1_000)

@@ -1,4 +1,4 @@
-"""Who is woken, and when."""
+"""Which waiting pops are answered, and when."""
 
 from __future__ import annotations
 

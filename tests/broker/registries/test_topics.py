@@ -49,17 +49,17 @@ def test_an_own_template_works_even_without_automatic_creation() -> None:
 def test_a_topic_that_could_not_be_written_does_not_exist() -> None:
     disk = SimDisk()
     table = topics(disk)
-    told: list[object] = []
-    table.changed.append(told.append)
+    reported: list[object] = []
+    table.changed.append(reported.append)
     disk.free_bytes = 0
     with pytest.raises(DiskFull):
         table.update(TopicConfig(topic_name="T"))
-    assert table.get("T") is None and told == []
+    assert table.get("T") is None and reported == []
     disk.free_bytes = None
     assert table.update(TopicConfig(topic_name="T"))
-    assert len(told) == 1
+    assert len(reported) == 1
     assert not table.update(TopicConfig(topic_name="T")), "the same again is nothing"
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_topics_survive_a_power_cut_right_after_the_call() -> None:

@@ -11,7 +11,7 @@ from gantrymq.protocol.headers.topics import TopicOnly
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.protocol.stored_message import pack_host
 from gantrymq.transactions.table.decisions import Cause
-from tests.support.brokers import Cluster, story, until
+from tests.support.brokers import Cluster, on_broker, until
 
 
 def test_a_deleted_topic_begins_empty_when_it_is_made_again(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_deleted_topic_begins_empty_when_it_is_made_again(tmp_path: Path) -> N
         assert (c.broker.store.queue_range("T", 0), c.broker.offsets.get("CG", "T", 0)) == ((0, 1), None)
         assert b"new" in (await c.pull("T")).body
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_queues_without_a_topic_are_removed_when_asked(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_queues_without_a_topic_are_removed_when_asked(tmp_path: Path) -> None:
             assert (await c.ask(code)).code == ResponseCode.SUCCESS
         assert c.broker.store.topics() == {"T"}
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_the_log_has_a_directory_of_its_own(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_log_has_a_directory_of_its_own(tmp_path: Path) -> None:
         assert not (tmp_path / "store/commitlog").exists()
         assert f"commitLogDiskRatio_{tmp_path}/log" in (await c.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body.decode()
 
-    story(work, tmp_path / "store", store_path_commit_log=str(tmp_path / "log"))
+    on_broker(work, tmp_path / "store", store_path_commit_log=str(tmp_path / "log"))
 
 
 def test_a_parked_half_is_resumed_once(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_parked_half_is_resumed_once(tmp_path: Path) -> None:
         elsewhere = ResumeCheck(msg_id=offset_message_id(pack_host(c.broker.address), resumed.log_offset))
         assert (await c.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, elsewhere)).code == ResponseCode.SYSTEM_ERROR
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_resumed_half_is_open_after_a_restart(tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_a_resumed_half_is_open_after_a_restart(tmp_path: Path) -> None:
             1,
         )
 
-    story(prepare, tmp_path)
-    story(look, tmp_path)
+    on_broker(prepare, tmp_path)
+    on_broker(look, tmp_path)

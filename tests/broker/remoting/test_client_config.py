@@ -13,7 +13,7 @@ from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.consumer import UnregisterClient
 from gantrymq.protocol.headers.pull import PullMessageAnswer
 from gantrymq.protocol.stored_message import scan
-from tests.support.brokers import SUSPEND, Cluster, story, until
+from tests.support.brokers import SUSPEND, Cluster, on_broker, until
 
 FOREVER_MS = 20_000
 
@@ -55,7 +55,7 @@ def test_a_client_asks_first(tmp_path: Path) -> None:
         assert code == ResponseCode.SUBSCRIPTION_PARSE_FAILED and remark and "XPATH" in remark
         assert (await c.ask(RequestCode.CHECK_CLIENT_CONFIG)).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path, enable_property_filter=True)
+    on_broker(work, tmp_path, enable_property_filter=True)
 
 
 def test_selectors_are_off_by_default(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_selectors_are_off_by_default(tmp_path: Path) -> None:
         await subscribe(c, subscription("amount > 5"))
         assert (await c.pull("T", sys_flag=0)).code == ResponseCode.SYSTEM_ERROR
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_pull_brings_its_selector(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_pull_brings_its_selector(tmp_path: Path) -> None:
         assert bad.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
         assert (bad.remark or "").startswith("parse the consumer's subscription failed: ")
 
-    story(work, tmp_path, enable_property_filter=True)
+    on_broker(work, tmp_path, enable_property_filter=True)
 
 
 def test_answers_are_limited_in_bytes_and_the_rest_comes_next(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_answers_are_limited_in_bytes_and_the_rest_comes_next(tmp_path: Path) ->
             offset = answer.header(PullMessageAnswer).next_begin_offset
         assert got == 8
 
-    story(work, tmp_path, enable_property_filter=True)
+    on_broker(work, tmp_path, enable_property_filter=True)
 
 
 def test_the_selector_of_a_heartbeat(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_the_selector_of_a_heartbeat(tmp_path: Path) -> None:
         await subscribe(c, subscription("amount < 5", version=7))
         assert bodies(await c.pull("T", sys_flag=0, sub_version=7)) == [b"1"]
 
-    story(work, tmp_path, enable_property_filter=True)
+    on_broker(work, tmp_path, enable_property_filter=True)
 
 
 def test_a_held_pull_waits_for_what_its_selector_wants(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_held_pull_waits_for_what_its_selector_wants(tmp_path: Path) -> None:
         answer = await waiting
         assert (bodies(answer), answer.header(PullMessageAnswer).next_begin_offset) == ([b"6"], 3)
 
-    story(work, tmp_path, enable_property_filter=True)
+    on_broker(work, tmp_path, enable_property_filter=True)
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_held_pull_that_gets_nothing_learns_how_far_it_was_looked(tmp_path: Pa
         assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
         assert answer.header(PullMessageAnswer).next_begin_offset == 2
 
-    story(work, tmp_path, enable_property_filter=True)
+    on_broker(work, tmp_path, enable_property_filter=True)
 
 
 @pytest.mark.parametrize("how", ["unregister", "hang up"])
@@ -177,5 +177,5 @@ def test_selectors_outlive_their_group_and_the_broker(tmp_path: Path, how: str) 
         entry = c.broker.filters.get("T", "CG")
         assert entry is not None and not entry[0].is_dead
 
-    story(leave, tmp_path, enable_property_filter=True)
-    story(come_back, tmp_path, enable_property_filter=True)
+    on_broker(leave, tmp_path, enable_property_filter=True)
+    on_broker(come_back, tmp_path, enable_property_filter=True)

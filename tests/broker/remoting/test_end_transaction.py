@@ -1,4 +1,4 @@
-"""What END_TRANSACTION says to the operation, and what the operation's result says to the client."""
+"""How END_TRANSACTION is passed to the operation, and how its result is sent to the client."""
 
 from __future__ import annotations
 

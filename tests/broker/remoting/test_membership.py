@@ -20,19 +20,19 @@ from gantrymq.protocol.headers.consumer import ConsumerListByGroup, UnregisterCl
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.remoting.client import RemotingClient
-from tests.support.brokers import TIMEOUT_MS, Cluster, new_client, story, until
+from tests.support.brokers import TIMEOUT_MS, Cluster, new_client, on_broker, until
 
 
 class Peer:
-    """A client that remembers what it is told."""
+    """A client that records the notifications it gets."""
 
     def __init__(self, cluster: Cluster, client_id: str) -> None:
         self.cluster = cluster
         self.client_id = client_id
         self.notices: list[Command] = []
-        self.client: RemotingClient = new_client(self._told)
+        self.client: RemotingClient = new_client(self._reported)
 
-    def _told(self, channel: ClientChannel, command: Command) -> None:
+    def _reported(self, channel: ClientChannel, command: Command) -> None:
         self.notices.append(command)
 
     async def ask(self, code: int, header: object = None, body: bytes = b"") -> Command:
@@ -82,7 +82,7 @@ def test_members_come_and_go_and_everybody_is_told(tmp_path: Path) -> None:
         await until(lambda: c.broker.consumers.get("CG") is None)
         await two.client.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_heartbeat_makes_the_retry_topic_and_says_what_is_supported(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_heartbeat_makes_the_retry_topic_and_says_what_is_supported(tmp_path: 
         assert retry is not None and (retry.read_queue_nums, retry.perm) == (1, 6)
         await peer.client.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_the_retry_topic_has_a_route_when_the_first_heartbeat_is_answered(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_retry_topic_has_a_route_when_the_first_heartbeat_is_answered(tmp_pa
         assert route.code == ResponseCode.SUCCESS
         await peer.client.close()
 
-    story(work, tmp_path, with_name_server=True)
+    on_broker(work, tmp_path, with_name_server=True)
 
 
 def test_the_second_version_of_the_heartbeat_keeps_the_subscriptions(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_second_version_of_the_heartbeat_keeps_the_subscriptions(tmp_path: P
         assert group is not None and list(group.subscriptions) == ["T"]
         await peer.client.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_broadcasting_groups_have_no_retry_topic_and_get_no_notice(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_broadcasting_groups_have_no_retry_topic_and_get_no_notice(tmp_path: Pat
         await one.client.close()
         await two.client.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_malformed_heartbeats_are_refused(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_malformed_heartbeats_are_refused(tmp_path: Path) -> None:
             assert answer.code == ResponseCode.SYSTEM_ERROR, body
             assert answer.remark
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_producer_is_known_from_its_heartbeat_to_its_end(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_producer_is_known_from_its_heartbeat_to_its_end(tmp_path: Path) -> No
         await until(lambda: c.broker.producers.pick("PG") is None)
         assert c.broker.producers.groups() == []
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_queues_are_locked_for_one_member_at_a_time(tmp_path: Path) -> None:
@@ -187,4 +187,4 @@ def test_queues_are_locked_for_one_member_at_a_time(tmp_path: Path) -> None:
         assert (await c.ask(RequestCode.UNLOCK_BATCH_MQ, body=release.encode())).code == ResponseCode.SUCCESS
         assert await lock("two", queues) == queues
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

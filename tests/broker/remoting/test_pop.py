@@ -30,7 +30,7 @@ from gantrymq.protocol.headers.pop import (
 from gantrymq.protocol.headers.topics import TopicOnly
 from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.stored_message import scan
-from tests.support.brokers import Cluster, story, until
+from tests.support.brokers import Cluster, on_broker, until
 
 LONG_MS = 60_000
 
@@ -151,7 +151,7 @@ def test_what_was_popped_is_invisible_and_what_was_acknowledged_stays_away(tmp_p
             assert (await ack(c, "T", got)).code == ResponseCode.SUCCESS
         assert len(c.broker.popping.consumption.revive_log.ledger) == 0
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_group_that_never_acknowledges_gets_a_dead_letter_in_the_end(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_group_that_never_acknowledges_gets_a_dead_letter_in_the_end(tmp_path:
         assert properties.find(text, properties.RETRY_TOPIC) == "T"
         assert properties.find(text, properties.KEYS) == "k"
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.slow
@@ -193,7 +193,7 @@ def test_a_renewed_message_stays_invisible_and_the_old_handle_is_dead(tmp_path: 
         assert (await ack(c, "T", new)).code == ResponseCode.SUCCESS
         assert len(c.broker.popping.consumption.revive_log.ledger) == 0
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize("suspend", [False, True])
@@ -208,7 +208,7 @@ def test_giving_back_brings_a_message_again_at_once(tmp_path: Path, suspend: boo
         assert (await ack(c, "T", got)).code == ResponseCode.SUCCESS, "an old receipt is passed over"
         assert len(c.broker.popping.consumption.revive_log.ledger) == 1
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_several_are_acknowledged_together(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_several_are_acknowledged_together(tmp_path: Path) -> None:
         assert opened.pending == {8}, "0xff 0x0e: 0 to 7 and 9 to 11"
         assert (await c.ask(RequestCode.BATCH_ACK_MESSAGE)).code == ResponseCode.NO_MESSAGE
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_pop_waits_for_a_message_it_wants(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_pop_waits_for_a_message_it_wants(tmp_path: Path) -> None:
         assert time.monotonic() - started > 0.4
         assert c.broker.offsets.get("CG", "T", 0) == 1, "what is not wanted is passed over for good"
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_each_of_several_waiting_pops_gets_its_share(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_each_of_several_waiting_pops_gets_its_share(tmp_path: Path) -> None:
         found = [got for answer in await asyncio.gather(*waiting) for got in read(answer)]
         assert bodies(found) == [b"%d" % number for number in range(8)]
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_too_many_may_not_wait(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_too_many_may_not_wait(tmp_path: Path) -> None:
         await c.sent("T")
         assert len(read(await waiting)) == 1
 
-    story(work, tmp_path, pop_polling_size=1)
+    on_broker(work, tmp_path, pop_polling_size=1)
 
 
 def notification(topic: str, **fields: object) -> Notification:
@@ -296,7 +296,7 @@ def test_notifications_say_when_a_pop_would_find_something(tmp_path: Path) -> No
         assert (await waiting).header(NotificationAnswer).has_msg is True
         assert len(read(await popping)) == 1
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_peeking_takes_nothing(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_peeking_takes_nothing(tmp_path: Path) -> None:
         assert len(await pop(c, "T")) == 1
         assert (await c.ask(RequestCode.PEEK_MESSAGE, header)).code == ResponseCode.PULL_NOT_FOUND
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.slow
@@ -334,7 +334,7 @@ def test_an_orderly_pop_closes_its_queue(tmp_path: Path) -> None:
         assert bodies(await pop(c, "T", order=True)) == [b"3"], "open as soon as all are acknowledged"
         assert (await ack(c, "T", first[1])).code == ResponseCode.SUCCESS, "of an old batch"
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_the_same_attempt_gets_the_same_orderly_batch(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_the_same_attempt_gets_the_same_orderly_batch(tmp_path: Path) -> None:
         assert (await change(c, "T", got, 100)).code == ResponseCode.SUCCESS
         assert len(read(await ask_pop(c, "T", order=True, attempt_id="two", poll_time=10_000))) == 1
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_waiting_orderly_pop_goes_on_with_the_acknowledgement(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_a_waiting_orderly_pop_goes_on_with_the_acknowledgement(tmp_path: Path) 
         await ack(c, "T", got)
         assert bodies(read(await waiting)) == [b"1"]
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_refused_pops(tmp_path: Path, fields: dict[str, object], code: ResponseC
         assert answer.code == code
         assert answer.remark
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_refused_acknowledgements(tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def test_refused_acknowledgements(tmp_path: Path) -> None:
         assert len(c.broker.popping.consumption.revive_log.ledger) == 1
         assert (await c.ask(RequestCode.POP_ROLLBACK)).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_where_a_new_group_begins(tmp_path: Path) -> None:
@@ -414,8 +414,8 @@ def test_where_a_new_group_begins(tmp_path: Path) -> None:
         assert bodies(await pop(c, "T", init_mode=0, consumer_group="Last")) == [b"2"]
         assert bodies(await pop(c, "T", init_mode=1, consumer_group="First")) == [b"0", b"1", b"2"]
 
-    story(work, tmp_path)
-    story(last, tmp_path, init_pop_offset_by_check_msg_in_mem=False)
+    on_broker(work, tmp_path)
+    on_broker(last, tmp_path, init_pop_offset_by_check_msg_in_mem=False)
 
 
 def test_a_reset_offset_is_obeyed(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_a_reset_offset_is_obeyed(tmp_path: Path) -> None:
         c.broker.offsets.commit("O", "T", 0, 2)
         assert bodies(await pop(c, "T", order=True, consumer_group="O")) == [b"2"]
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.slow
@@ -457,15 +457,15 @@ def test_what_was_popped_before_a_restart_comes_back(tmp_path: Path, v2: bool) -
             assert (await ack(c, "T", got)).code == ResponseCode.SUCCESS
         assert await pop(c, "T") == []
 
-    story(before, tmp_path)
-    story(after, tmp_path, enable_retry_topic_v2=v2, retrieve_message_from_pop_retry_topic_v1=False)
+    on_broker(before, tmp_path)
+    on_broker(after, tmp_path, enable_retry_topic_v2=v2, retrieve_message_from_pop_retry_topic_v1=False)
 
 
 def test_only_the_broker_writes_check_points(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         assert (await c.send("rmq_sys_REVIVE_LOG_DefaultCluster")).code == ResponseCode.NO_PERMISSION
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_messages_are_chosen_by_sql(tmp_path: Path) -> None:
@@ -477,7 +477,7 @@ def test_messages_are_chosen_by_sql(tmp_path: Path) -> None:
         assert bad.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
         assert (await ask_pop(c, "T", exp_type="MINE", exp="x")).code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
-    story(work, tmp_path, enable_property_filter=True)
+    on_broker(work, tmp_path, enable_property_filter=True)
 
 
 def test_a_topic_that_is_made_again_has_nothing_of_the_old_one(tmp_path: Path) -> None:
@@ -498,4 +498,4 @@ def test_a_topic_that_is_made_again_has_nothing_of_the_old_one(tmp_path: Path) -
         assert (again.body, again.message.reconsume_times) == (b"new", 1)
         assert first.body.startswith(b"old")
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

@@ -17,7 +17,7 @@ from gantrymq.protocol.bodies.pop import (
     RequestModeTable,
 )
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from tests.support.brokers import Cluster, story
+from tests.support.brokers import Cluster, on_broker
 
 
 async def join(c: Cluster, client_id: str = "c1") -> None:
@@ -54,7 +54,7 @@ def test_queues_are_shared_out_and_popped_together(tmp_path: Path, with_name_ser
         assert await set_mode(c) == ResponseCode.SUCCESS
         assert await queues(c) == ({RequestMode.POP}, [MessageQueue("T", "broker-a", -1)])
 
-    story(work, tmp_path, with_name_server=with_name_server)
+    on_broker(work, tmp_path, with_name_server=with_name_server)
 
 
 def test_the_mode_outlives_a_restart(tmp_path: Path) -> None:
@@ -69,13 +69,13 @@ def test_the_mode_outlives_a_restart(tmp_path: Path) -> None:
         await join(c)
         assert await queues(c) == ({RequestMode.POP}, [MessageQueue("T", "broker-a", -1)])
 
-    story(before, tmp_path)
+    on_broker(before, tmp_path)
     assert json.loads((tmp_path / "config" / "messageRequestMode.json").read_text()) == {
         "messageRequestModeMap": {
             "T": {"CG": {"consumerGroup": "CG", "mode": "POP", "popShareQueueNum": 0, "topic": "T"}}
         }
     }
-    story(after, tmp_path)
+    on_broker(after, tmp_path)
 
 
 def test_a_default_mode(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_default_mode(tmp_path: Path) -> None:
         assert retry is not None
         assert retry[0] == {RequestMode.PULL}
 
-    story(work, tmp_path, default_message_request_mode="POP")
+    on_broker(work, tmp_path, default_message_request_mode="POP")
 
 
 def test_refused_modes(tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_refused_modes(tmp_path: Path) -> None:
         assert await set_mode(c, topic="Nowhere") == ResponseCode.TOPIC_NOT_EXIST
         assert await set_mode(c, group="no group!") == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

@@ -22,7 +22,7 @@ from gantrymq.protocol.headers.pull import (
 )
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import decode_record, scan
-from tests.support.brokers import Cluster, cluster, story, until
+from tests.support.brokers import Cluster, cluster, on_broker, until
 from tests.support.places import run
 
 FOREVER = 2**62
@@ -63,7 +63,7 @@ def test_queue_bounds_and_times(tmp_path: Path) -> None:
         assert await search(stored[2].store_timestamp + 1) == 3
         assert await search(stored[2].store_timestamp + 1, "UPPER") == 2
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_group_that_never_committed_starts_at_zero_of_a_young_queue_and_is_told_so_otherwise(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_group_that_never_committed_starts_at_zero_of_a_young_queue_and_is_tol
         everything = await c.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
         assert lenient_json.loads(everything.body)["offsetTable"]["T@CG"] == {"0": 0}
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_offsets_that_cannot_be(tmp_path: Path, header: UpdateConsumerOffset, co
         await c.create_topic("T")
         assert (await c.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == code
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_offsets_survive_a_restart(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_messages_are_found_by_key_by_unique_key_and_by_place(tmp_path: Path) ->
         view = ViewMessage(offset=parse_offset_message_id(sent.msg_id)[1])
         assert decode_record((await c.ask(RequestCode.VIEW_MESSAGE_BY_ID, view)).body).body == b"found"
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_place_inside_a_body_is_no_message(tmp_path: Path) -> None:
@@ -147,4 +147,4 @@ def test_a_place_inside_a_body_is_no_message(tmp_path: Path) -> None:
             assert answer.code == ResponseCode.SYSTEM_ERROR
             assert str(inside) in (answer.remark or "")
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

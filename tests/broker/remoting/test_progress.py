@@ -25,7 +25,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers import tools
 from gantrymq.protocol.headers.pull import PullMessageAnswer
 from gantrymq.protocol.headers.topics import TopicOnly
-from tests.support.brokers import Cluster, story
+from tests.support.brokers import Cluster, on_broker
 from tests.support.consumers import Consumer
 
 HOUR_MS = 3_600_000
@@ -75,7 +75,7 @@ def test_topics_and_groups_by_queue(tmp_path: Path) -> None:
         assert TopicList.decode(topics.body).topic_list == ["T"]
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_what_is_unknown_is_said_so(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_is_unknown_is_said_so(tmp_path: Path) -> None:
             answer = await c.ask(code, header)
             assert (answer.code, bool(answer.remark)) == (expected, True), code
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_who_is_connected(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_who_is_connected(tmp_path: Path) -> None:
         assert found.subscription_data is not None and found.subscription_data.topic == "T"
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_offsets_are_compared_and_cloned(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_offsets_are_compared_and_cloned(tmp_path: Path) -> None:
         assert least.correction_offsets == {0: 1}
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_entries_and_times_of_queues(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_entries_and_times_of_queues(tmp_path: Path) -> None:
         assert 0 <= spans[0].delay_time < HOUR_MS
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize("topic", ["T", "%RETRY%CG"])
@@ -172,4 +172,4 @@ def test_a_group_that_is_forbidden_a_topic_cannot_pull_it(tmp_path: Path, topic:
         await c.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, allow)
         assert (await c.pull(topic)).code == ResponseCode.PULL_NOT_FOUND
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

@@ -14,7 +14,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType
 from gantrymq.protocol.headers.pull import PullMessageAnswer
 from gantrymq.protocol.stored_message import scan
-from tests.support.brokers import COMMIT, INLINE_SUBSCRIPTION, SUSPEND, Cluster, story, until
+from tests.support.brokers import COMMIT, INLINE_SUBSCRIPTION, SUSPEND, Cluster, on_broker, until
 
 FOREVER_MS = 20_000
 
@@ -40,7 +40,7 @@ def test_messages_come_in_order_with_all_four_offsets(tmp_path: Path, serialize:
         assert bodies(answer) == [b"1", b"2", b"3", b"4"]
         assert place(answer) == (5, 0, 5)
 
-    story(work, tmp_path, serialize=serialize)
+    on_broker(work, tmp_path, serialize=serialize)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_offsets_without_a_message(tmp_path: Path, offset: int, code: ResponseCo
         answer = await c.pull("T", offset=offset)
         assert (answer.code, place(answer)) == (code, then)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_an_empty_queue(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_an_empty_queue(tmp_path: Path) -> None:
         five = await c.pull("T", offset=5)
         assert (five.code, place(five)) == (ResponseCode.PULL_OFFSET_MOVED, (0, 0, 0))
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_counts_and_bytes_are_limited_by_the_client_and_by_us(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_counts_and_bytes_are_limited_by_the_client_and_by_us(tmp_path: Path) ->
         assert len(bodies(await c.pull("T", max_msg_bytes=1))) == 1, "never none"
         assert len(bodies(await c.pull("T", max_msg_bytes=2**31 - 1, max_msg_nums=10))) == 10
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_large_pulls_are_honoured(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_large_pulls_are_honoured(tmp_path: Path) -> None:
         answer = await c.pull("T", max_msg_nums=32_768, max_msg_bytes=4 << 20)
         assert len(bodies(answer)) == 3000
 
-    story(work, tmp_path, flush_disk_type="ASYNC_FLUSH")
+    on_broker(work, tmp_path, flush_disk_type="ASYNC_FLUSH")
 
 
 def test_an_inline_tag_filter(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_inline_tag_filter(tmp_path: Path) -> None:
         assert (none.code, none.remark) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
         assert place(none) == (4, 0, 4)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 async def subscribe(c: Cluster, expression: str = "*", version: int = 1, **fields: object) -> None:
@@ -130,7 +130,7 @@ def test_the_subscription_of_the_group_filters_whoever_pulls(tmp_path: Path) -> 
         other = await c.pull("Other", sys_flag=0)
         assert other.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_refusals(tmp_path: Path) -> None:
         bad_group = await c.pull("T", consumer_group="not a group!")
         assert bad_group.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize("topic", sorted(system_topics.TRANSACTION_TOPICS))
@@ -162,7 +162,7 @@ def test_undecided_messages_are_for_the_owners_tools_only(tmp_path: Path, topic:
         for group in (system_topics.TOOLS_CONSUMER, system_topics.TRANSACTION_GROUP):
             assert (await c.pull(topic, consumer_group=group)).code == ResponseCode.PULL_NOT_FOUND
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_broadcasting_group_can_be_forbidden(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_broadcasting_group_can_be_forbidden(tmp_path: Path) -> None:
         c.broker.groups.update(msgspec.structs.replace(group, consume_enable=False))
         assert (await c.pull("T", sys_flag=0)).code == ResponseCode.NO_PERMISSION
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 HOLD = SUSPEND | INLINE_SUBSCRIPTION
@@ -196,7 +196,7 @@ def test_a_pull_is_held_until_a_message_comes(tmp_path: Path) -> None:
         assert (answer.code, bodies(answer)) == (ResponseCode.SUCCESS, [b"news"])
         assert len(c.broker.held_pulls) == 0
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_held_pull_waits_for_a_tag_that_it_wants(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_held_pull_waits_for_a_tag_that_it_wants(tmp_path: Path) -> None:
         await c.sent("T", b"b", "TAGS\x01B\x02")
         assert bodies(await waiting) == [b"b"]
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_held_pull_ends_when_its_time_is_over(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_held_pull_ends_when_its_time_is_over(tmp_path: Path) -> None:
         assert place(answer) == (0, 0, 0)
         assert time.monotonic() - started >= 0.3
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_nobody_is_remembered_who_hung_up(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_nobody_is_remembered_who_hung_up(tmp_path: Path) -> None:
         await until(lambda: len(c.broker.held_pulls) == 0)
         await asyncio.gather(waiting, return_exceptions=True)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_pull_can_carry_the_groups_offset(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_pull_can_carry_the_groups_offset(tmp_path: Path) -> None:
         await c.pull("T", commit_offset=9, sys_flag=INLINE_SUBSCRIPTION)
         assert c.broker.offsets.get("CG", "T", 0) == 1
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_lite_pulls_are_pulls(tmp_path: Path) -> None:
@@ -255,4 +255,4 @@ def test_lite_pulls_are_pulls(tmp_path: Path) -> None:
         answer = await c.ask(RequestCode.LITE_PULL_MESSAGE, pull_header("T", sys_flag=16 | INLINE_SUBSCRIPTION))
         assert bodies(answer) == [b"x"]
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

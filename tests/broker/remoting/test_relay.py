@@ -9,7 +9,7 @@ from gantrymq.protocol.bodies.progress import PositionsByClient, key_of
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly, GetConsumerStatus
 from gantrymq.protocol.stored_message import decode_record
-from tests.support.brokers import Cluster, story
+from tests.support.brokers import Cluster, on_broker
 from tests.support.consumers import Consumer
 
 
@@ -21,11 +21,11 @@ def test_the_answer_of_the_client_is_handed_back(tmp_path: Path) -> None:
         asked = ClientOfGroup(consumer_group="CG", client_id="one", jstack_enable=False)
         answer = await c.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, asked)
         assert (answer.code, answer.body, answer.remark) == (0, b'{"properties":{}}', "as asked")
-        told = consumer.heard(RequestCode.GET_CONSUMER_RUNNING_INFO)[0]
-        assert told.header(ClientOfGroup) == asked
+        reported = consumer.heard(RequestCode.GET_CONSUMER_RUNNING_INFO)[0]
+        assert reported.header(ClientOfGroup) == asked
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_message_is_consumed_directly(tmp_path: Path) -> None:
@@ -37,12 +37,12 @@ def test_a_message_is_consumed_directly(tmp_path: Path) -> None:
         asked = ConsumeDirectly(consumer_group="CG", client_id="one", msg_id=sent.msg_id)
         answer = await c.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, asked)
         assert answer.body == b'{"consumeResult":"CR_SUCCESS"}'
-        told = consumer.heard(RequestCode.CONSUME_MESSAGE_DIRECTLY)[0]
-        assert told.header(ConsumeDirectly).broker_name == "broker-a"
-        assert decode_record(told.body).body == b"look at this"
+        reported = consumer.heard(RequestCode.CONSUME_MESSAGE_DIRECTLY)[0]
+        assert reported.header(ConsumeDirectly).broker_name == "broker-a"
+        assert decode_record(reported.body).body == b"look at this"
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_client_that_leaves_without_an_answer(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_client_that_leaves_without_an_answer(tmp_path: Path) -> None:
         assert answer.code in (ResponseCode.CONSUME_MSG_TIMEOUT, ResponseCode.SUCCESS)
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_positions_of_all_members(tmp_path: Path) -> None:
@@ -79,4 +79,4 @@ def test_positions_of_all_members(tmp_path: Path) -> None:
         for member in members:
             await member.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

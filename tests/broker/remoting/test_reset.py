@@ -11,7 +11,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.pull import PullMessageAnswer
 from gantrymq.protocol.headers.tools import ResetOffset
 from tests.support.brokers import INLINE_SUBSCRIPTION as INLINE
-from tests.support.brokers import SUSPEND, Cluster, story, until
+from tests.support.brokers import SUSPEND, Cluster, on_broker, until
 from tests.support.consumers import Consumer
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -48,7 +48,7 @@ def test_the_next_pull_of_the_group_learns_of_it(tmp_path: Path) -> None:
         assert c.broker.offsets.get("CG", "T", 0) == 1
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_one_queue_to_one_offset(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_one_queue_to_one_offset(tmp_path: Path) -> None:
         assert OffsetsByQueue.decode(answer.body).by_queue() == {QUEUE: 3}, "-1 is the end"
         await consumer.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_members_are_told_when_the_broker_shall_not_do_it(tmp_path: Path) -> None:
@@ -71,15 +71,18 @@ def test_members_are_told_when_the_broker_shall_not_do_it(tmp_path: Path) -> Non
         answer = await c.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset(-1, force=False))
         assert OffsetsByQueue.decode(answer.body).by_queue() == {QUEUE: 3}
         await until(lambda: len(consumer.heard(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)) == 1)
-        told = consumer.heard(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)[0]
-        assert told.is_one_way and told.body == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:3}}'
+        reported = consumer.heard(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)[0]
+        assert (
+            reported.is_one_way
+            and reported.body == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:3}}'
+        )
         assert c.broker.offsets.get("CG", "T", 0) == 3, "the members commit it themselves"
         await consumer.close()
         await until(lambda: c.broker.consumers.get("CG") is None)
         offline = await c.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset(0))
         assert offline.code == ResponseCode.CONSUMER_NOT_ONLINE
 
-    story(work, tmp_path, use_server_side_reset_offset=False)
+    on_broker(work, tmp_path, use_server_side_reset_offset=False)
 
 
 def test_unknown_topics_and_groups(tmp_path: Path) -> None:
@@ -90,4 +93,4 @@ def test_unknown_topics_and_groups(tmp_path: Path) -> None:
         answer = await c.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset(0))
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

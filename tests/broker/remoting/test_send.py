@@ -20,7 +20,7 @@ from gantrymq.protocol.headers.send import SendMessageAnswer, SendMessageLong
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
 from gantrymq.testing.disk import SimDisk
-from tests.support.brokers import TIMEOUT_MS, Cluster, send_header, story, until
+from tests.support.brokers import TIMEOUT_MS, Cluster, on_broker, send_header, until
 
 KEY = "UNIQ_KEY\x01C0000202\x02"
 
@@ -45,7 +45,7 @@ def test_a_message_is_stored_with_what_the_broker_adds_and_answered_with_its_pla
         assert message.store_host == c.broker.address
         assert (await c.sent("T", b"next", KEY, queue_id=2)).queue_offset == 1
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_what_is_missing_is_made_up(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_what_is_missing_is_made_up(tmp_path: Path) -> None:
         assert properties.find(message.properties_text, "no") == "separator"
         assert properties.find(message.properties_text, "UNIQ_KEY") == first.transaction_id
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_key_that_needs_escaping_is_escaped(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_key_that_needs_escaping_is_escaped(tmp_path: Path) -> None:
         for key in ('quo"te', "back\\slash", "ümläut", "control\x7f"):
             assert (await c.sent("T", properties=f"UNIQ_KEY\x01{key}\x02")).transaction_id == key
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize("serialize", list(SerializeType))
@@ -82,7 +82,7 @@ def test_both_serializations_and_both_header_forms(tmp_path: Path, serialize: Se
         long = await c.ask(RequestCode.SEND_MESSAGE, header, b"go")
         assert long.header(SendMessageAnswer).queue_offset == 1
 
-    story(work, tmp_path, serialize=serialize)
+    on_broker(work, tmp_path, serialize=serialize)
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
@@ -92,7 +92,7 @@ def test_both_ways_of_flushing_answer(tmp_path: Path, flush: str, wait: str) -> 
         for number in range(20):
             assert (await c.sent("T", properties=f"{KEY}WAIT\x01{wait}\x02")).queue_offset == number
 
-    story(work, tmp_path, flush_disk_type=flush)
+    on_broker(work, tmp_path, flush_disk_type=flush)
 
 
 def test_a_one_way_send_is_stored_and_not_answered(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_one_way_send_is_stored_and_not_answered(tmp_path: Path) -> None:
 
         await until(there)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_only_the_broker_sets_what_steers_a_message(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_only_the_broker_sets_what_steers_a_message(tmp_path: Path) -> None:
         assert message.sys_flag == 0
         assert message.prepared_transaction_offset == 0
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_topics_that_may_not_be_sent_to(tmp_path: Path, topic: str, code: Respon
         assert answer.code == code
         assert answer.remark
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_bodies_of_no_bytes_and_of_too_many(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_bodies_of_no_bytes_and_of_too_many(tmp_path: Path) -> None:
         assert "maxMessageSize" in (large.remark or "")
         assert (await c.send("T", bytes(4 * 1024 * 1024))).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_properties_that_do_not_fit(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_properties_that_do_not_fit(tmp_path: Path) -> None:
         assert wide.code == ResponseCode.MESSAGE_ILLEGAL
         assert (await c.send("T", properties=f"big\x01{'x' * 32_000}\x02")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_queue_that_does_not_exist(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_queue_that_does_not_exist(tmp_path: Path) -> None:
         assert answer.code == ResponseCode.INVALID_PARAMETER
         assert "queueId[4]" in (answer.remark or "")
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_topic_is_made_by_the_first_send_unless_that_is_forbidden(tmp_path: Path) -> None:
@@ -198,8 +198,8 @@ def test_a_topic_is_made_by_the_first_send_unless_that_is_forbidden(tmp_path: Pa
         assert answer.code == ResponseCode.TOPIC_NOT_EXIST
         assert (await c.send("T2", default_topic="Nobody")).code == ResponseCode.TOPIC_NOT_EXIST
 
-    story(work, tmp_path / "a")
-    story(forbidden, tmp_path / "b", auto_create_topic_enable=False)
+    on_broker(work, tmp_path / "a")
+    on_broker(forbidden, tmp_path / "b", auto_create_topic_enable=False)
 
 
 def test_a_read_only_broker_takes_no_ordered_messages(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_read_only_broker_takes_no_ordered_messages(tmp_path: Path) -> None:
         assert (await c.send("Ordered")).code == ResponseCode.NO_PERMISSION
         assert (await c.send("Plain")).code == ResponseCode.SUCCESS, "whoever has an old route may still send"
 
-    story(work, tmp_path, broker_permission=4)
+    on_broker(work, tmp_path, broker_permission=4)
 
 
 def test_a_changed_topic_is_noticed_by_the_next_send(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_changed_topic_is_noticed_by_the_next_send(tmp_path: Path) -> None:
         assert (await c.create_topic("T", 6)).code == ResponseCode.SUCCESS
         assert (await c.send("T", queue_id=5)).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_batch_is_stored_as_its_messages(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_batch_is_stored_as_its_messages(tmp_path: Path) -> None:
         # As in 5.5.0, items get no CLUSTER, MSG_REGION and TRACE_ON; a missing UNIQ_KEY is filled in.
         assert set(properties.decode(found[0].properties_text)) == {"TAGS", "UNIQ_KEY"}
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_batches_that_are_refused_whole(tmp_path: Path, topic: str, body: bytes,
         assert answer.code == code
         assert c.broker.store.max_log_offset == 0
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_delayed_message_waits_under_the_schedule_topic(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_delayed_message_waits_under_the_schedule_topic(tmp_path: Path) -> Non
         assert properties.find(text, "REAL_QID") == "3"
         assert c.broker.store.queue_range("T", 3) == (0, 0)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_timers_are_refused_without_a_wheel_and_not_delivered_at_once(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_timers_are_refused_without_a_wheel_and_not_delivered_at_once(tmp_path: 
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert "delay level" in (answer.remark or "")
 
-    story(work, tmp_path, timer_wheel_enable=False)
+    on_broker(work, tmp_path, timer_wheel_enable=False)
 
 
 def test_a_send_to_a_retry_topic_beyond_its_limit_is_a_dead_letter(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_send_to_a_retry_topic_beyond_its_limit_is_a_dead_letter(tmp_path: Pat
         dead = await stored(c, system_topics.dead_letter_topic("G"))
         assert [(message.body, message.reconsume_times) for message in dead] == [(b"dead", 2)]
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_send_to_the_retry_topic_of_an_unknown_group(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_send_to_the_retry_topic_of_an_unknown_group(tmp_path: Path) -> None:
         answer = await c.send(system_topics.retry_topic("Nobody"), properties=KEY)
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
-    story(work, tmp_path, auto_create_subscription_group=False)
+    on_broker(work, tmp_path, auto_create_subscription_group=False)
 
 
 HALF_TEXT = f"{KEY}TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
@@ -313,7 +313,7 @@ def test_a_half_message_is_answered_and_nobody_sees_it(tmp_path: Path) -> None:
         (half,) = await stored(c, system_topics.HALF)
         assert half.log_offset == parse_offset_message_id(sent.msg_id)[1]
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_a_half_message_needs_a_topic_that_takes_it(tmp_path: Path, kind: str | 
             assert answer.code == ResponseCode.MESSAGE_ILLEGAL
             assert kind is not None and kind in (answer.remark or "") and "TRANSACTION" in (answer.remark or "")
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_a_half_message_cannot_be_delayed(tmp_path: Path, delay: str) -> None:
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert delay.partition("\x01")[0] in (answer.remark or "")
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_half_message_that_could_not_be_parked_later_is_refused(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_a_half_message_that_could_not_be_parked_later_is_refused(tmp_path: Path
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert (await c.send("T", b"half", f"{HALF_TEXT}big\x01{'x' * (room - 200)}\x02")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize("group", ["", "two words", "a\x01b", "x" * 200])
@@ -364,14 +364,14 @@ def test_a_half_message_whose_producer_could_never_be_asked_is_refused(tmp_path:
         assert (answer.code, "group" in (answer.remark or "")) == (ResponseCode.MESSAGE_ILLEGAL, True)
         assert (await c.send("T", b"half", nameless, producer_group="PG")).code == ResponseCode.SUCCESS
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_transactions_can_be_switched_off(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         assert (await c.send("T", b"half", HALF_TEXT)).code == ResponseCode.NO_PERMISSION
 
-    story(work, tmp_path, reject_transaction_message=True)
+    on_broker(work, tmp_path, reject_transaction_message=True)
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_only_who_says_so_is_answered_before_the_sync(text: str, now: bool) -> N
             disk.release_sync()
         assert (await waiting).code == ResponseCode.SUCCESS
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_a_stalled_disk_ends_in_refusals_and_not_in_a_full_memory(
         assert answers == [ResponseCode.SUCCESS] * taken + [ResponseCode.SYSTEM_BUSY] * (10 - taken)
         assert (await c.send("T")).code == ResponseCode.SUCCESS
 
-    story(work, "/store", disk=disk)
+    on_broker(work, "/store", disk=disk)
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_an_answer_does_not_come_before_the_message_is_readable(tmp_path: Path) 
             )
             assert c.broker.store.queue_range("T", 0) == (0, number + 1)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_topic_that_a_send_made_is_known_to_name_servers_when_the_send_is_answered(tmp_path: Path) -> None:
@@ -475,4 +475,4 @@ def test_a_topic_that_a_send_made_is_known_to_name_servers_when_the_send_is_answ
             route = await c.client.call(c.name_server.address, code, header, timeout_ms=TIMEOUT_MS)
             assert route.code == ResponseCode.SUCCESS
 
-    story(work, tmp_path, with_name_server=True)
+    on_broker(work, tmp_path, with_name_server=True)

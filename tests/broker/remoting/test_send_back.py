@@ -13,7 +13,7 @@ from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.consumer import SendBack
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
-from tests.support.brokers import Cluster, story, until
+from tests.support.brokers import Cluster, on_broker, until
 
 RETRY, DEAD = system_topics.retry_topic("CG"), system_topics.dead_letter_topic("CG")
 
@@ -43,7 +43,7 @@ def test_the_first_retry_waits_in_level_three(tmp_path: Path) -> None:
         assert (text["REAL_TOPIC"], text["REAL_QID"], text["DELAY"], text["WAIT"]) == (RETRY, "0", "3", "false")
         assert (waiting.reconsume_times, waiting.body, text["TAGS"]) == (1, b"again", "A")
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_retry_comes_back_and_remembers_where_it_came_from(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_retry_comes_back_and_remembers_where_it_came_from(tmp_path: Path) -> 
         assert text["ORIGIN_MESSAGE_ID"].endswith(f"{first:016X}")
         assert (waiting.reconsume_times, text["DELAY"], text["REAL_TOPIC"]) == (2, "4", RETRY)
 
-    story(work, tmp_path, message_delay_level="1s 5s 10s 30s 1m")
+    on_broker(work, tmp_path, message_delay_level="1s 5s 10s 30s 1m")
 
 
 @pytest.mark.parametrize(("level", "limit"), [(-1, 16), (0, 0), (3, 0)])
@@ -77,7 +77,7 @@ def test_dead_letters(tmp_path: Path, level: int, limit: int) -> None:
         topic = c.broker.topics.get(DEAD)
         assert topic is not None and (topic.read_queue_nums, topic.perm) == (1, 6)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_refusals(tmp_path: Path) -> None:
         c.broker.topics.ensure(DEAD, 1, 4)
         assert (await back(c, offset, -1)).code == ResponseCode.NO_PERMISSION
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_half_message_cannot_be_brought_out_by_sending_it_back(tmp_path: Path) -> None:
@@ -102,4 +102,4 @@ def test_a_half_message_cannot_be_brought_out_by_sending_it_back(tmp_path: Path)
         half = await sent_offset(c, "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01K\x02")
         assert (await back(c, half)).code == ResponseCode.SYSTEM_ERROR
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

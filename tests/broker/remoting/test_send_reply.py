@@ -14,7 +14,7 @@ from gantrymq.protocol.command import Command, Header, encode_response
 from gantrymq.protocol.headers.send import PushReply, SendMessageAnswer, SendMessageLong
 from gantrymq.protocol.stored_message import scan
 from gantrymq.remoting.channel import ClientChannel
-from tests.support.brokers import TIMEOUT_MS, Cluster, new_client, send_header, story
+from tests.support.brokers import TIMEOUT_MS, Cluster, new_client, on_broker, send_header
 
 REPLIES = "DefaultCluster_REPLY_TOPIC"
 
@@ -74,7 +74,7 @@ def test_a_reply_reaches_who_asked_and_is_stored(tmp_path: Path, code: RequestCo
         assert (stored.body, stored.sys_flag, stored.properties_text) == (b"42", sys_flag, text())
         await requester.client.close()
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_without_storing_the_answer_still_has_its_fields(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_without_storing_the_answer_still_has_its_fields(tmp_path: Path) -> None
         assert (await c.pull(REPLIES)).code == ResponseCode.PULL_NOT_FOUND
         await requester.client.close()
 
-    story(work, tmp_path, store_reply_message_enable=False)
+    on_broker(work, tmp_path, store_reply_message_enable=False)
 
 
 def test_the_replier_hears_when_nobody_gets_it(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_the_replier_hears_when_nobody_gets_it(tmp_path: Path) -> None:
         await unwilling.client.close()
         assert len(list(scan((await c.pull(REPLIES)).body))) == 3, "stored all the same"
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_requester_that_hangs_up_before_it_answers(tmp_path: Path) -> None:
@@ -119,4 +119,4 @@ def test_a_requester_that_hangs_up_before_it_answers(tmp_path: Path) -> None:
         assert (await waiting).code == ResponseCode.SYSTEM_ERROR
         assert c.broker.producers.session_of("asker") is None
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

@@ -12,7 +12,7 @@ from gantrymq.message import properties, recall_handle, system_topics
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import RecallMessage, RecallMessageAnswer
-from tests.support.brokers import Cluster, story, until
+from tests.support.brokers import Cluster, on_broker, until
 
 KEY = "UNIQ_KEY\x010A0B\x02"
 
@@ -36,7 +36,7 @@ def test_a_timer_message_is_answered_with_its_place_and_a_handle_and_comes(tmp_p
         await until(lambda: store.queue_range("T", 2) == (0, 1))
         assert parked.properties_text.endswith(f"TIMER_OUT_MS\x01{out}\x02REAL_TOPIC\x01T\x02REAL_QID\x012\x02")
 
-    story(work, tmp_path, timer_precision_ms=100)
+    on_broker(work, tmp_path, timer_precision_ms=100)
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ def test_a_recalled_message_does_not_come(tmp_path: Path) -> None:
         await until(lambda: c.broker.store.queue_range("T", 0)[1] > 0)
         assert c.broker.store.read(c.broker.store.entry("T", 0, 0).log_offset).body == b"two"  # type: ignore[union-attr]
 
-    story(work, tmp_path, timer_precision_ms=100, recall_message_enable=True)
+    on_broker(work, tmp_path, timer_precision_ms=100, recall_message_enable=True)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_time_that_is_past_means_now(tmp_path: Path, delay: str) -> None:
         assert sent.recall_handle is None
         assert c.broker.store.queue_range("T", 0) == (0, 1)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_level_takes_precedence_and_a_message_that_waited_does_not_wait_again(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_level_takes_precedence_and_a_message_that_waited_does_not_wait_again(
         assert c.broker.store.queue_range("T", 0) == (0, 1)
         assert c.broker.store.queue_range(system_topics.TIMER, 0) == (0, 0)
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize("delay", ["TIMER_DELAY_SEC\x0111\x02", "TIMER_DELAY_MS\x01soon\x02"])
@@ -83,7 +83,7 @@ def test_what_cannot_wait_is_refused(tmp_path: Path, delay: str) -> None:
         answer = await c.send("T", b"x", KEY + delay)
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL and "timer message illegal" in (answer.remark or "")
 
-    story(work, tmp_path, timer_max_delay_sec=10)
+    on_broker(work, tmp_path, timer_max_delay_sec=10)
 
 
 def test_nobody_sends_to_the_timer_topic(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_nobody_sends_to_the_timer_topic(tmp_path: Path) -> None:
         )
         assert answer.code == ResponseCode.NO_PERMISSION
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_recalls_that_are_refused(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_recalls_that_are_refused(tmp_path: Path) -> None:
             assert answer.code == code and (answer.remark or "").startswith("recall failed"), answer.remark
         assert c.broker.store.queue_range(system_topics.TIMER, 0) == (0, 1)
 
-    story(work, tmp_path, recall_message_enable=True)
+    on_broker(work, tmp_path, recall_message_enable=True)
 
 
 def test_recall_is_off_unless_asked_for(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_recall_is_off_unless_asked_for(tmp_path: Path) -> None:
         handle = (await c.sent("T", b"x", f"{KEY}TIMER_DELAY_SEC\x015\x02")).recall_handle or ""
         assert (await recall(c, handle)).code == ResponseCode.NO_PERMISSION
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_what_tools_ask(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_what_tools_ask(tmp_path: Path) -> None:
         metrics = msgspec.json.decode((await c.ask(RequestCode.GET_TIMER_METRICS)).body)
         assert metrics["timingCount"]["T"]["count"] == 1 and metrics.keys() == {"dataVersion", "timingCount"}
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_what_tools_ask_a_broker_without_timer(tmp_path: Path) -> None:
@@ -143,4 +143,4 @@ def test_what_tools_ask_a_broker_without_timer(tmp_path: Path) -> None:
             assert (await c.ask(code)).code == ResponseCode.SYSTEM_ERROR
         assert (await recall(c, "x")).code == ResponseCode.NO_PERMISSION
 
-    story(work, tmp_path, timer_wheel_enable=False, recall_message_enable=True)
+    on_broker(work, tmp_path, timer_wheel_enable=False, recall_message_enable=True)

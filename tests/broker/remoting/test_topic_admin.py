@@ -13,7 +13,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.topics import DeleteGroup, GroupOnly, TopicOnly
-from tests.support.brokers import TIMEOUT_MS, Cluster, cluster, story
+from tests.support.brokers import TIMEOUT_MS, Cluster, cluster, on_broker
 from tests.support.places import run
 
 
@@ -40,7 +40,7 @@ def test_a_new_topic_is_known_to_the_name_server_when_it_is_answered(tmp_path: P
         found = TopicRoute.decode((await route(c, "T")).body)
         assert found.queue_datas[0].read_queue_nums == 5
 
-    story(work, tmp_path, with_name_server=True)
+    on_broker(work, tmp_path, with_name_server=True)
 
 
 def test_the_same_topic_again_does_not_change_the_data_version(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_same_topic_again_does_not_change_the_data_version(tmp_path: Path) -
         assert (await c.create_topic("T")).code == ResponseCode.SUCCESS
         assert c.broker.topics.version == version
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_topics_that_cannot_be(tmp_path: Path, topic: str, queues: int, attribut
         assert answer.remark
         assert c.broker.topics.get(topic) == before
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_a_topic_is_removed_with_its_offsets(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_topic_is_removed_with_its_offsets(tmp_path: Path) -> None:
         system = await c.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic="RMQ_SYS_TRANS_HALF_TOPIC"))
         assert system.code == ResponseCode.INVALID_PARAMETER
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_topics_and_groups_survive_a_restart(tmp_path: Path) -> None:
@@ -129,4 +129,4 @@ def test_figures_of_the_broker(tmp_path: Path) -> None:
         assert 0 <= float(table["commitLogDiskRatio"]) <= 1
         assert table["getTransferedTps"] == table["getTransferredTps"], "4.9 and 5.x spell it differently"
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)

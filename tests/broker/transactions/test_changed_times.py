@@ -1,4 +1,4 @@
-"""Changes of the times of checks while halves are open: they apply to those, and no half is asked about too early."""
+"""Changes of the check times apply to open half messages, too, and no half message is checked too early."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from tests.broker.transaction_lab import GROUP, Lab
 from tests.broker.transactions.test_lost_senders import decisive
-from tests.support.brokers import Cluster, story, until
+from tests.support.brokers import Cluster, on_broker, until
 
 
 @pytest.fixture
@@ -228,4 +228,4 @@ def test_a_tool_changes_it_on_a_running_broker(tmp_path: Path) -> None:
         assert answer.code == ResponseCode.SUCCESS
         await until(lambda: half.lonely > 0)  # it was looked at, and nobody is there to be asked
 
-    story(work, tmp_path, transaction_time_out=3_600_000)
+    on_broker(work, tmp_path, transaction_time_out=3_600_000)

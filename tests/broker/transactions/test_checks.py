@@ -1,4 +1,4 @@
-"""Check-back: exactly on time, only to live producers, and never for ever."""
+"""Checks: they are sent exactly on time, only to live producers, and not for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half messages come in, are joined, and are known again after a restart."""
+"""Half messages are stored, repeated ones are joined, and all are known again after a restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lab(tmp_path: Path) -> Lab:
 
 
 def restart(lab: Lab, *, decisions_file: bool = True) -> None:
-    """The process dies without saying goodbye and comes back."""
+    """Kill the process, and start it again."""
     lab.coordinator.close()
     saved = lab.root / "gantry" / "decisions"
     if not decisions_file:

@@ -1,4 +1,4 @@
-"""What a broker says of its transactions: each kind of event with its time and cause, before and after restarts."""
+"""A broker's explanations of transactions: each kind of event with its time and cause, before and after restarts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gantrymq.broker.client import Operator
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.transactions import explanations as transaction_stories
+from gantrymq.broker.transactions import explanations as explanations_module
 from gantrymq.broker.transactions.explanations import WORKING_MAX, TransactionExplanations
 from gantrymq.broker.transactions.resume import ResumeOperation
 from gantrymq.message.system_topics import HALF, PARKED
@@ -24,7 +24,7 @@ from gantrymq.protocol.headers.tools import ExplainTransaction, ListChecks
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.transactions.history.diagnosis import CHECKS_SPAN_MAX
 from tests.broker.transaction_lab import GROUP, HOST, Half, Lab, LabClient
-from tests.support.brokers import Cluster, story
+from tests.support.brokers import Cluster, on_broker
 
 CONFIG = LiveConfig(BrokerConfig.of(broker_name="broker-a", store_path_root_dir="unused", transaction_check_max=2))
 
@@ -174,7 +174,7 @@ def test_what_a_restart_keeps_and_what_a_kill_may_have_taken(lab: Lab) -> None:
 
 
 def test_the_op_is_found_far_behind_and_when_the_clock_was_set_back(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_stories, "OPS_AT_ONCE", 3)
+    monkeypatch.setattr(explanations_module, "OPS_AT_ONCE", 3)
     producer = lab.online()
     early, late = lab.half(producer), lab.half(producer)
     for _ in range(20):
@@ -250,7 +250,7 @@ def test_the_request_of_our_own(tmp_path: Path) -> None:
         too_many = await running.ask(RequestCode.LIST_CHECKS, ListChecks(begin=0, end=1 << 40))
         assert too_many.code == ResponseCode.INVALID_PARAMETER
 
-    story(work, tmp_path)
+    on_broker(work, tmp_path)
 
 
 def test_only_so_many_explanations_are_made_at_once(lab: Lab) -> None:

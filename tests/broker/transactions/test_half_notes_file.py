@@ -1,4 +1,4 @@
-"""The file of notes: a start with it, whatever became of it, finds the same table as one without it."""
+"""The file of half notes: a start with the file, even if it is damaged, finds the same table as a start without it."""
 
 from __future__ import annotations
 

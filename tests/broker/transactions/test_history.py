@@ -1,4 +1,4 @@
-"""The journals of transactions: what gets into them, what a crash leaves, and that they can be done without."""
+"""The journals of transactions: what is written, what a crash leaves, and that a broker can start without them."""
 
 from __future__ import annotations
 

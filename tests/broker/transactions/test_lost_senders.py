@@ -1,4 +1,4 @@
-"""Halves with decisive checkers are asked about when their sender is gone; nothing else ends an immunity early."""
+"""Half messages with decisive checkers are checked when their sender is lost. Nothing else ends an immunity early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a broker keeps itself known, and what it says when another one has its name and id."""
+"""How a broker registers, and what it reports when another broker has its name and id."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_the_second_broker_of_a_name_says_so_and_is_taken_when_the_first_is_gone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with name_server() as names:
             async with broker(tmp_path / "1", names) as first:
                 assert not first.registration.refused
@@ -108,24 +108,24 @@ def test_the_second_broker_of_a_name_says_so_and_is_taken_when_the_first_is_gone
             await third.__aexit__(None, None, None)
             assert await known(names) is None
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def test_a_broker_that_comes_back_somewhere_else_is_taken_at_once(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with name_server() as names:
             for _ in range(2):
                 async with broker(tmp_path, names) as running:
                     assert not running.registration.refused
                     assert await known(names) == running.address
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def test_at_a_name_server_that_replaces_silently_both_brokers_hear_of_each_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with replacing_name_server() as names, broker(tmp_path / "1", names) as first:
             async with broker(tmp_path / "2", names) as second:
                 (said,) = errors(caplog)
@@ -138,7 +138,7 @@ def test_at_a_name_server_that_replaces_silently_both_brokers_hear_of_each_other
                 await until(lambda: _is(names, first.address))
             assert await known(names) == first.address, "the goodbye of the second one is not that of the first"
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 async def _is(names: str, address: str) -> bool:
@@ -146,10 +146,10 @@ async def _is(names: str, address: str) -> bool:
 
 
 def test_a_broker_alone_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with replacing_name_server() as names, broker(tmp_path, names) as running:
             next_round(running)
             await until(lambda: _is(names, running.address))
             assert not errors(caplog)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))

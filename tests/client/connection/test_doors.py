@@ -1,4 +1,4 @@
-"""The one place where the doors of clients that are given none can be exchanged."""
+"""Replacing the default network, clock and disk of clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread of the blocking clients: what escapes into it, what is called on it, and its end."""
+"""The thread of the blocking clients: errors that are raised in it, calls on it, and its end."""
 
 from __future__ import annotations
 
@@ -150,19 +150,19 @@ def test_a_portal_that_is_brought_takes_the_place_of_another_for_a_while() -> No
 def test_who_waits_for_a_call_is_known_and_who_runs_a_part_of_it_does_not_wait() -> None:
     user = object()
     brought = portal.bring(asyncio.new_event_loop(), user, nothing)
-    seen: list[int] = []
+    observed: list[int] = []
 
     def waiting() -> int:
         return brought.calls_of(lambda number: number == threading.get_ident())
 
     async def work(in_caller: Any) -> None:
         number = threading.main_thread().ident
-        seen.append(brought.calls_of(lambda waits: waits == number))
-        seen.append(await in_caller(waiting))
-        seen.append(brought.calls_of(lambda waits: waits == number))
+        observed.append(brought.calls_of(lambda waits: waits == number))
+        observed.append(await in_caller(waiting))
+        observed.append(brought.calls_of(lambda waits: waits == number))
 
     try:
         brought.converse(work)
     finally:
         portal.take_away(brought)
-    assert seen == [1, 0, 1]
+    assert observed == [1, 0, 1]

@@ -1,4 +1,4 @@
-"""Routes as queues, and as the name servers give them."""
+"""The queues of a route, and the routes that name servers return."""
 
 from __future__ import annotations
 

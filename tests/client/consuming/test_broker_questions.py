@@ -52,10 +52,10 @@ async def fill(peers: ScriptedCluster, *bodies: str) -> None:
 
 def test_state_progress_and_a_message_to_be_consumed() -> None:
     async def test() -> None:
-        seen: list[str] = []
+        observed: list[str] = []
 
         def listener(messages: list[MessageView]) -> ConsumeStatus | None:
-            seen.extend(view.body.decode() for view in messages)
+            observed.extend(view.body.decode() for view in messages)
             if messages[0].body == b"raise":
                 raise ValueError("as asked")
             return ConsumeStatus.RECONSUME_LATER if messages[0].body == b"later" else None
@@ -66,7 +66,7 @@ def test_state_progress_and_a_message_to_be_consumed() -> None:
                 "cg", name_servers=peers.address, listener=listener, from_where=ConsumeFromWhere.FIRST_OFFSET
             )
             async with consumer.subscribe("T", "*"):
-                await until(lambda: len(seen) == 2)
+                await until(lambda: len(observed) == 2)
                 asker = Asker(peers)
                 header = ClientOfGroup(consumer_group="cg", client_id=consumer.client_id)
                 running = ConsumerRunning.decode(await asker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, header))
@@ -83,34 +83,34 @@ def test_state_progress_and_a_message_to_be_consumed() -> None:
                     await asyncio.sleep(0.01)
                 for body, result in (("later", "CR_LATER"), ("raise", "CR_THROW_EXCEPTION"), ("fine", "CR_SUCCESS")):
                     await fill(peers, body)
-                    await until(lambda wanted=body: wanted in seen)  # type: ignore[misc]
+                    await until(lambda wanted=body: wanted in observed)  # type: ignore[misc]
                     record = peers.broker.queues["T", 0][-1]
                     direct = ConsumeDirectly(consumer_group="cg", broker_name="broker-a")
                     answer = await asker.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, direct, record)
-                    told = ConsumedDirectly.decode(answer)
-                    assert told.consume_result == result and seen.count(body) == 2
-                    assert (told.remark is not None) == (body == "raise")
+                    reported = ConsumedDirectly.decode(answer)
+                    assert reported.consume_result == result and observed.count(body) == 2
+                    assert (reported.remark is not None) == (body == "raise")
 
     run(test)
 
 
 def test_a_reset_begins_anew_where_it_says() -> None:
     async def test() -> None:
-        seen: list[str] = []
+        observed: list[str] = []
         async with cluster(topics=TOPICS) as peers:
             await fill(peers, "a", "b", "c")
             consumer = PushConsumer(
                 "cg", name_servers=peers.address, from_where=ConsumeFromWhere.FIRST_OFFSET,
-                listener=lambda messages: seen.extend(view.body.decode() for view in messages),
+                listener=lambda messages: observed.extend(view.body.decode() for view in messages),
             )  # fmt: skip
             async with consumer.subscribe("T"):
-                await until(lambda: len(seen) == 3)
+                await until(lambda: len(observed) == 3)
                 table = {key_of(QUEUE): 1, key_of(MessageQueue("T", "elsewhere", 0)): 5}
                 header = ResetOffset(topic="T", group="cg", timestamp=0, is_force=True)
                 body = OffsetsByQueue(offset_table=table).encode()
                 Asker(peers).tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body, one_way=True)
-                await until(lambda: len(seen) == 5)
-            assert sorted(seen) == ["a", "b", "b", "c", "c"] and peers.broker.offsets["cg", "T", 0] == 3
+                await until(lambda: len(observed) == 5)
+            assert sorted(observed) == ["a", "b", "b", "c", "c"] and peers.broker.offsets["cg", "T", 0] == 3
 
     run(test)
 
@@ -121,10 +121,10 @@ def test_a_broadcast_keeps_its_own_progress_and_asks_for_no_repetition(tmp_path:
             await fill(peers, "a", "b")
 
             async def consume(*expected: str) -> None:
-                seen: list[str] = []
+                observed: list[str] = []
 
                 def listener(messages: list[MessageView]) -> ConsumeStatus:
-                    seen.extend(view.body.decode() for view in messages)
+                    observed.extend(view.body.decode() for view in messages)
                     return ConsumeStatus.RECONSUME_LATER
 
                 consumer = PushConsumer(
@@ -132,15 +132,15 @@ def test_a_broadcast_keeps_its_own_progress_and_asks_for_no_repetition(tmp_path:
                     from_where=ConsumeFromWhere.FIRST_OFFSET,
                 ).subscribe("T")  # fmt: skip
                 async with consumer:
-                    await until(lambda: sorted(seen) == sorted(expected))
+                    await until(lambda: sorted(observed) == sorted(expected))
                     assert consumer.client_id == "127.0.0.1@DEFAULT"
 
             await consume("a", "b")
             await fill(peers, "c")
             await consume("c")
-            told = set(peers.broker.codes())
-            assert not told & {RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.QUERY_CONSUMER_OFFSET}
-            assert not told & {RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.GET_CONSUMER_LIST_BY_GROUP}
+            reported = set(peers.broker.codes())
+            assert not reported & {RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.QUERY_CONSUMER_OFFSET}
+            assert not reported & {RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.GET_CONSUMER_LIST_BY_GROUP}
             assert peers.broker.beats[-1].consumer_data_set[0].message_model == "BROADCASTING"
 
     run(test)

@@ -43,11 +43,11 @@ async def send(producer: Producer, *bodies: str, key: str = "k") -> None:
 
 def test_what_fails_comes_again_before_anything_else(tmp_path: Path) -> None:
     async def test() -> None:
-        seen: list[tuple[str, int]] = []
+        observed: list[tuple[str, int]] = []
 
         def listener(messages: list[MessageView]) -> object:
             (view,) = messages
-            seen.append((view.body.decode(), view.reconsume_times))
+            observed.append((view.body.decode(), view.reconsume_times))
             if view.body == b"1" and view.reconsume_times == 0:
                 return ConsumeStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
             if view.body == b"2" and view.reconsume_times == 0:
@@ -57,27 +57,27 @@ def test_what_fails_comes_again_before_anything_else(tmp_path: Path) -> None:
         async with server(tmp_path) as address, Producer("PG", name_servers=address) as producer:
             async with consumer_of(address, listener):
                 await send(producer, *"012345")
-                await until(lambda: seen and seen[-1][0] == "5")
+                await until(lambda: observed and observed[-1][0] == "5")
             expected = [("0", 0), ("1", 0), ("1", 1), ("2", 0), ("2", 1), ("3", 0), ("3", 1), ("3", 2)]
-            assert seen == [*expected, ("4", 0), ("5", 0)]
+            assert observed == [*expected, ("4", 0), ("5", 0)]
 
     run(test)
 
 
 def test_after_the_maximum_it_is_a_dead_letter_and_the_queue_goes_on(tmp_path: Path) -> None:
     async def test() -> None:
-        seen: list[str] = []
+        observed: list[str] = []
 
         async def listener(messages: list[MessageView]) -> ConsumeStatus:
-            seen.extend(view.body.decode() for view in messages)
+            observed.extend(view.body.decode() for view in messages)
             failed = any(view.body == b"bad" for view in messages)
             return ConsumeStatus.RECONSUME_LATER if failed else ConsumeStatus.CONSUME_SUCCESS
 
         async with server(tmp_path) as address, Producer("PG", name_servers=address) as producer:
             async with consumer_of(address, listener, max_reconsume_times=2):
                 await send(producer, "good", "bad", "better")
-                await until(lambda: "better" in seen)
-            assert seen == ["good", "bad", "bad", "bad", "better"]
+                await until(lambda: "better" in observed)
+            assert observed == ["good", "bad", "bad", "bad", "better"]
             async with PullConsumer(name_servers=address) as reader:
                 (queue,) = await reader.queues("%DLQ%CG")
                 (view,) = (await reader.pull(queue, 0)).messages
@@ -90,14 +90,14 @@ def test_after_the_maximum_it_is_a_dead_letter_and_the_queue_goes_on(tmp_path: P
 def test_a_queue_is_handed_over_only_when_the_listener_has_done_with_it(tmp_path: Path) -> None:
     async def test() -> None:
         release = threading.Event()
-        seen: list[tuple[str, str]] = []
+        observed: list[tuple[str, str]] = []
 
         def listener(who: str) -> Callable[[list[MessageView]], None]:
             def listen(messages: list[MessageView]) -> None:
-                seen.append((who, messages[0].body.decode()))
+                observed.append((who, messages[0].body.decode()))
                 if messages[0].body == b"slow":
                     release.wait(20)
-                    seen.append((who, "slow done"))
+                    observed.append((who, "slow done"))
 
             return listen
 
@@ -105,23 +105,23 @@ def test_a_queue_is_handed_over_only_when_the_listener_has_done_with_it(tmp_path
             await send(producer, "first")
             queues = await producer.queues(TOPIC)
             async with consumer_of(address, listener("one")) as one:
-                await until(lambda: seen)
+                await until(lambda: observed)
                 await until(lambda: len(one.assigned) >= len(queues))
                 # Something slow in every queue, then something that the other member will get of its half.
                 for queue in queues:
                     await producer.send(Message(TOPIC, "slow"), queue)
-                await until(lambda: [body for _, body in seen].count("slow") == len(queues))
+                await until(lambda: [body for _, body in observed].count("slow") == len(queues))
                 async with consumer_of(address, listener("two")) as two:
                     for queue in queues:
                         await producer.send(Message(TOPIC, "next"), queue)
                     await until(lambda: len(_of_topic(one)) == len(queues) // 2)
-                    assert not _of_topic(two) and ("two", "next") not in seen
+                    assert not _of_topic(two) and ("two", "next") not in observed
                     release.set()
                     await until(lambda: len(_of_topic(two)) == len(queues) // 2)
-                    await until(lambda: [body for _, body in seen].count("next") == len(queues))
-        bodies = [body for _, body in seen]
+                    await until(lambda: [body for _, body in observed].count("next") == len(queues))
+        bodies = [body for _, body in observed]
         assert bodies.count("slow") == len(queues)
-        assert min(seen.index(("two", "next")), len(seen)) > bodies.index("slow done")
+        assert min(observed.index(("two", "next")), len(observed)) > bodies.index("slow done")
 
     run(test, 60)
 
@@ -132,7 +132,7 @@ def _of_topic(consumer: PushConsumer) -> list[MessageQueue]:
 
 def test_queues_whose_listener_hangs_are_free_when_their_consumer_is_closed(tmp_path: Path) -> None:
     async def test() -> None:
-        seen: list[str] = []
+        observed: list[str] = []
         released, begun = threading.Event(), threading.Event()
 
         def stuck(messages: list[MessageView]) -> None:
@@ -145,8 +145,8 @@ def test_queues_whose_listener_hangs_are_free_when_their_consumer_is_closed(tmp_
             await first.start()
             await until(begun.is_set)
             await first.close()
-            async with consumer_of(address, lambda messages: seen.extend(view.body.decode() for view in messages)):
-                await until(lambda: seen == ["first", "second"])
+            async with consumer_of(address, lambda messages: observed.extend(view.body.decode() for view in messages)):
+                await until(lambda: observed == ["first", "second"])
             released.set()
 
     run(test)
@@ -156,7 +156,7 @@ def test_a_start_that_is_cancelled_leaves_no_lock_behind(tmp_path: Path, monkeyp
     """Brokers keep a lock for a minute, also when the connection of its holder is gone."""
 
     async def test() -> None:
-        seen: list[str] = []
+        observed: list[str] = []
         asked = asyncio.Event()
         lock = QueueLocks._lock
 
@@ -174,7 +174,7 @@ def test_a_start_that_is_cancelled_leaves_no_lock_behind(tmp_path: Path, monkeyp
             await asked.wait()
             starting.cancel()
             await asyncio.wait([starting])
-            async with consumer_of(address, lambda messages: seen.extend(view.body.decode() for view in messages)):
-                await until(lambda: seen == ["first"])
+            async with consumer_of(address, lambda messages: observed.extend(view.body.decode() for view in messages)):
+                await until(lambda: observed == ["first"])
 
     run(test)

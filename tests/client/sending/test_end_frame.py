@@ -1,4 +1,4 @@
-"""The fast frames are, byte for byte, what the typed header is encoded to."""
+"""The fast frames are equal, byte for byte, to the encoded typed header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of the table in HalfMemory.answer, and nothing else."""
+"""HalfMemory.answer gives the answer in its table for every combination."""
 
 from __future__ import annotations
 

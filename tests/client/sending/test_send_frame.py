@@ -1,4 +1,4 @@
-"""The fast frames say exactly what the typed header says."""
+"""The fast frames have the same content as the encoded typed header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stamped properties say what they would say encoded one by one."""
+"""Properties that Stamps formats are equal to properties that are encoded one by one."""
 
 from __future__ import annotations
 

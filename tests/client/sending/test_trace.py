@@ -30,11 +30,11 @@ class Commits:
 
 def test_what_becomes_of_a_message_is_told(tmp_path: Path) -> None:
     async def test() -> None:
-        seen: list[bytes] = []
+        observed: list[bytes] = []
 
         async def listener(messages: list[MessageView]) -> None:
-            seen.append(messages[0].body)
-            if len(seen) == 1:
+            observed.append(messages[0].body)
+            if len(observed) == 1:
                 raise ValueError("once")
 
         async with server(tmp_path) as address:
@@ -47,7 +47,7 @@ def test_what_becomes_of_a_message_is_told(tmp_path: Path) -> None:
                 plain = await producer.send(Message("T", "plain", keys="k1", tags="A"))
                 later = await producer.send(Message("T", "later", delay_level=18))
                 ended = await producer.send_in_transaction(Message("T", "transaction"))
-                await until(lambda: len(seen) == 3)
+                await until(lambda: len(observed) == 3)
             async with PullConsumer(name_servers=address) as reader:
                 queues = await reader.queues("RMQ_SYS_TRACE_TOPIC")
                 views = [view for queue in queues for view in (await reader.pull(queue, 0)).messages]
@@ -62,7 +62,7 @@ def test_what_becomes_of_a_message_is_told(tmp_path: Path) -> None:
         (end,) = [fields for fields in records if fields[0] == "EndTransaction"]
         assert (end[5], end[11]) == (ended.message_id, "COMMIT_MESSAGE")
         outcomes = [(fields[2], fields[4]) for fields in records if fields[0] == "SubAfter"]
-        assert len(outcomes) == 3 and sorted(told for _, told in outcomes) == ["false", "true", "true"]
+        assert len(outcomes) == 3 and sorted(reported for _, reported in outcomes) == ["false", "true", "true"]
         assert any(plain.message_id in view.keys and "k1" in view.keys for view in views)
 
     run(test)

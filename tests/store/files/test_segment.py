@@ -4,7 +4,8 @@ import pytest
 
 from gantrymq.errors import DiskFull
 from gantrymq.store.files.segment import OpenFiles, Segment, segment_name
-from gantrymq.testing.disk import SECTOR, SimDisk, SimFile
+from gantrymq.testing.disk import SimDisk, SimFile
+from gantrymq.testing.disk_content import SECTOR
 
 
 def segment(disk: SimDisk, base: int = 8192, size: int = 8192) -> Segment:

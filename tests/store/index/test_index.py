@@ -31,7 +31,7 @@ def test_java_hashes_and_the_one_without_a_positive_counterpart() -> None:
 
 
 def test_queries_over_many_files_newest_first_within_times(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock = SimClock()
         store = open_store(small(tmp_path), clock=clock)
         start = clock.wall_ms()
@@ -54,11 +54,11 @@ def test_queries_over_many_files_newest_first_within_times(tmp_path: Path) -> No
         await store.close()
         assert len(list((tmp_path / "index").iterdir())) == 8  # 900 keys, 119 in a file
 
-    run(story())
+    run(scenario())
 
 
 def test_without_an_index_nothing_is_found_by_key(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path, message_index_enable=False))
         await durable(store, store.append([record()]))
         assert store.query("Orders", "order-1", 5) == []
@@ -68,7 +68,7 @@ def test_without_an_index_nothing_is_found_by_key(tmp_path: Path) -> None:
         assert len(again.query("Orders", "order-1", 5)) == 1
         await again.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("left", [0, 40, 200, 340, 345, 360, 2190, 2200])

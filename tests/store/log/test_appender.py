@@ -26,7 +26,7 @@ def opened(disk: SimDisk, clock: SimClock | None = None, **settings: object) -> 
 
 
 def test_one_write_for_a_turn_and_one_sync_for_all_who_wait() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         store = opened(disk)
         await durable(store, store.append([record()]))
@@ -40,11 +40,11 @@ def test_one_write_for_a_turn_and_one_sync_for_all_who_wait() -> None:
         assert answers == [None] * APPENDS_PER_WRITE
         assert disk.operations - before == 3  # the write, the sync, and the note of the durable position
 
-    run(story())
+    run(scenario())
 
 
 def test_a_busy_turn_is_written_in_pieces_so_that_the_disk_begins_early() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         store = opened(disk)
         await durable(store, store.append([record()]))
@@ -59,11 +59,11 @@ def test_a_busy_turn_is_written_in_pieces_so_that_the_disk_begins_early() -> Non
         # Four writes; a sync (with its note) that began after the first, and one for everything written meanwhile.
         assert disk.operations - before == 4 + 2 * 2
 
-    run(story())
+    run(scenario())
 
 
 def test_the_next_sync_starts_when_the_one_before_has_ended() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         store = opened(disk)
         disk.hold_syncs = True
@@ -86,11 +86,11 @@ def test_the_next_sync_starts_when_the_one_before_has_ended() -> None:
         await settle()
         assert answers == ["first None", "second None", "third None"] and store.queue_range("Orders", 0) == (0, 3)
 
-    run(story())
+    run(scenario())
 
 
 def test_async_flush_answers_after_the_write_and_syncs_twice_a_second() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = opened(disk, clock, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
         placed = store.append([record()])
@@ -106,11 +106,11 @@ def test_async_flush_answers_after_the_write_and_syncs_twice_a_second() -> None:
         await store.flush_everything()
         assert store.flushed == store.appended
 
-    run(story())
+    run(scenario())
 
 
 def test_waiting_for_the_write_only() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         store = opened(disk)
         disk.hold_syncs = True
@@ -121,12 +121,12 @@ def test_waiting_for_the_write_only() -> None:
         store.safety.when_written(placed[0].end, answers.append)
         assert answers == [None, None] and store.flushed == 0
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("mode", list(FlushDiskType))
 def test_a_full_disk_takes_nothing_of_a_write_and_goes_on_later(mode: FlushDiskType) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         store = opened(disk, flush_disk_type=mode)
         first = store.append([record(body=b"1" * 100)])
@@ -153,11 +153,11 @@ def test_a_full_disk_takes_nothing_of_a_write_and_goes_on_later(mode: FlushDiskT
         after = opened(disk)
         assert [m.body for m in after.scan(0)] == [b"1" * 100, b"3"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_disk_that_fills_up_behind_a_file_boundary_takes_nothing_either() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         store = opened(disk)
         first = store.append([record(body=b"1" * 15000)])
@@ -173,11 +173,11 @@ def test_a_disk_that_fills_up_behind_a_file_boundary_takes_nothing_either() -> N
         await store.close()
         assert [m.body[:1] for m in opened(disk).scan(0)] == [b"1", b"4"]
 
-    run(story())
+    run(scenario())
 
 
 def test_above_the_warning_ratio_writes_are_refused_until_there_is_space() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = opened(disk, clock)
         assert await durable(store, store.append([record()])) is None
@@ -195,7 +195,7 @@ def test_above_the_warning_ratio_writes_are_refused_until_there_is_space() -> No
         assert await durable(store, store.append([record()])) is None and store.refusal is None
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 class TwoFileSystems(SimDisk):
@@ -210,7 +210,7 @@ class TwoFileSystems(SimDisk):
 
 
 def test_the_file_system_of_the_log_counts_too() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = TwoFileSystems(), SimClock()
         store = open_store(small("/data/store", log_directory="/log"), disk, clock)
         disk.fullness_of_log = 91
@@ -220,7 +220,7 @@ def test_the_file_system_of_the_log_counts_too() -> None:
             store.append([record()])
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 class NoDescriptors(SimDisk):
@@ -235,7 +235,7 @@ class NoDescriptors(SimDisk):
 
 
 def test_without_a_descriptor_for_the_next_log_file_appends_are_refused_until_there_is_one() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = NoDescriptors(), SimClock()
         store = opened(disk, clock)
         disk.taken = True
@@ -250,13 +250,13 @@ def test_without_a_descriptor_for_the_next_log_file_appends_are_refused_until_th
         assert store.queue_range("Orders", 0) == (0, count + 1)
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_without_descriptors_marks_wait_and_are_made_later() -> None:
     """The files of a mark are opened in the background; that none could be opened is no failed sync, which is final."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         disk, clock = NoDescriptors(), SimClock()
         store = opened(disk, clock)
         assert await durable(store, store.append([record()])) is None
@@ -269,11 +269,11 @@ def test_without_descriptors_marks_wait_and_are_made_later() -> None:
         assert store._housekeeping._marked == store.max_log_offset
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_failed_sync_is_final() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         store = opened(disk)
         first = store.append([record(body=b"kept")])
@@ -298,11 +298,11 @@ def test_a_failed_sync_is_final() -> None:
         assert next(m.body for m in after.scan(0)) == b"kept"
         assert await durable(after, after.append([record()])) is None
 
-    run(story())
+    run(scenario())
 
 
 def test_a_group_goes_into_one_file() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = opened(SimDisk())
         assert await durable(store, store.append([record(body=b"x" * 15500)])) is None
         group = store.append([record(body=b"a" * 300), record(queue_id=1, body=b"b" * 300), record(body=b"c" * 300)])
@@ -312,11 +312,11 @@ def test_a_group_goes_into_one_file() -> None:
         assert await durable(store, group) is None
         assert len(list(store.scan(0))) == 4
 
-    run(story())
+    run(scenario())
 
 
 def test_what_fits_into_no_file_or_no_record_is_refused_whole() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = opened(SimDisk())
         with pytest.raises(MessageIllegal, match="mappedFileSizeCommitLog"):
             store.append([record(body=b"x" * 16384)])
@@ -328,11 +328,11 @@ def test_what_fits_into_no_file_or_no_record_is_refused_whole() -> None:
         placed = store.append([record()])
         assert placed[0].queue_offset == 0 and await durable(store, placed) is None
 
-    run(story())
+    run(scenario())
 
 
 def test_prepared_records_take_no_place_in_a_queue() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = opened(SimDisk())
         placed = store.append([record(sys_flag=4), record(sys_flag=12), record(sys_flag=8), record()])
         assert [place.queue_offset for place in placed] == [0, 0, 0, 1]
@@ -343,11 +343,11 @@ def test_prepared_records_take_no_place_in_a_queue() -> None:
         assert store.read(placed[0].log_offset) is None  # nothing proves that a record starts there
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_store_times_never_go_back(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         late = open_store(small(tmp_path), clock=SimClock(2_000_000_000_000))
         await durable(late, late.append([record()]))
         await late.close()
@@ -355,14 +355,14 @@ def test_store_times_never_go_back(tmp_path: Path) -> None:
         assert early.append([record()])[0].store_timestamp == 2_000_000_000_000
         await early.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("text", ["", "UNIQ_KEY\x0170\x02TAGS\x01paid\x02", "KEYS\x01ä\x02"])
 @pytest.mark.parametrize("host", [bytes(8), bytes(20)])
 @pytest.mark.parametrize("sys_flag", [0, 1, 4, 8])
 def test_a_record_given_by_its_fields_is_stored_like_any_other(text: str, host: bytes, sys_flag: int) -> None:
-    async def story(*, plain: bool) -> tuple[object, ...]:
+    async def scenario(*, plain: bool) -> tuple[object, ...]:
         store = opened(SimDisk())
         await durable(store, store.append([record()]))
         fields = ("topic", 0, b"a body", text, 1_763_700_000_000, host, 3, sys_flag, 2)
@@ -378,12 +378,12 @@ def test_a_record_given_by_its_fields_is_stored_like_any_other(text: str, host: 
 
     results = []
     for plain in (True, False):
-        run(collect(story(plain=plain), results))
+        run(collect(scenario(plain=plain), results))
     assert results[0] == results[1]
 
 
-async def collect(story: Coroutine[object, object, tuple[object, ...]], results: list[tuple[object, ...]]) -> None:
-    results.append(await story)
+async def collect(scenario: Coroutine[object, object, tuple[object, ...]], results: list[tuple[object, ...]]) -> None:
+    results.append(await scenario)
 
 
 def prepared(
@@ -403,7 +403,7 @@ def prepared(
 
 
 def test_a_pair_lies_side_by_side_in_one_write_and_one_file() -> None:
-    async def story(*, pair: bool) -> tuple[object, ...]:
+    async def scenario(*, pair: bool) -> tuple[object, ...]:
         store = opened(SimDisk())
         await durable(store, store.append([record()]))
         ends = []
@@ -425,12 +425,12 @@ def test_a_pair_lies_side_by_side_in_one_write_and_one_file() -> None:
 
     results: list[tuple[object, ...]] = []
     for pair in (True, False):
-        run(collect(story(pair=pair), results))
+        run(collect(scenario(pair=pair), results))
     assert results[0] == results[1]
 
 
 def test_a_pair_that_does_not_keep_its_promises_is_not_appended() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = opened(SimDisk())
         await durable(store, store.append([record()]))
         appended = store.appended
@@ -440,4 +440,4 @@ def test_a_pair_that_does_not_keep_its_promises_is_not_appended() -> None:
             store.append_pair(*prepared("one", b"x", "one", b"y"))
         assert (store.appended, store.next_offset("one", 0)) == (appended, 0)
 
-    run(story())
+    run(scenario())

@@ -1,4 +1,4 @@
-"""The object that says when a position of the log is safe, with a second condition that confirms late."""
+"""When a position of the log is safe, with a second condition that confirms late."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def opened(
     mode: FlushDiskType = FlushDiskType.SYNC_FLUSH,
 ) -> MessageStore:  # fmt: skip
     return MessageStore.open(
-        small(ROOT, flush_disk_type=mode), disk, clock or SimClock(), HOST,
-        conditions=() if replica is None else (replica,), flush_limit_ms=flush_limit_ms,
+        small(ROOT, flush_disk_type=mode, sync_flush_timeout=flush_limit_ms or 0), disk, clock or SimClock(), HOST,
+        conditions=() if replica is None else (replica,),
     )  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def visible(store: MessageStore) -> int:
 
 @pytest.mark.parametrize("mode", list(FlushDiskType))
 def test_nothing_is_visible_or_acknowledged_before_the_replica_has_it(mode: FlushDiskType) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         replica = LateReplica()
         store = opened(SimDisk(), replica, mode=mode)
         heard: list[str] = []
@@ -70,13 +70,13 @@ def test_nothing_is_visible_or_acknowledged_before_the_replica_has_it(mode: Flus
         await settle()
         assert visible(store) == 3
 
-    run(story())
+    run(scenario())
 
 
 def test_a_write_becomes_safe_as_a_whole() -> None:
     """Whoever waits for the first record of a write waits for all of them, so half a write must not count."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         replica = LateReplica()
         store = opened(SimDisk(), replica)
         together: list[list[str]] = []
@@ -90,11 +90,11 @@ def test_a_write_becomes_safe_as_a_whole() -> None:
         replica.confirm(ends[2])
         assert (together, visible(store)) == ([["0", "1", "2"]], 3)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_sender_is_told_at_the_limit_and_consumers_wait_on() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock, replica = SimClock(), LateReplica(limit_ms=500)
         store = opened(SimDisk(), replica, clock)
         statuses: Answers = []
@@ -114,11 +114,11 @@ def test_a_sender_is_told_at_the_limit_and_consumers_wait_on() -> None:
         assert (statuses, safe, visible(store)) == ([SendStatus.FLUSH_SLAVE_TIMEOUT], [None], 1)
         assert len(shared) == 1 and clock.waiting <= 1  # of the store's own
 
-    run(story())
+    run(scenario())
 
 
 def test_without_a_replica_a_sender_is_told_as_soon_as_it_is_stored_here() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, replica = SimDisk(), LateReplica(available=False)
         store = opened(disk, replica)
         disk.hold_syncs = True
@@ -146,11 +146,11 @@ def test_without_a_replica_a_sender_is_told_as_soon_as_it_is_stored_here() -> No
         replica.confirm(last.end)
         assert visible(store) == 3
 
-    run(story())
+    run(scenario())
 
 
 def test_a_limit_of_the_local_disk() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock, disk = SimClock(), SimDisk()
         store = opened(disk, None, clock, flush_limit_ms=100)
         disk.hold_syncs = True
@@ -164,11 +164,11 @@ def test_a_limit_of_the_local_disk() -> None:
         await settle()
         assert len(statuses) == 2 and visible(store) == 2
 
-    run(story())
+    run(scenario())
 
 
 def test_two_limits_are_both_waited_for_and_the_later_condition_is_named() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock, disk, replica = SimClock(), SimDisk(), LateReplica(limit_ms=50)
         store = opened(disk, replica, clock, flush_limit_ms=100)
         disk.hold_syncs = True
@@ -180,11 +180,11 @@ def test_two_limits_are_both_waited_for_and_the_later_condition_is_named() -> No
         await clock.advance(0.001)
         assert statuses == [SendStatus.FLUSH_SLAVE_TIMEOUT]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_limit_says_nothing_of_what_is_not_stored_here() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock, disk, replica = SimClock(), SimDisk(), LateReplica(limit_ms=50)
         store = opened(disk, replica, clock)
         disk.hold_syncs = True
@@ -197,11 +197,11 @@ def test_a_limit_says_nothing_of_what_is_not_stored_here() -> None:
         await settle()
         assert statuses == [SendStatus.FLUSH_SLAVE_TIMEOUT]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_failed_write_is_told_and_its_places_are_given_again() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, replica = SimDisk(), LateReplica(available=False)
         store = opened(disk, replica)
         (kept,) = store.append([record()])
@@ -221,11 +221,11 @@ def test_a_failed_write_is_told_and_its_places_are_given_again() -> None:
         replica.confirm(again.end)
         assert (waiting, visible(store), len(statuses)) == ([None], 2, 1)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_failed_sync_takes_back_what_was_told_a_disk_timeout_only_from_consumers() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock, disk = SimClock(), SimDisk()
         store = opened(disk, None, clock, flush_limit_ms=100)
         store.append([record()])
@@ -243,11 +243,11 @@ def test_a_failed_sync_takes_back_what_was_told_a_disk_timeout_only_from_consume
         assert statuses == [SendStatus.FLUSH_DISK_TIMEOUT] and visible(store) == 1
         assert len(safe) == 1 and isinstance(safe[0], StoreUnavailable)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_crash_between_the_disk_and_the_replica_loses_nothing_and_nobody_was_told_success() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, replica = SimDisk(), LateReplica()
         store = opened(disk, replica)
         answers: Answers = []
@@ -258,11 +258,11 @@ def test_a_crash_between_the_disk_and_the_replica_loses_nothing_and_nobody_was_t
         assert answers == [] and [message.body for message in after.scan(0)] == [b"kept"]
         assert visible(after) == 1 and after.safety.position == place.end
 
-    run(story())
+    run(scenario())
 
 
 def test_a_store_that_is_closed_with_unconfirmed_records_has_them_at_its_next_start() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk, replica = SimDisk(), LateReplica(limit_ms=10_000)
         store = opened(disk, replica)
         statuses: Answers = []
@@ -277,7 +277,7 @@ def test_a_store_that_is_closed_with_unconfirmed_records_has_them_at_its_next_st
         after = opened(disk, None)
         assert visible(after) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_only_what_is_appended_can_be_waited_for() -> None:

@@ -7,30 +7,30 @@ from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.log.shared_wait import SharedWait
 from tests.support.safety import FakeLog, safety_of
 
-Told = list[tuple[list[str], StoreError | None]]
+Reported = list[tuple[list[str], StoreError | None]]
 
 
-def _waiting() -> tuple[FakeLog, LogSafety, SharedWait[str], Told]:
-    log, told = FakeLog(), Told()
+def _waiting() -> tuple[FakeLog, LogSafety, SharedWait[str], Reported]:
+    log, reported = FakeLog(), Reported()
     safety = safety_of(log)
-    return log, safety, safety.shared_wait(lambda items, error: told.append((items, error))), told
+    return log, safety, safety.shared_wait(lambda items, error: reported.append((items, error))), reported
 
 
 def test_the_records_of_a_write_are_told_of_together() -> None:
-    log, safety, waits, told = _waiting()
+    log, safety, waits, reported = _waiting()
     log.appended = 20
     waits.add(10, "a")
     waits.add(20, "b")
     log.written, log.appended = 20, 30
     waits.add(30, "c")  # written, not synced yet: another write, another fate
     safety.stored_here(20)
-    assert told == [(["a", "b"], None)]
+    assert reported == [(["a", "b"], None)]
     safety.stored_here(30)
-    assert told[1:] == [(["c"], None)]
+    assert reported[1:] == [(["c"], None)]
 
 
 def test_after_a_failed_write_the_next_records_wait_for_themselves() -> None:
-    log, safety, waits, told = _waiting()
+    log, safety, waits, reported = _waiting()
     log.appended = 10
     waits.add(10, "a")
     error = StoreError("full")
@@ -38,16 +38,16 @@ def test_after_a_failed_write_the_next_records_wait_for_themselves() -> None:
     waits.add(10, "b")
     log.written = 10
     safety.stored_here(10)
-    assert told == [(["a"], error), (["b"], None)]
+    assert reported == [(["a"], error), (["b"], None)]
 
 
 def test_what_is_safe_already_is_told_of_at_once_and_keeps_nobody_else_waiting() -> None:
-    log, safety, waits, told = _waiting()
+    log, safety, waits, reported = _waiting()
     log.written = log.appended = 10
     safety.stored_here(10)
     waits.add(10, "a")
     log.appended = 20
     waits.add(20, "b")
-    assert told == [(["a"], None)]
+    assert reported == [(["a"], None)]
     safety.stored_here(20)
-    assert told[1:] == [(["b"], None)]
+    assert reported[1:] == [(["b"], None)]

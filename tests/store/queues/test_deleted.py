@@ -25,7 +25,7 @@ async def delete(store: MessageStore, topic: str) -> StoreError | None:
 
 @pytest.mark.parametrize("mode", list(FlushDiskType))
 def test_a_topic_made_again_begins_empty(tmp_path: Path, mode: FlushDiskType) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path / "store", flush_disk_type=mode))
         placed = [store.append([record(topic, n % 2)])[0] for n in range(60) for topic in ("Orders", "Bills")]
         await durable(store, placed)
@@ -49,23 +49,23 @@ def test_a_topic_made_again_begins_empty(tmp_path: Path, mode: FlushDiskType) ->
         assert message is not None and message.body == b"new"
         await reopened.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_topic_without_queues(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert await delete(store, "Never") is None
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("process_only", [False, True])
 def test_a_crash_does_not_bring_it_back(process_only: bool) -> None:
     for seed in range(30):
 
-        async def story(seed: int = seed) -> None:
+        async def scenario(seed: int = seed) -> None:
             disk, clock = SimDisk(seed), SimClock()
             store, _ = await filled(disk, clock)
             old = store.queue_range("Orders", 0)[1]
@@ -80,13 +80,13 @@ def test_a_crash_does_not_bring_it_back(process_only: bool) -> None:
             assert more[0].queue_offset == 2
             await after.close()
 
-        run(story())
+        run(scenario())
 
 
 def test_a_crash_at_any_point_of_deleting_is_harmless() -> None:
     for seed in range(40):
 
-        async def story(seed: int = seed) -> None:
+        async def scenario(seed: int = seed) -> None:
             disk, clock = SimDisk(seed), SimClock()
             store, _ = await filled(disk, clock)
             before = store.queue_range("Orders", 0)[1]
@@ -97,4 +97,4 @@ def test_a_crash_at_any_point_of_deleting_is_harmless() -> None:
             assert after.queue_range("Orders", 0)[1] in (0, before), "all of it or nothing"
             await after.close()
 
-        run(story())
+        run(scenario())

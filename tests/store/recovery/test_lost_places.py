@@ -1,4 +1,4 @@
-"""What a damaged record tells of its place in its queue."""
+"""What can be learned from a damaged record about its position in its queue."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_a_wrong_byte_in_a_length_hides_no_topic_though_nothing_is_known_of_it(w
         for wrong in range(1, 256):
             record = a_record()
             record[place] ^= wrong
-            told = lost_place(bytes(record), ())
-            assert told == PLACE or (wrong.bit_count() > 1 and told is None), (place - at, wrong)
-            right += told == PLACE
+            reported = lost_place(bytes(record), ())
+            assert reported == PLACE or (wrong.bit_count() > 1 and reported is None), (place - at, wrong)
+            right += reported == PLACE
     assert right > 0.98 * 255 * size
 
 
@@ -43,8 +43,8 @@ def test_what_tells_nothing_is_not_believed(seed: int) -> None:
     record = a_record()
     for at, size in LENGTHS.values():
         record[at : at + size] = rng.randbytes(size)
-    told = lost_place(bytes(record), ())
-    assert told in (None, PLACE), f"seed {seed}"
+    reported = lost_place(bytes(record), ())
+    assert reported in (None, PLACE), f"seed {seed}"
 
 
 def test_of_two_explanations_none_is_believed() -> None:

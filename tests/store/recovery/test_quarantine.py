@@ -1,4 +1,4 @@
-"""What a store does about damage that only one who goes through the log, or reads a queue, meets."""
+"""How a store handles damage that is found only when the log is scanned or a queue is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.places import durable, open_store, record, run, small
 
 COUNT: Final = 60
 READS_MAX: Final = 20_000
-"""More than any story here needs; one that does not end fails there."""
+"""More steps than any test here needs, so that a test that does not end fails."""
 
 ENTRIES: Final = {
     "size too large": (8, b"\x7f"),
@@ -80,9 +80,9 @@ async def filled(disk: SimDisk) -> list[Placement]:
 
 
 def damage(disk: SimDisk, directory: str, file_size: int, position: int, data: bytes) -> None:
-    seen, kept = disk.bytes_of(f"/store/{directory}/{position // file_size * file_size:020d}")
+    observed, kept = disk.bytes_of(f"/store/{directory}/{position // file_size * file_size:020d}")
     at = position % file_size
-    for content in (seen, kept):
+    for content in (observed, kept):
         content[at : at + len(data)] = data
 
 
@@ -121,7 +121,7 @@ def scanned(store: MessageStore) -> list[int]:
 def test_a_walk_goes_on_behind_a_record_whose_queue_entry_is_damaged_too(
     what: str, entry: str, victim: int, consumed_before: bool
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         placed = await filled(disk)
         others = [place.log_offset for place in placed if place is not placed[victim]]
@@ -133,13 +133,13 @@ def test_a_walk_goes_on_behind_a_record_whose_queue_entry_is_damaged_too(
         assert scanned(store) == others == scanned(store)
         assert store.earliest_store_time() == placed[victim == 0].store_timestamp
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("what", RECORDS)
 def test_the_index_is_built_behind_such_a_record(what: str, entry: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         placed = await filled(disk)
         for name in disk.list("/store/index"):
@@ -152,14 +152,14 @@ def test_the_index_is_built_behind_such_a_record(what: str, entry: str) -> None:
             found = [message.log_offset for message in store.query("Orders", f"k{number}", 5)]
             assert found == ([] if number == 20 else [place.log_offset])
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_damaged_entry_is_reported_as_one_and_its_record_is_none_that_is_damaged(
     entry: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         placed = await filled(disk)
         store = open_store(small("/store"), disk)
@@ -169,10 +169,10 @@ def test_a_damaged_entry_is_reported_as_one_and_its_record_is_none_that_is_damag
                 read_all(store)
                 assert scanned(store) == [place.log_offset for place in placed]
         assert "record at log offset" not in caplog.text
-        told = re.findall(r"entry 10 of queue 0 of Orders is damaged", caplog.text)
-        assert len(told) == (0 if entry in SILENT else 1)
+        reported = re.findall(r"entry 10 of queue 0 of Orders is damaged", caplog.text)
+        assert len(reported) == (0 if entry in SILENT else 1)
 
-    run(story())
+    run(scenario())
 
 
 SILENT: Final = {"offset negative", "all of it"}
@@ -180,7 +180,7 @@ SILENT: Final = {"offset negative", "all of it"}
 
 
 def test_of_a_damaged_record_both_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         placed = await filled(disk)
         store = open_store(small("/store"), disk)
@@ -195,12 +195,12 @@ def test_of_a_damaged_record_both_are_told_once(caplog: pytest.LogCaptureFixture
         assert caplog.text.count("entry 10 of queue 0 of Orders is damaged") == 1
         assert len(caplog.records) == 2
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_search_by_time_goes_over_a_damaged_entry(entry: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         placed = await filled(disk)
         store = open_store(small("/store"), disk)
@@ -210,12 +210,12 @@ def test_a_search_by_time_goes_over_a_damaged_entry(entry: str) -> None:
             for time in (0, placed[0].store_timestamp, placed[-1].store_timestamp + 1):
                 assert 0 <= store.offset_by_time("Orders", 0, time, boundary) <= COUNT // 2
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("said", [0, 3, 1 << 40])
 def test_a_selecting_reader_gets_on_whatever_queue_offset_a_record_says(said: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         placed = await filled(disk)
         store = open_store(small("/store"), disk)
@@ -225,7 +225,7 @@ def test_a_selecting_reader_gets_on_whatever_queue_offset_a_record_says(said: in
             assert answer.next_offset == 9 + answer.count
         assert store.get("Orders", 0, 10, 1, 1 << 20, wants=bool).next_offset == 11
 
-    run(story())
+    run(scenario())
 
 
 def quarantine_of(store: MessageStore, ranges: dict[int, int]) -> Quarantine:
@@ -234,7 +234,7 @@ def quarantine_of(store: MessageStore, ranges: dict[int, int]) -> Quarantine:
 
 @pytest.mark.parametrize("known", [-1, 0, 4999, 5000])
 def test_what_lies_behind_a_place_is_behind_it_whatever_was_known(known: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         await filled(disk)
         store = open_store(small("/store"), disk)
@@ -245,11 +245,11 @@ def test_what_lies_behind_a_place_is_behind_it_whatever_was_known(known: int) ->
         assert quarantine.behind(5001, 5002) == 5002
         assert quarantine_of(store, {5000: 5100}).behind(5000, 9999) == 5100
 
-    run(story())
+    run(scenario())
 
 
 def test_a_store_that_is_damaged_all_over_still_ends() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk()
         placed = await filled(disk)
         store = open_store(small("/store"), disk)
@@ -260,7 +260,7 @@ def test_a_store_that_is_damaged_all_over_still_ends() -> None:
         assert await durable(store, store.append([record()])) is None
         assert len(scanned(store)) == 1
 
-    run(story())
+    run(scenario())
 
 
 def files_of(disk: SimDisk, directory: str = "/store") -> Iterator[str]:
@@ -331,7 +331,7 @@ def test_whatever_bytes_a_store_holds_every_way_through_it_ends(seed: int) -> No
         for way in rng.sample(ways, len(ways)):
             tried(way)
 
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SimDisk(seed)
         placed = await filled(disk)
         if rng.random() < 0.5:
@@ -352,4 +352,4 @@ def test_whatever_bytes_a_store_holds_every_way_through_it_ends(seed: int) -> No
                 assert await durable(store, store.append([record("Orders", 0)])) is None
             await store.close()
 
-    run(story())
+    run(scenario())

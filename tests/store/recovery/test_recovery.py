@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import logging
 import shutil
 import struct
@@ -8,33 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.errors import InvariantViolated
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.files.checkpoint import MarkFile
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.recovery.recovery import CASES, Case, Facts, decide
+from gantrymq.store.recovery.cases import Case
 from gantrymq.store.values import GetStatus, Placement
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
-
-NAMES = ("has_log", "has_queues", "clean", "has_mark", "has_checkpoint")
-
-
-def test_exactly_one_row_holds_for_any_facts() -> None:
-    seen = set()
-    for values in itertools.product([False, True], repeat=len(NAMES)):
-        facts = Facts(*values)
-        rows = [case for row, case in CASES if all(getattr(facts, name) == value for name, value in row.items())]
-        assert rows == [decide(facts)]
-        seen.add(rows[0])
-    assert seen == set(Case)
-
-
-def test_facts_without_a_case_stop_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gantrymq.store.recovery.recovery.CASES", CASES[:1])
-    with pytest.raises(InvariantViolated, match="0 recovery cases"):
-        decide(Facts(True, True, True, True, True))
 
 
 async def fill(root: Path, count: int = 60, *, die: bool = False) -> list[Placement]:
@@ -53,14 +33,14 @@ async def fill(root: Path, count: int = 60, *, die: bool = False) -> list[Placem
 def case_of(root: Path) -> tuple[Case, int]:
     """Case and number of records read at a start."""
 
-    async def story() -> tuple[Case, int]:
+    async def scenario() -> tuple[Case, int]:
         store = open_store(small(root))
         check(store)
         found = store.recovered.case, store.recovered.records
         await store.close()
         return found
 
-    return run(story())
+    return run(scenario())
 
 
 def check(store: MessageStore, count: int = 60) -> None:
@@ -103,7 +83,7 @@ def test_queues_without_a_log_are_emptied(tmp_path: Path) -> None:
     for path in (tmp_path / "commitlog").iterdir():
         path.unlink()
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert store.recovered.case is Case.NO_LOG
         assert store.queue_range("Orders", 0) == (0, 0) and store.queues() == []
@@ -111,7 +91,7 @@ def test_queues_without_a_log_are_emptied(tmp_path: Path) -> None:
         assert placed[0].queue_offset == 0 and await durable(store, placed) is None
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_the_mark_of_another_log_is_not_believed(tmp_path: Path) -> None:
@@ -157,14 +137,14 @@ def test_a_torn_queue_entry_names_no_other_record(tmp_path: Path, left: bytes, t
         file.seek(at % size)
         file.write(left.ljust(8, b"\0"))
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert store.recovered.case is Case.MARKED
         answer = store.get("Orders", 0, 30, 10, 1 << 20)
         assert [m.body for m in scan(answer.data)] == [b"new0", b"new1", b"new2", b"new3"]
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("die", [False, True], ids=["shut down", "died"])
@@ -176,7 +156,7 @@ def test_a_flipped_queue_entry_costs_no_other_message_its_place(
     """Found by simulation, seed 15: a message got the queue offset of an older one, and no reader asked for it."""
     root = tmp_path / "store"
 
-    async def story() -> None:
+    async def scenario() -> None:
         await fill(root, die=die)
         files = sorted((root / "consumequeue/Orders/0").iterdir())
         number, at = divmod(entry * 20 + byte, files[0].stat().st_size)
@@ -193,7 +173,7 @@ def test_a_flipped_queue_entry_costs_no_other_message_its_place(
         assert found >= set(range(31)) - {entry}
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("die", [False, True], ids=["shut down", "died"])
@@ -201,7 +181,7 @@ def test_an_impossible_queue_offset_is_damage(tmp_path: Path, die: bool) -> None
     """No checksum covers it. Found by simulation, seed 111: the queue was to be filled with 2^50 blank entries."""
     root = tmp_path / "store"
 
-    async def story() -> None:
+    async def scenario() -> None:
         placed = await fill(root, die=die)
         shutil.rmtree(root / "consumequeue")
         damage(root, placed[4].log_offset + 20, b"\0\4")
@@ -211,14 +191,14 @@ def test_an_impossible_queue_offset_is_damage(tmp_path: Path, die: bool) -> None
         assert [m.queue_offset for m in scan(answer.data)] == [n for n in range(30) if n != 2]
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_start_notes_that_what_it_found_is_durable(tmp_path: Path) -> None:
     """Found by simulation, seed 100243: without its mark a store cut off its log at the first damage."""
     root = tmp_path / "store"
 
-    async def story() -> None:
+    async def scenario() -> None:
         await fill(root, die=True)
         (root / "gantry/mark").unlink()
         store = open_store(small(root))
@@ -226,13 +206,13 @@ def test_a_start_notes_that_what_it_found_is_durable(tmp_path: Path) -> None:
         assert int.from_bytes(data[4:12], "big") == store.recovered.end > 0
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_power_cut_does_not_take_what_a_start_noted() -> None:
     """Found by simulation, seed 200226: the next start took old damage for a torn tail, and cut off all behind it."""
 
-    async def story(seed: int) -> None:
+    async def scenario(seed: int) -> None:
         disk = SimDisk(seed)
         store = open_store(small("/store"), disk)
         placed = [store.append([record(body=b"%03d" % number)])[0] for number in range(20)]
@@ -248,7 +228,7 @@ def test_a_power_cut_does_not_take_what_a_start_noted() -> None:
         assert len(list(store.scan(0))) == 19
 
     for seed in range(10):
-        run(story(seed))
+        run(scenario(seed))
 
 
 def test_damage_in_the_last_durable_record_is_no_torn_tail(tmp_path: Path) -> None:
@@ -256,7 +236,7 @@ def test_damage_in_the_last_durable_record_is_no_torn_tail(tmp_path: Path) -> No
     placed = run(fill(tmp_path, 60, die=True))
     damage(tmp_path, placed[-1].log_offset + 100, b"torn")
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert store.recovered.quarantined == {} and store.next_offset("Orders", 1) == 30  # before the mark
         await store.close()
@@ -270,7 +250,7 @@ def test_damage_in_the_last_durable_record_is_no_torn_tail(tmp_path: Path) -> No
         assert (again.log_offset, again.queue_offset) == (placed[-1].end, 30)
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_damage_right_before_the_noted_end_takes_nothing_behind_it(tmp_path: Path) -> None:
@@ -284,13 +264,13 @@ def test_damage_right_before_the_noted_end_takes_nothing_behind_it(tmp_path: Pat
     note.note_flushed(victim.end)
     note.close()
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert store.recovered.quarantined == {victim.log_offset: victim.end}
         assert len(list(store.scan(0))) == 59
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 FIELDS = {"size": 0, "magic": 4, "checksum": 8, "place": 28, "body length": 84, "body": 90}
@@ -303,7 +283,7 @@ def test_the_place_of_a_damaged_record_is_given_to_no_other(tmp_path: Path, what
     body = b"about Orders"
     at = {**FIELDS, "topic length": 88 + len(body), "properties length": 89 + len(body) + len(topic)}[what]
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         for _ in range(3):
             store.append([record("Orders", 1)])
@@ -318,7 +298,7 @@ def test_the_place_of_a_damaged_record_is_given_to_no_other(tmp_path: Path, what
         assert store.append([record(topic, 1)])[0].queue_offset == placed[0].queue_offset + 1
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_record_whose_topic_is_damaged_leaves_its_place_taken(tmp_path: Path) -> None:
@@ -326,7 +306,7 @@ def test_a_record_whose_topic_is_damaged_leaves_its_place_taken(tmp_path: Path) 
     placed = run(fill(tmp_path, 60, die=True))
     damage(tmp_path, placed[-1].log_offset + 88 + 120 + 2, b"p")
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert store.queue_range("Opders", 1)[1] == 30
         assert store.next_offset("Orders", 1) == 30
@@ -336,7 +316,7 @@ def test_a_record_whose_topic_is_damaged_leaves_its_place_taken(tmp_path: Path) 
         assert [m.queue_offset for m in scan(store.get("Orders", 1, 28, 9, 1 << 20).data)] == [28, 30]
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_torn_tail_is_cut_zeroed_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -345,7 +325,7 @@ def test_a_torn_tail_is_cut_zeroed_and_reported(tmp_path: Path, caplog: pytest.L
     (tmp_path / "gantry/mark").unlink()
     (tmp_path / "checkpoint").unlink()
 
-    async def story() -> None:
+    async def scenario() -> None:
         with caplog.at_level(logging.WARNING):
             store = open_store(small(tmp_path))
         assert f"record at log offset {placed[-1].log_offset} is corrupt" in caplog.text and "cut" in caplog.text
@@ -355,7 +335,7 @@ def test_a_torn_tail_is_cut_zeroed_and_reported(tmp_path: Path, caplog: pytest.L
         assert again[0].log_offset == placed[-1].log_offset and again[0].queue_offset == 29
         await store.close()
 
-    run(story())
+    run(scenario())
     last = (tmp_path / f"commitlog/{placed[-1].log_offset // 16384 * 16384:020d}").read_bytes()
     assert b"torn" not in last
 
@@ -383,7 +363,7 @@ def test_damage_before_good_records_is_quarantined_not_cut(
         with (tmp_path / "gantry/mark").open("r+b") as file:  # only the durable end is known
             file.truncate(4096)
 
-    async def story() -> None:
+    async def scenario() -> None:
         with caplog.at_level(logging.ERROR):
             store = open_store(small(tmp_path))
         if what == "zeros" and not killed:
@@ -399,7 +379,7 @@ def test_damage_before_good_records_is_quarantined_not_cut(
         assert (alone.status, alone.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 16)
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_damage_that_no_start_reads_is_found_when_it_is_asked_for(
@@ -409,7 +389,7 @@ def test_damage_that_no_start_reads_is_found_when_it_is_asked_for(
     victim = placed[10]
     damage(tmp_path, victim.log_offset + 120, b"\xff\xff")
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert store.recovered.records == 0
         answer = store.get("Orders", 0, 0, 1000, 1 << 20)
@@ -422,7 +402,7 @@ def test_damage_that_no_start_reads_is_found_when_it_is_asked_for(
         assert store.query("Orders", "order-1", 64)
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("at", [0, 4, 120])
@@ -431,14 +411,14 @@ def test_a_walk_through_the_log_goes_on_behind_damage_that_nobody_has_met(tmp_pa
     placed = run(fill(tmp_path))
     damage(tmp_path, placed[10].log_offset + at, b"\xff\xff")
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         for _ in range(2):
             assert [m.log_offset for m in store.scan(0)] == [p.log_offset for p in placed if p is not placed[10]]
         assert store.recovered.records == 0
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_record_whose_parts_do_not_add_up_is_not_served(tmp_path: Path) -> None:
@@ -446,14 +426,14 @@ def test_a_record_whose_parts_do_not_add_up_is_not_served(tmp_path: Path) -> Non
     placed = run(fill(tmp_path))
     damage(tmp_path, placed[10].log_offset + 88 + 120, b"\x16")  # the length of the topic
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert store.recovered.records == 0
         answer = store.get("Orders", 0, 0, 1000, 1 << 20)
         assert [m.queue_offset for m in scan(answer.data)] == [n for n in range(30) if n != 5]
         await store.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_unsynced_leftovers_behind_a_gap_are_not_taken_for_messages(tmp_path: Path) -> None:
@@ -465,7 +445,7 @@ def test_unsynced_leftovers_behind_a_gap_are_not_taken_for_messages(tmp_path: Pa
         file.write(bytes(8192))
     (tmp_path / "checkpoint").unlink()
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         assert [m.log_offset for m in store.scan(0)] == [p.log_offset for p in placed[:40]]
         assert store.queue_range("Orders", 0) == (0, 20)
@@ -474,7 +454,7 @@ def test_unsynced_leftovers_behind_a_gap_are_not_taken_for_messages(tmp_path: Pa
         assert len(list(again.scan(0))) == 40
         await again.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_queue_whose_beginning_was_deleted_starts_with_blank_entries(tmp_path: Path) -> None:
@@ -482,7 +462,7 @@ def test_a_queue_whose_beginning_was_deleted_starts_with_blank_entries(tmp_path:
     (tmp_path / "commitlog/00000000000000000000").unlink()
     shutil.rmtree(tmp_path / "consumequeue")
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store(small(tmp_path))
         least, most = store.queue_range("Orders", 0)
         assert most == 100 and 20 < least < 90 and store.min_log_offset == 16384
@@ -496,4 +476,4 @@ def test_a_queue_whose_beginning_was_deleted_starts_with_blank_entries(tmp_path:
             (0, 0x7FFFFFFF, 0) if base < least else struct.unpack_from(">qiq", first.read_bytes())
         )
 
-    run(story())
+    run(scenario())

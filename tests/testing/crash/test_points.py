@@ -53,7 +53,7 @@ def first_breach(plan: Plan, rule: str, file: str) -> str:
 
 
 @pytest.mark.slow
-def test_crashes_of_a_short_story_keep_every_promise() -> None:
+def test_crashes_of_a_short_workload_keep_every_promise() -> None:
     """Every ninth operation, and second cuts behind one of them; all with ``gantry crash-points``."""
     enumeration = Enumeration(replace(ENDS, chapters=("topics plain ends",)))
     found = Figures()
@@ -68,18 +68,18 @@ def test_crashes_of_a_short_story_keep_every_promise() -> None:
     assert found.opened < found.points, "disks that come again are not started again"
 
 
-def test_the_story_holds_what_it_should() -> None:
+def test_the_workload_holds_what_it_should() -> None:
     """All files are met: new ones of the log, queues and index, the decisions, offsets, and removals."""
     played = play("SYNC_FLUSH")
     assert played.errors == []
     done = " ".join(cut.done for cut in played.cuts)
-    assert len(played.log) >= 4 and played.seen[-1].start > 0
+    assert len(played.log) >= 4 and played.positions[-1].start > 0
     for part in ("gantry/decisions", "gantry/mark", "consumerOffset.json", "topics.json", "delayOffset.json",
                  "subscriptionGroup.json", "checkpoint", "/index/", "consumequeue/Orders/0/00000000000000000520",
                  "names in /store/commitlog"):  # fmt: skip
         assert part in done, part
-    told = {half.told for half in expected_at(played.facts, len(played.cuts)).halves.values()}
-    assert told == {COMMIT, ROLLBACK, PARK, ""}
+    acknowledged = {half.acknowledged for half in expected_at(played.facts, len(played.cuts)).halves.values()}
+    assert acknowledged == {COMMIT, ROLLBACK, PARK, ""}
     assert [cut.done for cut in play("SYNC_FLUSH").cuts] == [cut.done for cut in played.cuts]
 
 
@@ -168,7 +168,7 @@ MUTATIONS: dict[Callable[[pytest.MonkeyPatch], None], tuple[str, Plan]] = {
         "one outcome",
         Plan("ASYNC_FLUSH", ("topics late",), effort=MISSING, again_every=0, kill_every=0),
     ),
-    log_file_without_a_name: ("what was seen stays", PLAINS),
+    log_file_without_a_name: ("what was visible stays", PLAINS),
 }
 """A broken broker, a rule it breaks, and crashes that show it."""
 FILES = {marked_without_a_sync: "gantry/mark", decisions_newer_than_the_log: "gantry"}

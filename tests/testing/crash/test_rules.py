@@ -14,7 +14,9 @@ def rules(view: View, expected: Expected, *, sync: bool = True) -> list[str]:
 
 def test_a_resumed_half_is_missed_as_long_as_the_log_holds_its_first_one() -> None:
     """Retention took the first half: then the second one may be gone, too."""
-    expected = Expected(halves={(1, 500): Transaction("x", told="parked")}, resumed={"x"}, halves_asked={"x": 2})
+    expected = Expected(
+        halves={(1, 500): Transaction("x", acknowledged="parked")}, resumed={"x"}, halves_asked={"x": 2}
+    )
     assert rules(View(start=0, end=2000, differs_at=2000), expected) == ["acknowledged is there"]
     assert rules(View(start=1000, end=2000, differs_at=2000), expected) == []
 

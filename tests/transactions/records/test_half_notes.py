@@ -1,4 +1,4 @@
-"""Notes about open halves: what is written is read again, and nothing else is."""
+"""Half notes: reading returns exactly what was written."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_g17_immunity_of_a_message(text: str | None, expected: int) -> None:
 
 @pytest.mark.parametrize("facts", [facts for facts in COMBINATIONS if facts[1] is Immunity.WAIVED])
 def test_a_waived_immunity_only_adds_checks(facts: Facts) -> None:
-    """What is asked about early is what would be asked when the immunity is over, and it is never given up early."""
+    """Only half messages that would be checked after their immunity are checked early, and none is discarded early."""
     early, later = decide(*facts), decide(facts[0], Immunity.OVER, *facts[2:])
     given_up = {CheckAction.PARK_OLD, CheckAction.PARK_UNKNOWN}
     assert early is later or later in given_up

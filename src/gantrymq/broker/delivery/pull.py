@@ -77,7 +77,7 @@ class Pulls:
         if offsets.resets:
             offset = offsets.resets.pop((request.group, request.topic, request.queue_id), None)
             if offset is not None:
-                return self._after_reset(request, offset)
+                return self._of_reset(request, PullStatus.OFFSET_ILLEGAL, offset)
         offsets.note_pull(request.group, request.topic, request.queue_id, request.offset)
         if request.commit_offset is not None:
             offsets.commit(request.group, request.topic, request.queue_id, request.commit_offset)
@@ -89,10 +89,10 @@ class Pulls:
                 return None
         return self._counted(request, status, found)
 
-    def _after_reset(self, request: PullRequest, offset: int) -> PullResult:
-        """The result of the first pull after the group was reset."""
+    def _of_reset(self, request: PullRequest, status: PullStatus, next_offset: int) -> PullResult:
+        """The result of a pull of a queue whose group was moved to another offset by an operator."""
         first, end = self._store.queue_range(request.topic, request.queue_id)
-        return PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", offset, first, end, b"")
+        return PullResult(status, "OFFSET_RESET", next_offset, first, end, b"")
 
     def _read(self, request: PullRequest, selection: Selection) -> GetResult:
         config = self._config
@@ -133,6 +133,11 @@ class Pulls:
         if not pull.client.alive:
             return True
         request = pull.request
+        if self._offsets.resets and (request.group, request.topic, request.queue_id) in self._offsets.resets:
+            # The client asks again, and that pull learns the new offset. This one may be of a member that no longer
+            # reads the queue, and the new offset is answered only once.
+            pull.done(self._of_reset(request, _NO_NEW_MESSAGE, request.offset))
+            return True
         result: PullResult | Refused
         try:
             found = self._read(request, pull.selection)

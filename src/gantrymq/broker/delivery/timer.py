@@ -28,7 +28,7 @@ from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.recovery.recovery import Case
+from gantrymq.store.recovery.cases import Case
 from gantrymq.store.timer_log import DELETE, ROLL, TimerCheck, TimerCheckFile, TimerLog, Unit
 from gantrymq.store.values import NewRecord
 

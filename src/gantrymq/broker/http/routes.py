@@ -96,14 +96,14 @@ class Routes:
 
     async def _transaction(self, request: Request) -> Answer:
         _only(request)
-        told = await self._explanations.explain(request.path[1])
-        if not told:
+        explained = await self._explanations.explain(request.path[1])
+        if not explained:
             raise Refused(
                 HTTPStatus.NOT_FOUND,
                 f"this broker has no transaction {request.path[1]!r}: it is older than the log, another broker has it, "
                 "or the id is another one",
             )
-        return answer(told)
+        return answer(explained)
 
 
 def _only(request: Request, *names: str) -> None:

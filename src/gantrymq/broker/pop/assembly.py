@@ -7,21 +7,16 @@ from typing import Final
 from gantrymq.broker.client import Client
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
+from gantrymq.broker.outside import Outside
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.assignments import Assignments, RouteSource
 from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.waiting import Waiting
-from gantrymq.broker.registries.clients import ConsumerGroups
-from gantrymq.broker.registries.groups import Groups
-from gantrymq.broker.registries.offsets import ConsumerOffsets
+from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.registries.request_modes import RequestModes
-from gantrymq.broker.registries.topics import Topics
 from gantrymq.protocol.bodies.pop import RequestMode
-from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.disk import Disk
-from gantrymq.runtime.rng import Rng
 from gantrymq.store.message_store import MessageStore
 
 MODES_FILE: Final = "config/messageRequestMode.json"
@@ -31,22 +26,30 @@ class Popping:
     """Built when the store is open; raises ConfigError when one of its files cannot be read."""
 
     def __init__(
-        self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
-        consumers: ConsumerGroups, routes: RouteSource, clock: Clock, rng: Rng, disk: Disk, host: bytes,
+        self,
+        config: LiveConfig,
+        store: MessageStore,
+        registries: Registries,
+        routes: RouteSource,
+        outside: Outside,
+        host: bytes,
         counters: MessageCounters,
-    ) -> None:  # fmt: skip
+    ) -> None:
+        """``host``: the packed address of this broker, which records bear."""
+        topics, groups, offsets = registries.topics, registries.groups, registries.offsets
+        clock, disk = outside.clock, outside.disk
         checks = PopChecks(config, topics, groups)
         modes = RequestModes(
             disk, store.path(MODES_FILE), RequestMode(config.pop.default_message_request_mode),
             config.pop.default_pop_share_queue_num,
         )  # fmt: skip
-        self.consumption = PopConsumption(config, store, topics, groups, offsets, clock, rng, disk, host)
+        self.consumption = PopConsumption(config, store, topics, groups, offsets, clock, outside.rng, disk, host)
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
         self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters)
         self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)
-        self.assignments = Assignments(config, topics, groups, consumers, modes, routes, clock)
+        self.assignments = Assignments(config, topics, groups, registries.consumers, modes, routes, clock)
         self._offsets = offsets
         self.consumption.rebuild()
         topics.changed.append(lambda changed: None if changed else self.consumption.drop_deleted())

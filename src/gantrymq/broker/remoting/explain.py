@@ -11,6 +11,7 @@ import msgspec
 
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.errors import GantryError
 from gantrymq.protocol.codes import ResponseCode
@@ -50,7 +51,7 @@ class ExplainHandler:
             answer = rejected(command, refused)
         except GantryError as error:
             answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
-        session.send(answer)
+        answer_later(session, command, answer)
 
     async def close(self) -> None:
         """Stop running explanations; their requests are not answered."""

@@ -13,6 +13,7 @@ from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult, PullStatus
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.protocol.codes import VERSION, ResponseCode
 from gantrymq.protocol.command import LANGUAGE, Command, SerializeType, encode_response
@@ -65,7 +66,8 @@ def _request(header: PullMessage) -> PullRequest:
 
 
 def _answer_later(session: ClientSession, command: Command, result: PullResult | Refused) -> None:
-    session.send(rejected(command, result) if isinstance(result, Refused) else _encode(command, result))
+    frame = rejected(command, result) if isinstance(result, Refused) else _encode(command, result)
+    answer_later(session, command, frame)
 
 
 def _encode(command: Command, result: PullResult) -> bytes:

@@ -7,6 +7,7 @@ import msgspec
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -27,10 +28,10 @@ class TimerHandler:
 
         def done(result: str | Refused) -> None:
             if isinstance(result, Refused):
-                session.send(rejected(command, result))
+                answer_later(session, command, rejected(command, result))
                 return
             answer = RecallMessageAnswer(msg_id=result, region=self._region)
-            session.send(encode_response(command, ResponseCode.SUCCESS, answer))
+            answer_later(session, command, encode_response(command, ResponseCode.SUCCESS, answer))
 
         self._timers.recall(session, header.topic, header.recall_handle, header.producer_group or "", done)
 

@@ -1,1 +1,1 @@
-"""The connection of one client to a cluster: routes, heartbeats, threads."""
+"""The connection of one client to a cluster: routes, heartbeats, and the thread of the blocking clients."""

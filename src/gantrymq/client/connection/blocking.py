@@ -29,7 +29,8 @@ C = TypeVar("C", bound=_Client)
 
 
 class Blocking(Generic[C]):
-    """What all blocking clients share: the portal they call through, their life, and the process they belong to."""
+    """What all blocking clients share: the portal through which they call the event loop, ``start`` and ``close``, and
+    the process they belong to."""
 
     def __init__(self, client: C) -> None:
         self._client = client
@@ -74,7 +75,7 @@ class Blocking(Generic[C]):
         portal.check_thread()
         try:
             self._closed = True
-            with contextlib.suppress(Closed):  # somebody else has closed it, and the loop has ended
+            with contextlib.suppress(Closed):  # another thread has closed the client, and the event loop has ended
                 door.call(door.shut, self._client.close, self._client)
         except BaseException:
             self._close_soon()
@@ -83,7 +84,7 @@ class Blocking(Generic[C]):
         door.join()
 
     def _close_soon(self) -> None:
-        """Have it closed, and wait for nothing."""
+        """Begin to close the client, without waiting."""
         if os.getpid() != self._pid:
             return
         self._closed = True
@@ -97,7 +98,7 @@ class Blocking(Generic[C]):
         try:
             self.start()
         except BaseException:
-            self._close_soon()  # also when the interrupt comes behind the start
+            self._close_soon()  # also when the interrupt comes after the start
             raise
         return self
 

@@ -24,8 +24,7 @@ GIVEN_UP: Final = "the call was given up because its client was closed"
 class Call(Generic[T]):
     """One call from a waiting thread.
 
-    ``news`` brings the thread functions that it is to run, and None when there is an outcome. Everything else is
-    touched on the loop only, but for the outcome, which nobody changes any more when it is announced.
+    The event loop puts into ``news`` the functions that the thread is to run, and None when there is an outcome.
     """
 
     __slots__ = ("arguments", "error", "given_up", "in_thread", "news", "result", "task", "thread", "work")
@@ -39,19 +38,19 @@ class Call(Generic[T]):
         self.error: BaseException | None = None
         self.given_up = False
         self.thread = get_ident()
-        """Number of the thread that waits."""
+        """Identifier of the thread that waits."""
         self.in_thread = False
-        """Whether that thread runs a function for us meanwhile, instead of waiting."""
+        """Whether that thread is running a function of ``in_caller`` at the moment, instead of waiting."""
 
     async def in_caller(self, function: Callable[..., A], *arguments: Any) -> A:
-        """Run a function in the calling thread; what it answered. An exception of it is raised in the calling thread,
-        and this is cancelled."""
+        """Run a function in the calling thread, and return its result. An exception in it is raised in the calling
+        thread, and this coroutine is cancelled."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[A] = loop.create_future()
 
         def run() -> None:
             outcome = function(*arguments)
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and the call is refused
+            with contextlib.suppress(RuntimeError):  # the event loop is closed, and the call has been refused
                 loop.call_soon_threadsafe(_answer, answer, outcome)
 
         self.in_thread = True
@@ -76,7 +75,7 @@ class Call(Generic[T]):
 
 
 class Promise(Generic[T]):
-    """One call whose caller goes on; the outcome is in a future."""
+    """One call whose caller does not wait; the outcome is in a future."""
 
     __slots__ = ("arguments", "future", "given_up", "task", "work")
 

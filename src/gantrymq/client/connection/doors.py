@@ -1,8 +1,7 @@
-"""How clients reach the outside world, and the one place where that can be exchanged for clients that do not say it.
+"""The network, clock, random numbers and disk that a client uses, and how tests replace them.
 
-A client that is given no ``doors=`` uses the machine's network, clock, chance and disk. A local cluster in the same
-process (``gantrymq.testing.LocalCluster``) puts its own in their place for as long as it is open, so that code under
-test needs no change.
+A client that is created without ``doors=`` uses those of the machine. While a local cluster is open in the same process
+(``gantrymq.testing.LocalCluster``), such a client uses those of the local cluster, so code under test needs no change.
 """
 
 from __future__ import annotations
@@ -21,31 +20,32 @@ if TYPE_CHECKING:
 
 
 def nobody(endpoint: Endpoint) -> None:
-    """Nobody wants to know which clients start."""
+    """Do nothing when a client starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """The outside world of a client; a simulation replaces them."""
+    """The network, clock, random numbers and disk of a client; a simulation replaces them."""
 
     network: Network = field(default_factory=TcpNetwork)
     clock: Clock = field(default_factory=SystemClock)
     rng: Rng = field(default_factory=SystemRng)
     disk: Disk = field(default_factory=OsDisk)
     started: Callable[[Endpoint], None] = nobody
-    """Called with the endpoint of each client that starts, on the client's loop."""
+    """Called with the endpoint of each client that starts, on the client's event loop."""
 
 
 _makers: Final[list[Callable[[], Doors]]] = []
-"""Who makes the doors of clients that are given none: the last one. Empty: the machine's own."""
+"""The last of these functions makes the doors of clients that are given none. If there is none, clients use the
+machine's."""
 
 
 def default_doors() -> Doors:
-    """The doors of a client that was given none. Called once for each client, when it is made."""
+    """The doors of a client that was given none. Called once for each client, when it is created."""
     return _makers[-1]() if _makers else Doors()
 
 
 def replace_default(make: Callable[[], Doors]) -> Callable[[], None]:
-    """Have ``make`` called for each client that is made from now on without doors. Returns what ends that."""
+    """From now on call ``make`` for each client that is created without doors. Returns a function that ends this."""
     _makers.append(make)
     return lambda: _makers.remove(make)

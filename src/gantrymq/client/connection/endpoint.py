@@ -27,7 +27,7 @@ from gantrymq.runtime.tasks import SharedWork, TaskGroupOwner
 log = logging.getLogger("gantrymq.client")
 
 _process = os.getpid()
-"""This process, kept because asking costs a system call and every send wants to know."""
+"""The id of this process. It is cached, because every send needs it and asking for it is a system call."""
 
 
 def _in_child() -> None:
@@ -38,14 +38,14 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 RETRY_PAUSE_S: Final = 0.1
-"""Between two attempts of a question that could not be sent."""
+"""The pause between two attempts of a request that could not be sent."""
 
 
 class Endpoint:
-    """Belongs to the event loop and the process it was started in.
+    """The connection of one client. It belongs to the event loop and the process in which it was started.
 
-    ``pushes``: gets requests that brokers send. ``greet``: called with every new connection to a broker before
-    anything else is sent on it.
+    ``pushes``: called with each request that a broker sends. ``greet``: called with every new connection to a broker,
+    before anything else is sent on it.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Endpoint:
         self.owner = owner
         self.config = config
         self.listeners: list[Callable[[], int]] = []
-        """Each says how many calls of the user's listener are under way or wait for a thread."""
+        """Functions that count the calls of the user's listener which are running or wait for a thread."""
         self._doors = doors
         self.clock = doors.clock
         self.rng = doors.rng
@@ -72,7 +72,7 @@ class Endpoint:
         self.tasks = TaskGroupOwner(owner)
         self.client_id = ""
         self.when_lost: Callable[[str], None] | None = None
-        """Told the address of each broker that a greeted connection was lost to."""
+        """Called with the address of the broker when a greeted connection is lost."""
         self._greet = greet
         self._greeted: dict[str, ClientChannel] = {}
         self._languages: dict[str, str | None] = {}
@@ -85,7 +85,7 @@ class Endpoint:
         self._closing: SharedWork[str, None] = SharedWork()
 
     def start(self) -> None:
-        """Raises Closed when it was closed before: a client is started once."""
+        """Raises Closed when the client was closed before: a client can be started only once."""
         if self._stopped:
             raise Closed(f"this {self.owner} is closed; create a new one")
         self._running = True
@@ -103,10 +103,11 @@ class Endpoint:
             raise UsedAfterFork(f"this {self.owner} belongs to the parent process; create a new one after the fork")
 
     async def close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """Refuse new calls, do what ``leave`` does, end the tasks and the connections.
+        """Refuse new calls, await ``leave()``, end the tasks and close the connections.
 
-        It is done once, in a task of its own. A second caller waits for the same end, and a cancelled caller leaves it
-        running. So it is never left half done, and may be called from inside a task that it ends.
+        This work is done once, in a task of its own. A second caller waits for the same task, and the task continues
+        when a caller is cancelled. So the client is never left half closed, and ``close`` may be called from inside a
+        task that it ends.
         """
         self.stop_accepting()
         if not self._closed:
@@ -128,17 +129,17 @@ class Endpoint:
 
     @property
     def started(self) -> bool:
-        """Whether there is something to close: it was started, ever."""
+        """Whether the client was started at some time, so that there is something to close."""
         return self._running or self._stopped
 
     @property
     def running(self) -> bool:
         return self._running
 
-    # Identity: known with the first connection, because the address is that of our end of it.
+    # The identity is known from the first connection on, because it contains the local address of that connection.
 
     def next_unique_key(self, now_ms: int | None = None) -> str:
-        """``now_ms``: the wall time, if the caller has just asked for it."""
+        """A new unique message id. ``now_ms``: the wall time, if the caller has just read it."""
         ids = self._ids
         return ids.next(now_ms) if ids is not None else self._first_unique_key()
 
@@ -184,7 +185,8 @@ class Endpoint:
         self._languages[address] = answer.language
 
     def speaks_java(self, address: str) -> bool:
-        """Whether an Apache broker answered a heartbeat there; some of its answers mean less than ours."""
+        """Whether an Apache broker answered a heartbeat at this address. Some answers of Apache's brokers guarantee
+        less than those of a GantryMQ broker."""
         return self._languages.get(address) == "JAVA"
 
     async def call(
@@ -197,7 +199,7 @@ class Endpoint:
         timeout_ms: int | None = None,
         remark: str | None = None,
     ) -> Command:
-        """One question to one broker; the answer whatever its code. Raises Unreachable or TimedOut."""
+        """Send one request to one broker, and return its answer, whatever its code. Raises Unreachable or TimedOut."""
         limit_ms = self.config.call_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.clock.monotonic() + limit_ms / 1000
         channel = self.ready(address) or await self.channel(address, limit_ms)
@@ -208,7 +210,7 @@ class Endpoint:
         return await channel.request(opaque, encode_request(code, opaque, header, body, remark=remark), remaining_ms)
 
     async def call_oneway(self, address: str, code: RequestCode, header: Header, body: bytes = b"") -> None:
-        """Send without an answer. Raises Unreachable when there is no connection."""
+        """Send without waiting for an answer. Raises Unreachable when there is no connection."""
         channel = self.ready(address) or await self.channel(address, self.config.call_timeout_ms)
         channel.send(encode_request(code, channel.next_opaque(), header, body, one_way=True))
 
@@ -224,10 +226,10 @@ class Endpoint:
         accept: Iterable[int] = (ResponseCode.SUCCESS,),
         again: bool = True,
     ) -> Command:
-        """A question that may be repeated, until its time is over.
+        """Send a request that may be repeated, until its time is over.
 
-        ``find_address`` is asked before every attempt, after the route of ``topic`` was refreshed. Raises
-        RequestRejected for codes outside of ``accept``, Unreachable or TimedOut when time is over.
+        Before each further attempt the route of ``topic`` is refreshed and ``find_address`` is called again. Raises
+        RequestRejected for codes outside of ``accept``, and Unreachable or TimedOut when the time is over.
         """
         limit_ms = self.config.call_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.clock.monotonic() + limit_ms / 1000
@@ -262,20 +264,20 @@ class Endpoint:
 
 
 def decline(channel: ClientChannel, command: Command) -> None:
-    """Answer a broker's question that this client does not understand, so that nobody waits for it."""
+    """Refuse a request of a broker that this client does not understand, so that the broker does not wait for it."""
     if not command.is_response and not command.is_one_way:
         remark = f" request type {command.code} not supported"
         channel.send(encode_response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
 
 
 def ignore_outcome(answer: asyncio.Future[Command]) -> None:
-    """For answers nobody waits for: their errors are normal when a broker goes away."""
+    """For answers that no caller waits for: an error is normal when a broker goes away."""
     if not answer.cancelled() and (error := answer.exception()) is not None:
         log.debug("unanswered: %s", error)
 
 
 async def every(clock: Clock, interval_ms: int, work: Callable[[], Awaitable[None]], what: str) -> None:
-    """Run ``work`` at intervals for ever; its errors are logged, and it runs again next time."""
+    """Run ``work`` at intervals for ever. An error is logged, and ``work`` runs again after the next interval."""
     while True:
         await clock.sleep(interval_ms / 1000)
         try:

@@ -22,10 +22,11 @@ from gantrymq.remoting.channel import ClientChannel
 log = logging.getLogger("gantrymq.client")
 
 RECONNECT_INTERVAL_MS: Final = 1_000
-"""How often lost connections are made again, so that a restarted broker soon knows its clients."""
+"""How often the client tries to restore lost connections, so that a restarted broker soon knows its clients."""
 
 RECONNECT_TRIES: Final = 6
-"""Attempts after a connection was lost, with the pauses of RemotingClient: about half a second. Then the interval."""
+"""Attempts right after a connection was lost. With the pauses of RemotingClient they take about half a second;
+after them RECONNECT_INTERVAL_MS applies."""
 
 
 class Heartbeats:
@@ -43,7 +44,7 @@ class Heartbeats:
         config = endpoint.config
         endpoint.when_lost = self._lost
         endpoint.tasks.start("heartbeats", every(endpoint.clock, config.heartbeat_interval_ms, self.send, "heartbeat"))
-        endpoint.tasks.start("reconnects", every(endpoint.clock, RECONNECT_INTERVAL_MS, self._reconnect, "reconnect"))
+        endpoint.tasks.start("reconnects", every(endpoint.clock, RECONNECT_INTERVAL_MS, self.connect, "reconnect"))
         endpoint.tasks.start(
             "routes", every(endpoint.clock, config.route_refresh_ms, endpoint.routes.refresh, "routes")
         )
@@ -53,15 +54,15 @@ class Heartbeats:
             self._endpoint.tasks.start("reconnect", self._come_back(address))
 
     async def _come_back(self, address: str) -> None:
-        """Connect again at once. A broker takes a producer that is away for half a second for dead, and has the
-        others of its group decide its transactions where their checkers are decisive."""
+        """Connect again at once. When a producer is away for half a second, a broker considers it dead, and lets other
+        members of the group with decisive checkers decide its transactions."""
         for _ in range(RECONNECT_TRIES):
             if self._endpoint.ready(address) is not None or address not in self._addresses():
                 return
             await self._connect(address)
 
     def greet(self, channel: ClientChannel) -> None:
-        """Say who we are on a new connection, ahead of everything else."""
+        """Send a heartbeat on a new connection, before anything else."""
         opaque = channel.next_opaque()
         frame = encode_request(RequestCode.HEART_BEAT, opaque, body=self._beat().encode())
         answer = channel.request(opaque, frame, self._endpoint.config.call_timeout_ms)
@@ -74,14 +75,18 @@ class Heartbeats:
 
     async def send(self) -> None:
         """One heartbeat to every broker that can be reached."""
-        for address in list(self._addresses()):
+        unconnected = []
+        for address in self._addresses():
             channel = self._endpoint.ready(address)
             if channel is not None:
                 self.greet(channel)
             else:
-                await self._connect(address)
+                unconnected.append(address)
+        for address in unconnected:  # behind the others, which must not wait for brokers that cannot be reached
+            await self._connect(address)
 
-    async def _reconnect(self) -> None:
+    async def connect(self) -> None:
+        """Connect to the brokers that are not connected; each new connection begins with a heartbeat."""
         for address in list(self._addresses()):
             if self._endpoint.ready(address) is None:
                 await self._connect(address)
@@ -93,7 +98,8 @@ class Heartbeats:
             log.debug("no connection to send a heartbeat: %s", error)
 
     async def unregister(self, producer_group: str | None = None, consumer_group: str | None = None) -> None:
-        """Tell the connected brokers that this client leaves its group. Failures do not matter: they will notice."""
+        """Tell the connected brokers that this client leaves its group. Failures do not matter, because a broker also
+        notices when the connection closes."""
         header = UnregisterClient(
             client_id=self._endpoint.client_id, producer_group=producer_group, consumer_group=consumer_group
         )

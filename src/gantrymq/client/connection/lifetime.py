@@ -11,28 +11,31 @@ from gantrymq.client.connection.endpoint import Endpoint
 class Lifetime:
     """A client that is open within an ``async with`` block.
 
-    It belongs to the event loop and process it was started in: after a fork the child's calls raise UsedAfterFork.
+    It belongs to the event loop and process in which it was started: after a fork the child's calls raise
+    UsedAfterFork.
     """
 
     _endpoint: Endpoint
 
     async def start(self) -> None:
-        """Needs no network; the first call connects."""
+        """Start the client. It needs no network for this; the first call connects."""
         self._endpoint.start()
 
     async def close(self) -> None:
-        """Running calls raise Closed. May be called again. A cancelled ``close`` continues in the background."""
+        """Close the client; running calls raise Closed. May be called again. A cancelled ``close`` continues in the
+        background."""
         await self._endpoint.close()
 
     async def drop(self) -> None:
-        """Close the connections without unregistering: the process ends, and ``close`` was forgotten."""
+        """Close the connections without unregistering, when the process ends and the program has not called
+        ``close``."""
         await self._endpoint.close()
 
     async def __aenter__(self) -> Self:
         try:
             await self.start()
         except BaseException:
-            await self.close()  # who was not let in does not go out
+            await self.close()  # ``__aexit__`` is not called when ``__aenter__`` fails
             raise
         return self
 

@@ -1,11 +1,11 @@
-"""The one thread that runs the event loop of all blocking clients of a process.
+"""The thread that runs the event loop of all blocking clients of a process.
 
-The first client that starts begins the thread, and the last one that closes ends it. A forked child has no such
+The first client that starts starts the thread, and the last client that closes ends it. A forked child has no such
 thread: its memory contains the parent's objects, but not the parent's threads.
 
 An interrupt (Ctrl-C, a signal handler that raises) may come between any two steps of a calling thread, and a signal
-handler may make calls there, too. Therefore only the loop's own thread ever holds a lock, or a half-made state on
-which another call depends. Every step of a calling thread is one operation that is either done or not done, and that
+handler may make calls there, too. Therefore only the event loop's thread may hold a lock, or have an unfinished state
+on which another call depends. Each step of a calling thread is one operation that is either done or not done, and that
 may be repeated.
 """
 
@@ -30,7 +30,7 @@ log = logging.getLogger("gantrymq.client")
 T = TypeVar("T")
 
 JOIN_TIMEOUT_S: Final = 5.0
-"""How long the end of the process, and the last client's ``close``, wait for the thread."""
+"""How long the end of the process, and the ``close`` of the last client, wait for the thread to end."""
 
 Closing = Callable[[], Coroutine[Any, Any, None]]
 ALL_CLOSED: Final = "all clients of this process are closed; create a new one"
@@ -40,22 +40,24 @@ class Portal:
     """Runs coroutines on its own loop for threads that wait for them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """``loop``: what its thread runs; None: the fastest there is."""
+        """``loop``: the event loop that the thread runs; None: a new uvloop, or asyncio's where uvloop is missing."""
         self._claim = [None]
-        """Taken by the thread that runs the loop; another one that was started for it finds nothing and ends."""
+        """The thread that runs the loop takes this item. A second thread that was started finds it gone, and ends."""
         self._loop = _new_loop() if loop is None else loop
         self._calls: set[Call[Any] | Promise[Any]] = set()
-        """Calls that were made and have no outcome: the loop itself holds its tasks only weakly."""
+        """The calls that have no outcome yet. They keep their tasks alive, to which the loop has only weak
+        references."""
         self._users: dict[object, Closing] = {}
-        """The clients between their start and the end of their close, each with what drops its connections."""
+        """The clients between their start and the end of their ``close``, each with the function that drops its
+        connections."""
         self._closing: dict[object, asyncio.Task[None]] = {}
-        """Clients that are being closed, by user."""
+        """The tasks that close clients, by client."""
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._ended = False
 
     def __del__(self) -> None:
-        # An interrupted ``acquire`` made it, and nobody uses it.
+        # An ``acquire`` that was interrupted has made this portal, and no client uses it.
         if getattr(self, "_claim", None) and hasattr(self, "_loop"):
             self._loop.close()
 
@@ -71,7 +73,7 @@ class Portal:
             while not self._stopping:
                 self._survive(self._loop.run_forever)
             self._survive(self._drop_users)
-            # Whoever still waits is told so, and background tasks of clients that nobody closed end quietly.
+            # Calls that still wait raise Closed, and background tasks of clients that were not closed end quietly.
             while rest := asyncio.all_tasks(self._loop):
                 self._survive(self._end, rest)
         finally:
@@ -81,7 +83,8 @@ class Portal:
             _threads.discard(threading.get_ident())
 
     def _drop_users(self) -> None:
-        """The process ends, and these were never closed: connections that are left open would hold up uvloop."""
+        """Drop the connections of clients that were not closed before the end of the process. uvloop would wait for
+        open connections."""
         drops = [asyncio.ensure_future(drop(), loop=self._loop) for drop in list(self._users.values())]
         self._loop.run_until_complete(asyncio.gather(*drops, return_exceptions=True))
 
@@ -95,8 +98,8 @@ class Portal:
         try:
             run(*arguments)
         except BaseException as error:
-            # asyncio lets a SystemExit or KeyboardInterrupt of any callback out of the loop; the code of one client's
-            # user must not end the loop of all the others.
+            # asyncio ends the event loop when a callback raises SystemExit or KeyboardInterrupt. A callback of one
+            # client must not end the loop of all clients, so the loop runs again.
             log.error(
                 "%r was raised on the thread of the blocking clients; the thread continues", error, exc_info=error
             )
@@ -107,14 +110,14 @@ class Portal:
         """Run ``work(*arguments)`` on the loop and wait for it.
 
         An interrupt (Ctrl-C) is raised at once and cancels the work. It is also raised when it comes too late to
-        cancel anything: then the work may have been done.
+        cancel the work, which may then have been done.
         """
         check_thread()
         return self._wait(Call(work, arguments))
 
     def converse(self, work: Work[T], *arguments: Any) -> T:
-        """Run ``work(in_caller, *arguments)`` as ``call`` does. Meanwhile ``await in_caller(function, ...)`` runs a
-        function in the calling thread. What that raises is raised here, and the work is cancelled."""
+        """Run ``work(in_caller, *arguments)`` as ``call`` does. The work may ``await in_caller(function, ...)``, which
+        runs a function in the calling thread. An error in the function is raised here, and the work is cancelled."""
         check_thread()
         call = Call(work, ())
         call.arguments = (call.in_caller, *arguments)
@@ -143,8 +146,8 @@ class Portal:
         return promise.future
 
     def _abandon(self, call: Call[Any] | Promise[Any]) -> None:
-        """An interrupt ended the caller's wait: the work must learn that nobody waits for it. If another interrupt
-        comes in between, this is tried again."""
+        """An interrupt has ended the caller's wait: cancel the work. If another interrupt comes meanwhile, this is
+        tried again."""
         try:
             self.post(self._give_up, call)
         except BaseException:
@@ -161,12 +164,13 @@ class Portal:
     def _enter(self, call: Call[Any] | Promise[Any]) -> None:
         self._calls.add(call)
         self.post(self._begin, call)
-        # Set before the last look at the calls, so a call is either seen there or sees the mark here.
+        # ``_ended`` is set before the loop looks at the calls for the last time. So a call is either seen by the loop,
+        # or it sees the mark here.
         if self._ended:
             self._refuse_rest()
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Run a plain function on the loop, soon; never when the loop has ended."""
+        """Run a function that is not ``async def`` on the event loop, soon. It never runs when the loop has ended."""
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
@@ -191,17 +195,18 @@ class Portal:
 
     def _finish(self, call: Call[Any] | Promise[Any], task: asyncio.Task[Any]) -> None:
         self._calls.discard(call)
-        # The task ends here, on the loop: where a weak reference dies an interrupt is printed, and lost.
+        # The last reference to the task is dropped here, on the loop. Elsewhere an interrupt that comes during the
+        # callback of a weak reference would only be printed, and lost.
         call.task = None
         call.done(task)
 
-    # Life.
+    # Start and end.
 
     def _start(self) -> None:
-        """Have the thread run; for nothing when it runs already.
+        """Start the thread, unless it is running.
 
-        Thread.start waits, and an interrupt in the middle of that breaks its locks. So it is called where no signal
-        comes: in a thread of its own, which a single step starts.
+        Thread.start waits, and an interrupt during that wait breaks its locks. So it is called in another thread, where
+        no signal arrives; starting that one is a single step.
         """
         if self._claim:
             _thread.start_new_thread(self._start_thread, ())
@@ -209,28 +214,28 @@ class Portal:
     def _start_thread(self) -> None:
         try:
             threading.Thread(target=self._run, name="gantrymq-portal", daemon=True).start()
-        except RuntimeError:  # no more threads, in the moment since this one was started: run in it
+        except RuntimeError:  # the limit of threads was reached just now: use this thread
             self._run()
 
     def leave(self, user: object) -> None:
-        """To be called on the loop: ``user`` needs it no more. The last one ends the thread."""
+        """``user`` no longer needs the portal; when it was the last user, the thread ends. Call this on the loop."""
         self._users.pop(user, None)
         if self._users or self._stopping:
             return
         if _portals.get(os.getpid()) is self:
             del _portals[os.getpid()]
-            if self._users:  # somebody acquired it in between, perhaps without seeing that it is gone
+            if self._users:  # another thread acquired the portal meanwhile, perhaps before it was removed above
                 _portals.setdefault(os.getpid(), self)
                 return
         self._stopping = True
         self._loop.call_soon(self._loop.stop)
 
     async def shut(self, close: Closing, user: object) -> None:
-        """``close()`` the client of ``user`` and let it leave. Whoever gives up waiting for that does not stop it."""
+        """Await ``close()`` for ``user``, and let it leave. This continues when the caller stops waiting for it."""
         await asyncio.shield(self.begin_to_shut(close, user))
 
     def begin_to_shut(self, close: Closing, user: object) -> asyncio.Task[None]:
-        """The same without waiting; to be called on the loop. What has begun is not begun again."""
+        """Like ``shut``, without waiting. Call this on the loop. A ``close`` that has begun is not begun again."""
         task = self._closing.get(user)
         if task is None:
             task = self._closing[user] = self._loop.create_task(self._close(close, user))
@@ -244,7 +249,7 @@ class Portal:
             self.leave(user)
 
     def join(self) -> None:
-        """Wait for the thread when it is about to end."""
+        """If the thread is about to end, wait for it."""
         thread = self._thread
         if self._stopping and thread is not None and thread is not threading.current_thread():
             thread.join(JOIN_TIMEOUT_S)
@@ -255,7 +260,7 @@ class Portal:
         return list(self._users)
 
     def calls_of(self, wanted: Callable[[int], bool]) -> int:
-        """How many threads, of those whose number is ``wanted``, wait here for the outcome of a call."""
+        """How many threads with an identifier that is ``wanted`` wait here for the outcome of a call."""
         calls = list(self._calls)
         return sum(isinstance(call, Call) and not call.in_thread and wanted(call.thread) for call in calls)
 
@@ -276,20 +281,21 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 _portals: Final[dict[int, Portal]] = {}
-"""The portal of this process, by its id."""
+"""The portal of this process, by the process id."""
 
 _inherited: Final[list[Portal]] = []
-"""Those of the processes that this one was forked from: nobody may touch their loops here, not even to free them."""
+"""The portals of the processes that this one was forked from. They are kept here for ever, because this process must
+not touch their event loops, not even to free them."""
 
 _set_aside: Final[dict[Portal, Portal | None]] = {}
-"""A portal that somebody brought, and the one whose place it took."""
+"""For each portal that ``bring`` made: the portal whose place it took."""
 
 _threads: Final[set[int]] = set()
-"""The threads that run a portal's loop now."""
+"""The threads that run the event loop of a portal at the moment."""
 
 
 def check_thread() -> None:
-    """Raise RuntimeError on a portal's own thread, where nobody may wait for the portal."""
+    """Raise RuntimeError on a portal's own thread, where a call would wait for itself."""
     if threading.get_ident() in _threads:
         raise RuntimeError(
             "a blocking call was made on the client's own loop (in a callback of send_async?), where it would wait "
@@ -298,9 +304,10 @@ def check_thread() -> None:
 
 
 def acquire(user: object, drop: Closing) -> Portal:
-    """The portal of this process. ``user`` holds it until ``Portal.leave``; to acquire it twice is to acquire it once.
+    """The portal of this process. ``user`` holds it until ``Portal.leave``. A second call for the same user has no
+    further effect.
 
-    ``drop``: closes its connections, when the process ends and nobody has closed it.
+    ``drop``: closes the connections of ``user``, when the process ends and the client was not closed.
     """
     process = os.getpid()
     left: list[Portal] = []
@@ -315,7 +322,7 @@ def acquire(user: object, drop: Closing) -> Portal:
         portal._users[user] = drop
         if _portals.get(process) is portal:
             break
-        left.append(portal)  # its last user left just now; it may have seen us, or not
+        left.append(portal)  # its last user left just now, and it may or may not have seen this user
     for other in left:
         if other is not portal:
             other.post(other.leave, user)
@@ -323,9 +330,9 @@ def acquire(user: object, drop: Closing) -> Portal:
 
 
 def bring(loop: asyncio.AbstractEventLoop, user: object, drop: Closing) -> Portal:
-    """Have clients that start from now on share a portal with this ``loop``. Those that run already keep theirs.
+    """Let clients that start from now on share a portal with this ``loop``. Clients that are running keep theirs.
 
-    ``user`` holds it, as after ``acquire``; ``take_away`` ends it.
+    ``user`` holds the new portal, as after ``acquire``; ``take_away`` ends it.
     """
     portal = Portal(loop)
     _set_aside[portal] = _portals.pop(os.getpid(), None)
@@ -336,7 +343,7 @@ def bring(loop: asyncio.AbstractEventLoop, user: object, drop: Closing) -> Porta
 
 
 def take_away(portal: Portal) -> None:
-    """End a portal that ``bring`` made, and put back the one whose place it took, if that still runs."""
+    """End a portal that ``bring`` made, and restore the portal whose place it took, if that one still runs."""
     before = _set_aside.pop(portal, None)
     if _portals.get(os.getpid()) is portal:
         del _portals[os.getpid()]
@@ -346,7 +353,7 @@ def take_away(portal: Portal) -> None:
 
 
 def release(user: object) -> None:
-    """Let go of a portal whose ``acquire`` was interrupted. Anybody may call it, also for nothing."""
+    """Leave a portal whose ``acquire`` was interrupted. It is harmless to call this when there is none."""
     portal = _portals.get(os.getpid())
     if portal is not None:
         portal.post(portal.leave, user)

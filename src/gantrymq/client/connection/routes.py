@@ -1,4 +1,5 @@
-"""Routes: where topics and brokers are. They are asked from the name servers, cached and refreshed.
+"""Routes: which brokers hold a topic, and at which addresses. The name servers know them; this module caches and
+refreshes them.
 
 Source: MQClientInstance.updateTopicRouteInfoFromNameServer; docs/protocol.md#sending.
 """
@@ -27,7 +28,7 @@ _ADVICE: Final = "start one there with `gantry server`, or correct name_servers"
 
 
 class NameServers:
-    """The name servers as one: the first that answers is asked until it fails."""
+    """The name servers of a client. The first one that answers is asked until it fails."""
 
     def __init__(self, remoting: RemotingClient, addresses: Sequence[str], timeout_ms: int) -> None:
         self._remoting = remoting
@@ -35,7 +36,7 @@ class NameServers:
         self._timeout_ms = timeout_ms
 
     async def ask(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
-        """The answer, whatever its code. Raises Unreachable saying what to do when no name server answers."""
+        """The answer, whatever its code. When no name server answers, raises Unreachable, which says what to do."""
         last: GantryError | None = None
         for _ in range(len(self._addresses)):
             address = self._addresses[0]
@@ -76,7 +77,7 @@ def subscribe_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
 
 
 class Routes:
-    """Topic to route, broker name to addresses. Concurrent questions for one topic share one request."""
+    """The routes by topic, and the addresses by broker name. Concurrent look-ups of one topic share one request."""
 
     def __init__(self, name_servers: NameServers) -> None:
         self._name_servers = name_servers
@@ -88,7 +89,8 @@ class Routes:
         return self._topics.get(topic)
 
     async def get(self, topic: str) -> TopicRoute:
-        """The route, from memory when it is there. Raises RouteNotFound, or Unreachable when nobody can be asked."""
+        """The cached route, or else the one of the name servers. Raises RouteNotFound, or Unreachable when no name
+        server answers."""
         return self._topics.get(topic) or await self.fetch(topic)
 
     async def fetch(self, topic: str) -> TopicRoute:
@@ -100,7 +102,7 @@ class Routes:
             RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic, accept_standard_json_only=True)
         )
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            # A route that is known stays: name servers that were just restarted know nothing for a while.
+            # A cached route stays, because name servers that were just restarted know nothing for a while.
             raise RouteNotFound(
                 topic, "no name server knows it; create it (`gantry topic create`), or start the broker that holds it"
             )
@@ -114,7 +116,7 @@ class Routes:
         return route
 
     def _forget_brokers(self) -> None:
-        """Brokers that no topic in use is on any more need no heartbeats."""
+        """Forget the brokers that no topic in use is on any more; they need no heartbeats."""
         used = {broker.broker_name for route in self._topics.values() for broker in route.broker_datas}
         for name in self._brokers.keys() - used:
             del self._brokers[name]
@@ -127,7 +129,7 @@ class Routes:
         self._topics.pop(topic, None)
 
     async def refresh(self, topics: Iterable[str] | None = None) -> None:
-        """Ask again for every topic in use; failures are logged and the old routes stay."""
+        """Fetch the route of every topic in use again. Failures are logged, and the old routes stay."""
         for topic in list(self._topics if topics is None else topics):
             try:
                 await self.fetch(topic)
@@ -160,5 +162,6 @@ class Routes:
 
 
 def fallback_topics(topic: str) -> tuple[str, ...]:
-    """Templates whose route is used for a topic that does not exist yet; retry topics are made by brokers alone."""
+    """The topics whose route is used for a topic that does not exist yet. There is none for retry topics, which only
+    brokers create."""
     return () if topic.startswith(system_topics.RETRY_PREFIX) else (system_topics.AUTO_CREATE,)

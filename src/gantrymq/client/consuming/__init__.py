@@ -1,1 +1,1 @@
-"""The parts of consumers."""
+"""What consumers are built of: queue assignment, pulling, listeners in threads, progress and retries."""

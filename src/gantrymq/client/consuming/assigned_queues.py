@@ -1,5 +1,5 @@
-"""The queues that a push consumer reads: it starts and stops reading them, resets them, and answers brokers' questions
-about them.
+"""The queues that are assigned to a push consumer. AssignedQueues starts and stops reading them, resets their offsets,
+and answers questions of brokers about them.
 
 Source: RebalancePushImpl, DefaultMQPushConsumerImpl; docs/protocol.md#what-clients-send-and-when,
 docs/protocol.md#groups.
@@ -35,7 +35,7 @@ log = logging.getLogger("gantrymq.client")
 
 
 class AssignedQueues:
-    """Reads what its ``member`` is assigned and hands it to the ``listener``."""
+    """Reads the queues that are assigned to its ``member``, and hands their messages to the ``listener``."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AssignedQueues:
         filters: Mapping[str, Filter],
         disk: Disk,
     ) -> None:
-        """``group``: as brokers name it."""
+        """``group``: the name that brokers know."""
         self._endpoint = endpoint
         self._config = config
         self._group = group
@@ -64,12 +64,12 @@ class AssignedQueues:
         self._locks = QueueLocks(endpoint, group) if config.orderly and not config.broadcasting else None
         self._reading: dict[MessageQueue, tuple[PushQueue, asyncio.Task[None]]] = {}
         self._leaving: set[MessageQueue] = set()
-        """Queues that we gave up and whose last messages the listener still has."""
+        """Queues that this member has given up, while the listener is still at work on their last messages."""
         self._consumption: ConcurrentConsumption | OrderlyConsumption | None = None
         self._progress: Progress = BrokerProgress(endpoint, group)
 
     def open(self) -> None:
-        """Get the listener's threads ready; on the loop that the messages arrive on."""
+        """Prepare the threads of the listener. Call this on the event loop on which the messages arrive."""
         config, endpoint = self._config, self._endpoint
         threads, size = config.consume_threads, config.consume_batch_size
         endpoint.listeners.append(lambda: 0 if self._consumption is None else self._consumption.in_threads)
@@ -84,7 +84,7 @@ class AssignedQueues:
         )  # fmt: skip
 
     def stop(self) -> None:
-        """Pull nothing more, and start no listener any more."""
+        """Stop pulling messages and calling the listener."""
         for _, task in self._reading.values():
             task.cancel()
         if self._consumption is not None:
@@ -92,16 +92,16 @@ class AssignedQueues:
 
     @property
     def idle(self) -> bool:
-        """Whether no listener is at work."""
+        """Whether no call of the listener is running."""
         return self._consumption is None or self._consumption.running == 0
 
     def excuse(self) -> None:
-        """The listener that calls this, if one does, does not count as being at work."""
+        """If this is called from inside a listener, that listener no longer counts as running."""
         if self._consumption is not None:
             self._consumption.excuse()
 
     async def unlock(self) -> None:
-        """Let others have all queues."""
+        """Release the locks of all queues, so that other members can read them."""
         if self._locks is not None:
             await self._locks.close()
 
@@ -110,7 +110,7 @@ class AssignedQueues:
 
     async def _take(self, topic: str, mine: set[MessageQueue]) -> bool:
         if not self._endpoint.client_id:
-            return False  # it names the file of the progress, and our locks
+            return False  # the progress file and the locks of this member are named after the client id
         for queue in [queue for queue in self._reading if queue.topic == topic and queue not in mine]:
             self._drop(queue)
         wanted = mine - self._reading.keys() - self._leaving
@@ -129,7 +129,7 @@ class AssignedQueues:
 
     def _kept(self) -> Progress:
         if self._config.broadcasting and not isinstance(self._progress, FileProgress):
-            # Only now: the file is found by the client id, which the first connection tells.
+            # Not before: the name of the file contains the client id, which is known from the first connection on.
             self._progress = FileProgress(self._disk, self._config.offset_dir, self._endpoint.client_id, self._group)
         return self._progress
 
@@ -144,7 +144,7 @@ class AssignedQueues:
         self._reading[queue] = (reader, self._endpoint.tasks.start(f"read {queue}", reader.run()))
 
     def _drop(self, queue: MessageQueue) -> None:
-        """Give a queue to others, as soon as the listener has done with it."""
+        """Give up a queue, as soon as the listener has finished its messages."""
         log.info("%s gives up %s", self._group, queue)
         reader = self._stop(queue)
         self._endpoint.tasks.start(f"give up {queue}", self._release(reader))
@@ -162,7 +162,7 @@ class AssignedQueues:
         self._leaving.discard(reader.queue)
         if self._locks is not None:
             await self._locks.give_back([reader.queue])
-        self.member.rebalance_soon()  # it may be ours again by now
+        self.member.rebalance_soon()  # the queue may have been assigned to this member again meanwhile
 
     async def _left(self, reader: PushQueue) -> None:
         if self._consumption is not None:
@@ -179,33 +179,33 @@ class AssignedQueues:
         self._begin(reader.queue, offset)
 
     async def renew_locks(self) -> None:
-        """Tell the brokers that our queues are still ours, and give up those that are not."""
+        """Renew the locks of the queues that this member reads, and give up the queues whose lock it has lost."""
         if self._locks is None:
             return
         held = await self._locks.take([*self._reading, *self._leaving])
         for queue in [queue for queue in self._reading if queue not in held and not self._locks.held(queue)]:
-            self._drop(queue)  # somebody else has it, or its broker is away
+            self._drop(queue)  # another member has the lock, or the broker does not answer
 
     async def store(self) -> None:
-        """Keep the progress in every queue."""
+        """Store the progress of every queue."""
         for reader, _ in list(self._reading.values()):
             await reader.store_offset()
         await self._progress.flush()
 
-    # What brokers ask; see AskedConsumer.
+    # Requests of brokers; see AskedConsumer.
 
     def rebalance_soon(self) -> None:
         """Share out the queues anew."""
         self.member.rebalance_soon()
 
     def positions(self, topic: str) -> Mapping[MessageQueue, QueueOffset]:
-        """How far each queue of a topic is that this member reads (as brokers name the topic)."""
+        """The progress in each queue of a topic that this member reads. ``topic``: the name that brokers know."""
         return {
             queue: reader.window.committable for queue, (reader, _) in self._reading.items() if queue.topic == topic
         }
 
     async def go_to(self, offsets: Mapping[MessageQueue, QueueOffset]) -> None:
-        """Go on at other offsets in those queues that this member reads; what is with the listener ends first."""
+        """Continue at other offsets in those of the queues that this member reads. Running listeners finish first."""
         for queue in [queue for queue in offsets if queue in self._reading]:
             reader = self._stop(queue)
             await self._left(reader)
@@ -214,7 +214,7 @@ class AssignedQueues:
             self._begin(queue, offsets[queue])
 
     async def consume_directly(self, view: MessageView) -> ConsumedDirectly:
-        """Give the listener one message, whatever queue it is from; nothing is stored of it."""
+        """Give the listener one message from any queue. This stores no progress."""
         return await consumed_directly(self._endpoint, self._listener, view, order=self._config.orderly)
 
     def running(self) -> ConsumerRunning:

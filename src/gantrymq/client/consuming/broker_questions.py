@@ -1,5 +1,5 @@
-"""Answers requests of a broker to a consumer, mostly from tools: its state, a reset of its offsets, consuming one
-message.
+"""Answers the requests that a broker sends to a consumer, mostly for tools: report its state, reset its offsets,
+consume one message.
 
 Source: ClientRemotingProcessor; docs/protocol.md#resetting-offsets.
 """
@@ -37,35 +37,35 @@ from gantrymq.remoting.channel import ClientChannel
 log = logging.getLogger("gantrymq.client")
 
 JAVA_VERSION: Final = "V5_5_0"
-"""What we call ourselves to tools that read ``PROP_CLIENT_VERSION``: the version whose protocol we speak."""
+"""The version that tools see in ``PROP_CLIENT_VERSION``: the RocketMQ version whose protocol this client speaks."""
 MIB: Final = 1024 * 1024
 
 
 class AskedConsumer(Protocol):
-    """What a consumer must be able to say of itself."""
+    """What a consumer must implement to answer the requests of brokers."""
 
     def rebalance_soon(self) -> None: ...
 
     def positions(self, topic: str) -> Mapping[MessageQueue, QueueOffset]:
-        """How far it is in its queues of a topic."""
+        """The progress in each queue of a topic that this consumer reads."""
 
     def running(self) -> ConsumerRunning: ...
 
     async def go_to(self, offsets: Mapping[MessageQueue, QueueOffset]) -> None:
-        """Go on elsewhere in those of the queues that it has."""
+        """Continue at other offsets in those of the queues that this consumer reads."""
 
     async def consume_directly(self, view: MessageView) -> ConsumedDirectly: ...
 
 
 class BrokerQuestions:
-    """Takes requests from the wire for one consumer."""
+    """Answers the requests of brokers to one consumer."""
 
     def __init__(self, endpoint: Endpoint, consumer: AskedConsumer) -> None:
         self._endpoint = endpoint
         self._consumer = consumer
 
     def asked(self, channel: ClientChannel, command: Command) -> None:
-        """Raises GantryError when the request cannot be read."""
+        """Answer one request. Raises GantryError when it cannot be read."""
         match command.code:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 self._consumer.rebalance_soon()
@@ -106,7 +106,7 @@ class BrokerQuestions:
 async def consumed_directly(
     endpoint: Endpoint, listener: MessageListener, view: MessageView, *, order: bool
 ) -> ConsumedDirectly:
-    """Give the listener one message outside of everything else; what came of it, however the listener ended."""
+    """Give the listener one message, independent of all others. Returns the result, also when the listener fails."""
     started = endpoint.clock.monotonic()
     result, remark = await (_in_task(listener, view) if is_async(listener) else _in_thread(listener, view))
     spent_ms = int((endpoint.clock.monotonic() - started) * 1000)
@@ -125,8 +125,8 @@ async def _in_task(listener: MessageListener, view: MessageView) -> tuple[str, s
 
 
 async def _in_thread(listener: MessageListener, view: MessageView) -> tuple[str, str | None]:
-    """In a thread of its own, which a listener that hangs keeps: neither the loop's own threads nor the end of the
-    process wait for it."""
+    """Call the listener in a thread of its own. If the listener hangs, it occupies no thread of the event loop's pool,
+    and the process can still end."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[tuple[str, str | None]] = loop.create_future()
 
@@ -139,7 +139,7 @@ async def _in_thread(listener: MessageListener, view: MessageView) -> tuple[str,
             outcome = _result(listener([view]))
         except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is what was asked for
             outcome = _failure(error)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, and nothing waits for the result
             loop.call_soon_threadsafe(tell, outcome)
 
     threading.Thread(target=run, name="gantrymq-consume-directly", daemon=True).start()
@@ -155,7 +155,7 @@ def _failure(error: BaseException) -> tuple[str, str | None]:
 
 
 def queue_state(reader: PushQueue, *, locked: bool) -> dict[str, int | bool]:
-    """One queue in the terms of Java's ProcessQueueInfo; what has no meaning here is 0."""
+    """One queue in the terms of Java's ProcessQueueInfo. Fields without a meaning in this client are 0."""
     window = reader.window
     low, high = window.bounds
     return {

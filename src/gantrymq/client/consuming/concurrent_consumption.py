@@ -17,13 +17,13 @@ from gantrymq.message.message import MessageView
 log = logging.getLogger("gantrymq.client")
 
 GIVE_BACK_PAUSE_S: Final = 5.0
-"""When messages that nobody took back are consumed again here, as in Apache's client."""
+"""When messages that no broker took back are consumed again by this member, as in Apache's client."""
 
 
 class ConcurrentConsumption:
-    """Hands batches to the listener, and gives back what was not consumed.
+    """Hands batches to the listener, and sends back to the broker the messages that were not consumed.
 
-    ``send_backs``: None in a broadcasting group, where nobody takes messages back: what failed is not delivered again.
+    ``send_backs``: None in a broadcasting group, where a message that failed is not delivered again.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class ConcurrentConsumption:
 
     @property
     def running(self) -> int:
-        """Listeners at work, and batches that are being given back."""
+        """The number of running listeners and of batches that are being sent back."""
         return self._pool.running + self._giving_back
 
     @property
     def in_threads(self) -> int:
-        """Batches that threads of the pool have, or will have."""
+        """The number of batches that the threads of the pool are at work on, or that wait for a thread."""
         return self._pool.in_threads
 
     def excuse(self) -> None:
@@ -57,7 +57,7 @@ class ConcurrentConsumption:
         self._pool.excuse()
 
     def close(self) -> None:
-        """Start no listener any more."""
+        """Call the listener no more."""
         self._pool.close()
 
     def put(self, reader: PushQueue, found: list[MessageView]) -> None:
@@ -66,7 +66,7 @@ class ConcurrentConsumption:
             self._pool.put(reader, found[first : first + size])
 
     async def left(self, reader: PushQueue) -> None:
-        """A queue was given up; whoever has it now may begin at once."""
+        """A queue was given up. There is nothing to wait for: its next reader may begin at once."""
 
     def _finished(self, reader: PushQueue, batch: list[MessageView], again: ReconsumeLater | None) -> None:
         if reader.dropped:

@@ -21,33 +21,36 @@ log = logging.getLogger("gantrymq.client")
 Owner = TypeVar("Owner")
 OwnerIn = TypeVar("OwnerIn", contravariant=True)
 Finished = Callable[[Owner, list[MessageView], ReconsumeLater | None], None]
-"""Whose messages, which, and when they are wanted again; None: they are consumed."""
+"""Called with the owner of a batch, its messages, and when to deliver them again; None: they are consumed."""
 
 
 class ConsumePool(Protocol[OwnerIn]):
-    """Where batches wait for the listener. ``wanted`` is asked right before: messages of a lost queue are dropped."""
+    """Where batches wait for the listener. Right before the listener is called, ``wanted`` is: messages of a queue that
+    was lost meanwhile are dropped."""
 
     def put(self, owner: OwnerIn, batch: list[MessageView]) -> None: ...
 
     @property
     def running(self) -> int:
-        """Listeners at work, but for those that were excused."""
+        """The number of running listeners, without those that called ``excuse``."""
 
     @property
     def in_threads(self) -> int:
-        """Batches that threads of this pool have, or will have."""
+        """The number of batches that the threads of this pool are at work on, or that wait for a thread."""
 
     def excuse(self) -> None:
-        """The listener that calls this, if one does, is about to wait for the others: nobody must wait for it."""
+        """When this is called from inside a listener, that listener no longer counts as running: it is about to wait
+        for the others."""
 
     def close(self) -> None:
-        """Start no listener any more. Those at work go on; their answers are still delivered while the loop runs."""
+        """Call the listener no more. Running listeners continue, and their results are delivered while the event loop
+        runs."""
 
 
 def consume_pool(
     listener: MessageListener, size: int, wanted: Callable[[Owner], bool], finished: Finished[Owner]
 ) -> ConsumePool[Owner]:
-    """A pool that runs ``size`` listeners at once. Must be made on the loop that ``finished`` is to run on."""
+    """A pool that runs ``size`` listeners at once. Create it on the event loop on which ``finished`` is to run."""
     if is_async(listener):
         return TaskPool(listener, size, wanted, finished)
     return ThreadPool(listener, size, wanted, finished)
@@ -60,7 +63,7 @@ def _failed(batch: list[MessageView], error: BaseException) -> ReconsumeLater:
 
 
 class ThreadPool:
-    """Listeners in threads. Answers are collected and cross to the loop together."""
+    """Runs listeners in threads. Results are collected, and several are passed to the event loop at once."""
 
     def __init__(self, listener: Any, size: int, wanted: Callable[[Any], bool], finished: Finished[Any]) -> None:
         self._listener = listener
@@ -92,7 +95,7 @@ class ThreadPool:
         return self._started - self._ended
 
     def excuse(self) -> None:
-        """A thread of ours never runs on the loop."""
+        """Nothing to do: this is called on the event loop, where no listener of this pool runs."""
 
     def close(self) -> None:
         self._closed = True
@@ -104,17 +107,18 @@ class ThreadPool:
             owner, batch = item
             again = self._consume(batch) if not self._closed and self._wanted(owner) else AGAIN
             self._done.append((owner, batch, again))
-            # The loop clears the flag before it empties the deque, so whoever sees it set has been seen, too.
+            # The loop clears the flag before it empties the deque. So if a thread sees the flag set, the loop will
+            # find its result in the deque.
             if not self._awake:
                 self._awake = True
                 try:
                     self._loop.call_soon_threadsafe(self._drain)
-                except RuntimeError:  # the loop is closed: nobody wants the answer any more
+                except RuntimeError:  # the event loop is closed, and nothing waits for the result
                     return
 
     def _consume(self, batch: list[MessageView]) -> ReconsumeLater | None:
         try:
-            # A list of its own: what it takes out of that is still to be settled.
+            # A copy: the listener may remove messages from its list, and they must still be settled here.
             return read_answer(self._listener(list(batch)))
         except BaseException as error:  # noqa: BLE001 - a thread that ended by it would be missed by nobody
             return _failed(batch, error)
@@ -128,7 +132,7 @@ class ThreadPool:
 
 
 class TaskPool:
-    """Listeners that are ``async def``, as tasks of the loop."""
+    """Runs listeners that are ``async def``, as tasks on the event loop."""
 
     def __init__(self, listener: Any, size: int, wanted: Callable[[Any], bool], finished: Finished[Any]) -> None:
         self._listener = listener
@@ -183,8 +187,8 @@ class TaskPool:
             return _failed(batch, error)
 
     def _ended(self, owner: Any, batch: list[MessageView], task: asyncio.Task[ReconsumeLater | None]) -> None:
-        """Settle a batch, whatever became of its task: one that was cancelled before its first step, or closed with its
-        loop, ran no line that could do it."""
+        """Settle a batch when its task has ended, in whatever way. A task that is cancelled before its first step, or
+        closed with its event loop, has no chance to do this itself."""
         self._tasks.discard(task)
         self._free += 1
         failed = task.cancelled() or task.exception() is not None

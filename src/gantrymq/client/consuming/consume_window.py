@@ -1,4 +1,4 @@
-"""The messages that were pulled from one queue and are not consumed yet. Pure. Source: ProcessQueue."""
+"""The messages that were pulled from one queue and are not consumed yet. No I/O. Source: ProcessQueue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ConsumeWindow:
     def __init__(self, start: QueueOffset) -> None:
         self._order: deque[QueueOffset] = deque()
         self._sizes: dict[QueueOffset, int] = {}
-        """Bytes of the bodies of those that are not finished, as they came: a listener may change a message."""
+        """The body sizes of the messages that are not finished, as they arrived: a listener may change a message."""
         self._next = start
         self.bytes_in_flight = 0
 
@@ -31,11 +31,11 @@ class ConsumeWindow:
             self.bytes_in_flight += size
 
     def advance(self, next_offset: QueueOffset) -> None:
-        """Everything below ``next_offset`` was pulled or filtered out."""
+        """All messages below ``next_offset`` were pulled or filtered out."""
         self._next = max(self._next, next_offset)
 
     def finish(self, messages: Iterable[MessageView]) -> None:
-        """Messages were consumed (or sent back, which settles them here, too)."""
+        """Messages were consumed, or sent back to the broker."""
         order, sizes = self._order, self._sizes
         for message in messages:
             self.bytes_in_flight -= sizes.pop(message.queue_offset, 0)
@@ -44,7 +44,7 @@ class ConsumeWindow:
 
     @property
     def count(self) -> int:
-        """Messages that are not finished."""
+        """The number of messages that are not finished."""
         return len(self._sizes)
 
     @property
@@ -54,10 +54,10 @@ class ConsumeWindow:
 
     @property
     def bounds(self) -> tuple[QueueOffset, QueueOffset]:
-        """The lowest and the highest offset held; zeros when there is none."""
+        """The lowest and the highest offset held; two zeros when no message is held."""
         return (self._order[0], self._order[-1]) if self._order else (QueueOffset(0), QueueOffset(0))
 
     @property
     def committable(self) -> QueueOffset:
-        """The lowest offset that is not consumed: what may be stored as the group's progress."""
+        """The lowest offset that is not consumed. It may be stored as the group's progress."""
         return self._order[0] if self._order else self._next

@@ -27,11 +27,12 @@ class Filter(msgspec.Struct, frozen=True):
 
     @property
     def tags(self) -> str:
-        """What the reader itself checks: brokers filter tags by their hash alone, SQL they evaluate."""
+        """The tags that the consumer itself must check, because brokers compare only the hash of a tag. SQL expressions
+        are evaluated by brokers alone."""
         return self.text if self.kind == TAG else ALL
 
     def subscription(self, topic: str, version: int) -> SubscriptionData:
-        """As a heartbeat says it; ``version``: ms since 1970."""
+        """The subscription in the form that a heartbeat carries. ``version``: ms since 1970."""
         if self.kind == TAG:
             return SubscriptionData.of_tags(topic, self.text, version)
         return SubscriptionData(
@@ -45,8 +46,8 @@ EVERYTHING: Final = Filter()
 def filter_of(tags: str, sql: str | None = None) -> Filter:
     """``tags``: ``"*"`` (or nothing) for all messages, or ``"A || B"``. ``sql``: an SQL92 expression instead.
 
-    Raises ConfigError for both at once, and for an expression without a single tag: Java's client refuses ``"||"``,
-    and takes ``" || "`` for a subscription that nothing ever matches; neither can be meant.
+    Raises ConfigError for both at once, and for an expression without any tag. (Java's client refuses ``"||"``, but
+    accepts ``" || "``, a subscription that no message ever matches.)
     """
     if not isinstance(tags, str):
         raise ConfigError(f'tags must be a text as "A || B", or "*" for all messages, not {shown(tags)}')

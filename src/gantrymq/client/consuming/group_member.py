@@ -37,16 +37,17 @@ from gantrymq.runtime.clock import time_limit
 log = logging.getLogger("gantrymq.client")
 
 UNBALANCED_PAUSE_S: Final = 0.5
-"""How soon sharing out is tried again while something is missing: a route, a broker, our own registration, a lock."""
+"""How soon a rebalance is tried again while a route, a broker, a lock or the registration of this member is missing."""
 
 Take = Callable[[str, set[MessageQueue]], Awaitable[bool]]
-"""Told which queues of a topic are ours now; answers False when it could not begin with all of them yet."""
+"""Called with a topic and the queues of it that this member is to read; returns False when it could not begin with all
+of them yet."""
 
 
 class GroupMember:
     """Membership of one group, for as long as the client runs.
 
-    ``filters``: topic to what is wanted of it; entries may be added before ``join``. ``share``: False: every member
+    ``filters``: the subscription of each topic; entries may be added before ``join``. ``share``: if False, every member
     reads every queue (broadcasting).
     """
 
@@ -74,26 +75,27 @@ class GroupMember:
         self._interval_s = rebalance_interval_ms / 1000
         self._heartbeats = Heartbeats(endpoint, self._beat, endpoint.routes.addresses)
         self._first_queues: dict[str, frozenset[MessageQueue]] = {}
-        """The queues a topic had when we started; later ones are new, so all they hold was sent after that."""
+        """The queues of each topic when this member started. Any other queue is new, so all its messages were sent
+        later."""
         self._rebalance_now = asyncio.Event()
         self.started_ms = 0
-        """When we started, ms since 1970; the version of the subscriptions."""
+        """When this member started, ms since 1970. It is also the version of the subscriptions."""
 
     def greet(self, channel: ClientChannel) -> None:
-        """To be called with every new connection to a broker."""
+        """Send a heartbeat on a new connection to a broker."""
         self._heartbeats.greet(channel)
 
     def rebalance_soon(self) -> None:
-        """Members came or went, or something we hold has changed."""
+        """Rebalance soon, because members have joined or left, or the queues of this member have changed."""
         self._rebalance_now.set()
 
     def is_new(self, queue: MessageQueue) -> bool:
-        """Whether a queue did not exist when we started."""
+        """Whether the queue did not exist when this member started."""
         known = self._first_queues.get(queue.topic)
         return known is None or queue not in known
 
     async def find_topics(self) -> None:
-        """Look the topics up. Missing ones are found later. Raises Unreachable without a name server."""
+        """Look up the topics. Missing topics are found later. Raises Unreachable when no name server answers."""
         for topic in self._filters:
             try:
                 self._first_queues[topic] = frozenset(subscribe_queues(topic, await self._endpoint.routes.fetch(topic)))
@@ -102,9 +104,10 @@ class GroupMember:
         self.started_ms = self._endpoint.clock.wall_ms()
 
     async def join(self) -> None:
-        """Become a member and begin with our share; sharing out goes on until the endpoint is closed.
+        """Join the group and begin to read this member's share of the queues. Rebalancing continues until the endpoint
+        is closed.
 
-        Raises Closed when that happens meanwhile: nothing may begin then that nobody would end.
+        Raises Closed when the endpoint is closed meanwhile, and then starts no task that would not be ended.
         """
         for topic, wanted in self._filters.items():
             await self.check_expression(topic, wanted)
@@ -119,7 +122,7 @@ class GroupMember:
         await self._heartbeats.unregister(consumer_group=self._group)
 
     async def check_expression(self, topic: str, wanted: Filter) -> None:
-        """Have a broker of a topic read our SQL. Raises RequestRejected when it does not take it."""
+        """Let a broker of the topic check the SQL expression. Raises RequestRejected when the broker refuses it."""
         route = self._endpoint.routes.known(topic)
         if wanted.kind != SQL92 or route is None:
             return
@@ -127,7 +130,7 @@ class GroupMember:
             address = self._endpoint.routes.readable(data.broker_name)
             if address is None:
                 continue
-            # First the connection: with it we learn our name.
+            # The connection comes first, because the client id is known from the first connection on.
             await self._endpoint.channel(address, self._endpoint.config.call_timeout_ms)
             question = CheckClient(
                 client_id=self._endpoint.client_id,
@@ -151,7 +154,7 @@ class GroupMember:
             balanced = await self._rebalance()
 
     async def _rebalance(self) -> bool:
-        """Share out every topic; False when something was missing."""
+        """Compute this member's share of every topic; False when something is missing."""
         results = [await self._rebalance_topic(topic) for topic in self._filters]
         return all(results)
 
@@ -164,7 +167,7 @@ class GroupMember:
             members = await self._members({data.broker_name for data in route.queue_datas})
             client_id = self._endpoint.client_id
             if client_id not in members:
-                return False  # our heartbeat is still under way; what we read so far stays ours
+                return False  # the broker has not got our heartbeat yet; this member keeps the queues that it reads
             return await self._take(topic, set(assign_averagely(client_id, members, queues)))
         except GantryError as error:
             if isinstance(error, Closed):

@@ -1,8 +1,8 @@
 """One queue of a lite pull consumer: messages are pulled ahead into a buffer, from which ``poll`` takes them.
 
-Messages that ``poll`` returned are not consumed until the next poll begins, because the program may still fail with
-them. So a queue has two positions: ``position``, where the next poll continues, and ``committable``, up to which the
-progress may be stored.
+Messages that ``poll`` returned are not consumed until the next poll begins, because the program may still fail to
+process them. So a queue has two positions: ``position``, where the next poll continues, and ``committable``, up to
+which the progress may be stored.
 
 Source: DefaultLitePullConsumerImpl.PullTaskImpl, AssignedMessageQueue; docs/protocol.md#what-clients-send-and-when.
 """
@@ -29,13 +29,13 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 log = logging.getLogger("gantrymq.client")
 
 ERROR_PAUSE_S: Final = 1.0
-"""After a pull that failed (pullTimeDelayMillsWhenException)."""
+"""The pause after a pull that failed (pullTimeDelayMillsWhenException)."""
 FLOW_CONTROL_PAUSE_S: Final = 0.02
-"""After a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
+"""The pause after a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
 
 
 class LiteQueue:
-    """Reads from ``start`` on; ``arrived`` is called when there is something to take."""
+    """Reads one queue from ``start`` on. ``arrived`` is called when there are messages to take."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class LiteQueue:
         """Where the next pull begins."""
         self._buffer: deque[MessageView] = deque()
         self._out: list[MessageView] = []
-        """What the last poll handed out, until the next one begins."""
+        """The messages that the last poll returned, until the next poll begins."""
         self._done_below = start
-        """While something is out: everything below is consumed."""
+        """While ``_out`` has messages: all messages below this offset are consumed."""
         self.stored: QueueOffset | None = None
         """The progress that this member last reported to the broker."""
         self._room = asyncio.Event()
@@ -67,21 +67,21 @@ class LiteQueue:
         self._task: asyncio.Task[None] | None = None
         self.paused = False
         self.pulled_ms = 0
-        """When the last answer to a pull came, ms since 1970."""
+        """When the last answer to a pull arrived, ms since 1970."""
 
     @property
     def position(self) -> QueueOffset:
-        """Everything below was handed out, or is not wanted."""
+        """All messages below this offset were returned by ``poll``, or are not subscribed."""
         return self._buffer[0].queue_offset if self._buffer else self._offset
 
     @property
     def committable(self) -> QueueOffset:
-        """Everything below is consumed, or is not wanted."""
+        """All messages below this offset are consumed, or are not subscribed."""
         return self._done_below if self._out else self.position
 
     @property
     def waiting(self) -> int:
-        """Messages that may be taken now."""
+        """The number of messages that may be taken now."""
         return 0 if self.paused else len(self._buffer)
 
     def start(self) -> None:
@@ -93,7 +93,7 @@ class LiteQueue:
             self._task = None
 
     def seek(self, offset: QueueOffset) -> None:
-        """Continue at ``offset``: messages that were pulled are dropped, and earlier polls no longer count."""
+        """Continue at ``offset``. Pulled messages are dropped, and those of earlier polls do not become consumed."""
         self.stop()
         self._move(offset)
         self.start()
@@ -104,7 +104,8 @@ class LiteQueue:
         self._offset = offset
 
     def take(self, most: int) -> list[MessageView]:
-        """The oldest messages, ``most`` at most. They are out until ``settle``, ``give_back`` or ``seek``."""
+        """Take the oldest messages, ``most`` at most. They stay in ``_out`` until ``settle``, ``give_back`` or
+        ``seek``."""
         done_below = self.position
         taken = [self._buffer.popleft() for _ in range(min(most, self.waiting))]
         self._out, self._done_below = list(taken), done_below
@@ -112,7 +113,7 @@ class LiteQueue:
         return taken
 
     def settle(self, below: QueueOffset | None = None) -> None:
-        """Messages that were polled are consumed; with ``below`` only those below it."""
+        """The messages of the last poll are consumed; with ``below``, only those with a lower offset."""
         if below is None:
             self._out = []
             return
@@ -120,7 +121,7 @@ class LiteQueue:
         self._done_below = max(self._done_below, below)
 
     def give_back(self) -> None:
-        """Messages that were polled were not received: the next ``take`` begins with them."""
+        """The messages of the last poll did not reach the program: the next ``take`` begins with them."""
         self._buffer.extendleft(reversed(self._out))
         self._out = []
         self._wake()
@@ -128,7 +129,7 @@ class LiteQueue:
             self._arrived()
 
     def pause(self, paused: bool) -> None:
-        """Stop giving messages and pulling, or go on."""
+        """Stop pulling and returning messages, or continue."""
         self.paused = paused
         self._wake()
         if not paused and self._buffer:

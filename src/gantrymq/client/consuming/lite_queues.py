@@ -29,7 +29,7 @@ NO_LISTENER: Final = "this consumer polls; it has no listener that could consume
 
 
 class LiteQueues:
-    """What one lite pull consumer reads."""
+    """The queues of one lite pull consumer."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class LiteQueues:
         self.questions = BrokerQuestions(endpoint, self)
         self._reading: dict[MessageQueue, LiteQueue] = {}
         self._handed: LiteQueue | None = None
-        """The queue whose messages the last poll handed out."""
+        """The queue whose messages the last poll returned."""
         self._assignments = 0
         self._polling = False
         self._turn = 0
@@ -63,12 +63,12 @@ class LiteQueues:
         return sorted(self._reading)
 
     def stop(self) -> None:
-        """Pull nothing more, and let nobody wait for messages any more."""
+        """Stop pulling, and end a ``take`` that waits for messages."""
         for reader in self._reading.values():
             reader.stop()
         self._arrived.set()
 
-    # Which. A queue is given up without waiting for anything: nothing may be stored once it is somebody else's.
+    # Which queues. A queue is given up without any await: once another member has it, this one must store no progress.
 
     async def _take_over(self, topic: str, mine: set[MessageQueue]) -> bool:
         for queue in [queue for queue in self._reading if queue.topic == topic and queue not in mine]:
@@ -78,8 +78,8 @@ class LiteQueues:
         return True
 
     async def assign(self, queues: set[MessageQueue], wanted: Filter) -> None:
-        """Read exactly these, whoever else does. When this fails or is cancelled nothing has changed; when it is called
-        again meanwhile, the later call counts."""
+        """Read exactly these queues, even if other members read them too. When this fails or is cancelled, nothing has
+        changed. When it is called again meanwhile, the later call counts."""
         self._assignments += 1
         mine = self._assignments
         for topic in {queue.topic for queue in queues}:
@@ -109,7 +109,7 @@ class LiteQueues:
         reader = LiteQueue(self._endpoint, self._config, self._group, queue, wanted, start, self._arrived.set)
         self._reading[queue] = reader
         if self._config.auto_commit:
-            self._store_now(reader)  # else the next owner may begin behind what is sent from now on
+            self._store_now(reader)  # otherwise the next owner might begin after messages that are sent from now on
         reader.start()
 
     def _give_up(self, queue: MessageQueue) -> None:
@@ -122,8 +122,8 @@ class LiteQueues:
 
     @contextlib.contextmanager
     def one_poll(self) -> Iterator[None]:
-        """Within it one poll is at work: what the one before handed out is consumed. Raises ConfigError for a second
-        one at the same time."""
+        """A context manager around each poll. On entry the messages of the poll before become consumed. Raises
+        ConfigError while another poll is inside."""
         if self._polling:
             raise ConfigError("another task or thread is polling this consumer; only one may poll at a time")
         self._polling = True
@@ -136,8 +136,8 @@ class LiteQueues:
             self._polling = False
 
     async def take(self, timeout_ms: int) -> list[MessageView]:
-        """Messages of the next queue that has some; empty when none has within the time. Nothing is awaited once they
-        are taken."""
+        """Messages of the next queue that has some; empty when no queue has any in time. There is no await after they
+        are taken, so a cancellation cannot lose them."""
         clock = self._endpoint.clock
         deadline = clock.monotonic() + timeout_ms / 1000
         while True:
@@ -185,7 +185,7 @@ class LiteQueues:
     # Progress.
 
     def store_now(self) -> None:
-        """Tell the brokers how far we are, where that changed and a connection is there; one-way."""
+        """Send to the brokers the progress that has changed, one-way, where there is a connection."""
         for reader in self._reading.values():
             self._store_now(reader)
 
@@ -195,7 +195,7 @@ class LiteQueues:
             reader.stored = offset
 
     async def store(self) -> None:
-        """The same, making connections that are missing."""
+        """Like ``store_now``, but make connections that are missing."""
         self.store_now()
         for reader in list(self._reading.values()):
             offset = reader.committable
@@ -203,9 +203,10 @@ class LiteQueues:
                 reader.stored = offset
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None) -> None:
-        """Store these, or how far we are, and wait until the brokers have confirmed it.
+        """Store ``offsets``, or the progress of all queues, and wait until the brokers have confirmed it.
 
-        A queue that is given up meanwhile is left out, unless it was named: its new owner has a progress of its own.
+        A queue that is given up meanwhile is left out, unless ``offsets`` names it: its new owner stores a progress of
+        its own.
         """
         if offsets is not None:
             for queue, offset in offsets.items():
@@ -224,24 +225,24 @@ class LiteQueues:
     def _is_ours(self, reader: LiteQueue) -> bool:
         return self._reading.get(reader.queue) is reader
 
-    # What brokers ask; see AskedConsumer.
+    # Requests of brokers; see AskedConsumer.
 
     def rebalance_soon(self) -> None:
         """Share out the queues anew."""
         self.member.rebalance_soon()
 
     def positions(self, topic: str) -> Mapping[MessageQueue, QueueOffset]:
-        """How far each queue of a topic is that this member reads (as brokers name the topic)."""
+        """The progress in each queue of a topic that this member reads. ``topic``: the name that brokers know."""
         return {queue: reader.committable for queue, reader in self._reading.items() if queue.topic == topic}
 
     async def go_to(self, offsets: Mapping[MessageQueue, QueueOffset]) -> None:
-        """Go on at other offsets in those queues that are ours."""
+        """Continue at other offsets in those of the queues that this member reads."""
         for queue, reader in [(queue, self._reading[queue]) for queue in offsets if queue in self._reading]:
             reader.seek(offsets[queue])
             self._store_now(reader)
 
     async def consume_directly(self, view: MessageView) -> ConsumedDirectly:
-        """Say that this cannot be done here."""
+        """Answer that a lite pull consumer has no listener to do this."""
         return ConsumedDirectly(consume_result="CR_THROW_EXCEPTION", remark=NO_LISTENER)
 
     def running(self) -> ConsumerRunning:

@@ -27,7 +27,7 @@ from gantrymq.message.queues import MessageQueue
 log = logging.getLogger("gantrymq.client")
 
 UNLOCKED_PAUSE_S: Final = 0.1
-"""How soon a queue whose lock is not confirmed is looked at again."""
+"""How soon a queue whose lock is not confirmed is tried again."""
 
 
 class _Line:
@@ -38,7 +38,7 @@ class _Line:
     def __init__(self) -> None:
         self.waiting: deque[MessageView] = deque()
         self.busy = False
-        """A batch is with the listener, is paused, or is being sent to the retry topic."""
+        """Whether a batch of this queue is with the listener, is paused, or is being sent to the retry topic."""
         self.idle = asyncio.Event()
         self.idle.set()
 
@@ -46,9 +46,10 @@ class _Line:
 class OrderlyConsumption:
     """Hands each queue's messages to the listener in order.
 
-    A batch that failed is given to it again after a pause, for ever or ``max_reconsume_times`` times. Then it is sent
-    to the retry topic, from where the broker moves it to the dead letters, and the queue continues. ``held``: whether
-    this member has the queue's lock. ``send_backs``: None in a broadcasting group; then such messages are skipped.
+    A batch that failed is given to the listener again after a pause, for ever or ``max_reconsume_times`` times. Then it
+    is sent to the retry topic, from where the broker moves it to the dead letters, and the queue continues. ``held``:
+    tells whether this member has the lock of a queue. ``send_backs``: None in a broadcasting group, where messages that
+    failed too often are skipped.
     """
 
     def __init__(
@@ -76,12 +77,12 @@ class OrderlyConsumption:
 
     @property
     def running(self) -> int:
-        """Listeners at work."""
+        """The number of running listeners."""
         return self._pool.running
 
     @property
     def in_threads(self) -> int:
-        """Batches that threads of the pool have, or will have."""
+        """The number of batches that the threads of the pool are at work on, or that wait for a thread."""
         return self._pool.in_threads
 
     def excuse(self) -> None:
@@ -89,7 +90,7 @@ class OrderlyConsumption:
         self._pool.excuse()
 
     def close(self) -> None:
-        """Start no listener any more."""
+        """Call the listener no more."""
         self._pool.close()
 
     def put(self, reader: PushQueue, found: list[MessageView]) -> None:
@@ -98,7 +99,7 @@ class OrderlyConsumption:
         self._next(reader, line)
 
     async def left(self, reader: PushQueue) -> None:
-        """Returns when the listener has done with a queue that was given up; only then others may have it."""
+        """Return when the listener has finished with a queue that was given up. Only then may others read it."""
         line = self._lines.get(reader)
         if line is not None:
             line.waiting.clear()
@@ -153,7 +154,7 @@ class OrderlyConsumption:
         self._later(reader, line, (self._suspend_ms if suspend_ms is None else suspend_ms) / 1000)
 
     async def _give_up(self, reader: PushQueue, line: _Line, batch: list[MessageView]) -> None:
-        """Take those out that failed too often; the others of the batch get their next try."""
+        """Take out the messages that failed too often; the others of the batch are tried again."""
         rest: list[MessageView] = []
         for view in batch:
             if view.reconsume_times < self._max:

@@ -27,16 +27,16 @@ log = logging.getLogger("gantrymq.client")
 
 
 class Progress(Protocol):
-    """Offsets by queue: everything below is consumed."""
+    """Where offsets are stored, by queue: all messages below an offset are consumed."""
 
     async def load(self, queue: MessageQueue) -> QueueOffset | None:
-        """The offset kept; None when there is none. Raises GantryError when that cannot be said now."""
+        """The stored offset; None when there is none. Raises GantryError when it cannot be read now."""
 
     async def keep(self, queue: MessageQueue, offset: QueueOffset) -> bool:
-        """Note an offset; False when it could not be noted and must be told again."""
+        """Store an offset; False when that was not possible and must be tried again."""
 
     async def flush(self) -> None:
-        """Make what was noted last."""
+        """Make the stored offsets durable."""
 
 
 class BrokerProgress:
@@ -47,8 +47,8 @@ class BrokerProgress:
         self._group = group
 
     async def load(self, queue: MessageQueue, *, stored_only: bool = False) -> QueueOffset | None:
-        """``stored_only``: else brokers say 0 for a queue without progress whose first message is still fresh, so
-        that a new group misses nothing of it."""
+        """``stored_only``: return None when the group has no progress. Otherwise brokers answer 0 for a queue without
+        progress whose first message is still in memory, so that a new group misses no message of it."""
         address = self._endpoint.routes.readable(queue.broker_name)
         if address is None:
             raise Unreachable(queue.broker_name, "the name servers know no address of that broker")
@@ -67,7 +67,7 @@ class BrokerProgress:
         return QueueOffset(answer.header(OffsetAnswer).offset)
 
     async def keep(self, queue: MessageQueue, offset: QueueOffset) -> bool:
-        """One-way, as in every client. Waits only where a connection must be made first."""
+        """Send the offset one-way, as every client does. This waits only when a connection must be made first."""
         if self.keep_now(queue, offset):
             return True
         address = self._endpoint.routes.master(queue.broker_name)
@@ -82,7 +82,7 @@ class BrokerProgress:
         return True
 
     def keep_now(self, queue: MessageQueue, offset: QueueOffset) -> bool:
-        """The same over a connection that is there; False when there is none."""
+        """Like ``keep``, but only over an existing connection; False when there is none."""
         address = self._endpoint.routes.master(queue.broker_name)
         channel = self._endpoint.ready(address) if address is not None else None
         if channel is None:
@@ -94,7 +94,7 @@ class BrokerProgress:
         return True
 
     async def confirm(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        """Store an offset and wait for the broker's word. Raises RequestRejected, Unreachable or TimedOut."""
+        """Store an offset and wait for the broker's answer. Raises RequestRejected, Unreachable or TimedOut."""
         await self._endpoint.ask(
             lambda: self._endpoint.routes.master(queue.broker_name),
             RequestCode.UPDATE_CONSUMER_OFFSET,
@@ -113,7 +113,7 @@ class BrokerProgress:
         )
 
     async def flush(self) -> None:
-        """Nothing waits here."""
+        """Nothing to do: offsets are sent at once."""
 
 
 FILE_NAME: Final = "offsets.json"
@@ -123,8 +123,9 @@ BACKUP: Final = ".bak"
 class FileProgress:
     """One member's own offsets, in the file that Java's client would use: ``<dir>/<client id>/<group>/offsets.json``.
 
-    Its form is ``{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:5}}``; the one before it is kept as
-    ``offsets.json.bak`` and read when the file is damaged. A Java consumer goes on where this one was, and back.
+    Its form is ``{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:5}}``. The version before is kept as
+    ``offsets.json.bak``, and read when the file is damaged. A Java consumer can continue from this file, and this
+    consumer from Java's.
     """
 
     def __init__(self, disk: Disk, directory: str, client_id: str, group: str) -> None:
@@ -144,12 +145,12 @@ class FileProgress:
         return True
 
     async def flush(self) -> None:
-        """Write the file. A disk that does not take it is logged: the offsets are written again next time."""
+        """Write the file. A failure is logged, and the offsets are written again next time."""
         if not self._changed:
             return
         self._changed = False
         try:
-            # In a thread: syncs take milliseconds, and the loop serves every client of the process.
+            # In a thread, because a sync takes milliseconds, and the event loop serves every client of the process.
             await asyncio.to_thread(self._write, encode_offsets(self._table()))
         except (OSError, StoreError) as error:
             self._changed = True
@@ -177,13 +178,13 @@ class FileProgress:
 
 
 def encode_offsets(offsets: dict[MessageQueue, QueueOffset]) -> bytes:
-    """As Java writes the file: fastjson's keys that are objects."""
+    """The text of the file as Java writes it: fastjson allows objects as keys."""
     entries = (b"%b:%d" % (msgspec.json.encode(queue, order="sorted"), offsets[queue]) for queue in sorted(offsets))
     return b'{"offsetTable":{%b}}' % b",".join(entries)
 
 
 def decode_offsets(data: bytes) -> dict[MessageQueue, QueueOffset]:
-    """Raises RemoteProtocolError when the text is no such file."""
+    """Read the text of the file. Raises RemoteProtocolError when it is damaged."""
     try:
         table = lenient_json.loads(data)["offsetTable"]
         return {msgspec.json.decode(key, type=MessageQueue): QueueOffset(int(value)) for key, value in table.items()}

@@ -1,4 +1,4 @@
-"""One pull: the request, and what an answer means. Pure.
+"""One pull: its request, and the meaning of its answer. No I/O.
 
 Source: PullAPIWrapper, PullSysFlag; docs/protocol.md#pulling.
 """
@@ -24,14 +24,14 @@ from gantrymq.protocol.stored_message import scan, to_view
 log = logging.getLogger("gantrymq.client")
 
 COMMIT: Final = 1
-"""``commit_offset`` is the group's progress; store it."""
+"""The broker is to store ``commit_offset`` as the group's progress."""
 SUSPEND: Final = 2
-"""The broker may hold the request until there is something."""
+"""The broker may hold the request until there is a message."""
 INLINE_SUBSCRIPTION: Final = 4
-"""The tags travel with the request; no heartbeat is needed."""
+"""The request contains the tags, so no heartbeat is needed."""
 
 DEFAULT_MAX_BYTES: Final = 256 * 1024
-"""What Apache's brokers answer at most; ours gives more when asked (4 MiB)."""
+"""What Apache's brokers return at most. A GantryMQ broker returns up to 4 MiB when asked."""
 
 ANSWERS: Final = {
     int(ResponseCode.SUCCESS): PullStatus.FOUND,
@@ -50,14 +50,11 @@ def pull_request(
     *,
     tags: str = "*",
     wait_ms: int = 0,
-    sub_version: int = 0,
     commit_offset: int | None = None,
-    inline: bool = True,
     kind: str = "TAG",
 ) -> PullMessage:
-    """The header of a pull. ``inline``: send ``tags`` along (an expression of this ``kind``); else the broker uses the
-    group's heartbeat."""
-    sys_flag = (SUSPEND if wait_ms else 0) | (INLINE_SUBSCRIPTION if inline else 0)
+    """The header of a pull, with the expression ``tags`` of this ``kind``, so that the broker needs no heartbeat."""
+    sys_flag = (SUSPEND if wait_ms else 0) | INLINE_SUBSCRIPTION
     return PullMessage(
         consumer_group=group,
         topic=queue.topic,
@@ -67,8 +64,8 @@ def pull_request(
         sys_flag=sys_flag | (COMMIT if commit_offset else 0),
         commit_offset=commit_offset or 0,
         suspend_timeout_millis=wait_ms,
-        sub_version=sub_version,
-        subscription=tags if inline else None,
+        sub_version=0,
+        subscription=tags,
         expression_type=kind,
         max_msg_bytes=max_bytes,
         bname=queue.broker_name,
@@ -76,7 +73,7 @@ def pull_request(
 
 
 def pull_answer(answer: Command, queue: MessageQueue, address: str = "") -> RawPull:
-    """An answer as a value; raises RequestRejected for codes that are refusals."""
+    """Read an answer. Raises RequestRejected for codes that are refusals."""
     status = ANSWERS.get(answer.code)
     if status is None:
         raise RequestRejected(answer.code, answer.remark, request=f"pull from {queue}", address=address)
@@ -91,7 +88,8 @@ def pull_answer(answer: Command, queue: MessageQueue, address: str = "") -> RawP
 
 
 def views(raw: RawPull, queue: MessageQueue, tags: str = "*") -> list[MessageView]:
-    """The messages of a pull. Brokers filter by the tag's hash; what only collides with it is dropped here."""
+    """The messages of a pull. Brokers filter by the hash of the tag; messages with another tag of the same hash are
+    dropped here."""
     wanted = parse_tag_expression(tags)
     found: list[MessageView] = []
     low, high = str(raw.min_offset), str(raw.max_offset)
@@ -106,10 +104,11 @@ def views(raw: RawPull, queue: MessageQueue, tags: str = "*") -> list[MessageVie
 
 
 def _view(stored: StoredMessage, queue: MessageQueue) -> MessageView:
-    """A body that is not compressed as its flag says is given as it is: the flag is damaged, or its producer was wrong.
+    """One message as the program sees it. If the body is not compressed as its flag says, it is returned unchanged:
+    either the flag is damaged, or the producer set it wrongly.
 
-    Were it refused, nobody would come past it to the messages behind. Raises RemoteProtocolError when a library is
-    missing, which can be installed.
+    An error would stop every consumer at this message. RemoteProtocolError is raised only when the library for the
+    compression is missing, because it can be installed.
     """
     try:
         return to_view(stored, queue.broker_name)

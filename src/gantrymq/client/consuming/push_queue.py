@@ -1,4 +1,4 @@
-"""Reads one queue for a push consumer: it pulls messages, hands them to the listener, and tracks which are consumed.
+"""Reads one queue for a push consumer: pulls messages, hands them to the listener, and tracks which are consumed.
 
 Source: PullMessageService, DefaultMQPushConsumerImpl.pullMessage; docs/protocol.md#pulling,
 docs/protocol.md#consumer-offsets.
@@ -28,16 +28,16 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 log = logging.getLogger("gantrymq.client")
 
 ERROR_PAUSE_S: Final = 1.0
-"""After a pull that failed (pullTimeDelayMillsWhenException)."""
+"""The pause after a pull that failed (pullTimeDelayMillsWhenException)."""
 FLOW_CONTROL_PAUSE_S: Final = 0.02
-"""After a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
+"""The pause after a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
 
 HandOut = Callable[["PushQueue", list[MessageView]], None]
 Moved = Callable[["PushQueue", QueueOffset], None]
 
 
 class PushQueue:
-    """One assigned queue. Dropping it ends its task; messages that are still out are then nobody's concern here."""
+    """One assigned queue. When it is dropped, its task ends, and the results of its last messages are ignored."""
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class PushQueue:
         hand_out: HandOut,
         moved: Moved,
     ) -> None:
-        """``moved``: the broker does not hold our offset; this queue is dropped and must be begun anew elsewhere."""
+        """``moved``: called when the broker does not have our offset. This object must then be replaced by a new one
+        that begins at the offset given."""
         self._endpoint = endpoint
         self._config = config
         self._group = group
@@ -66,9 +67,9 @@ class PushQueue:
         self._room = asyncio.Event()
         self.dropped = False
         self.pulled_ms = 0
-        """When the last answer to a pull came, ms since 1970."""
+        """When the last answer to a pull arrived, ms since 1970."""
         self.consumed_ms = 0
-        """When the listener was last done with some of it, ms since 1970."""
+        """When the listener last finished messages of this queue, ms since 1970."""
 
     async def run(self) -> None:
         """Pull until cancelled or moved."""
@@ -104,7 +105,7 @@ class PushQueue:
         address = self._endpoint.routes.readable(self.queue.broker_name)
         if address is None:
             raise Unreachable(self.queue.broker_name, "the name servers know no address of that broker")
-        # The pull carries the group's progress along; one that is kept in a file is nobody else's business.
+        # The pull reports the group's progress to the broker. In a broadcasting group it is stored in a file instead.
         commit = None if self._config.broadcasting else self._window.committable
         header = pull_request(
             self._group,
@@ -123,7 +124,7 @@ class PushQueue:
         raw = pull_answer(answer, self.queue, address)
         self.pulled_ms = self._endpoint.clock.wall_ms()
         if raw.status is PullStatus.OFFSET_ILLEGAL:
-            # Gone, or reset by an operator. What is still out belongs to the old position.
+            # The messages were deleted, or an operator reset the queue. Unfinished messages belong to the old position.
             log.warning("offset %d of %s does not exist; continuing at %d", self._offset, self.queue, raw.next_offset)
             self.dropped = True
             self._moved(self, raw.next_offset)
@@ -145,18 +146,18 @@ class PushQueue:
         self._hand_out(self, found)
 
     def finish(self, batch: list[MessageView]) -> None:
-        """These messages are consumed, or given back to the broker."""
+        """These messages are consumed, or were sent back to the broker."""
         self._window.finish(batch)
         self.consumed_ms = self._endpoint.clock.wall_ms()
         self._room.set()
 
     @property
     def window(self) -> ConsumeWindow:
-        """What is here and not consumed yet."""
+        """The messages that were pulled and are not consumed yet."""
         return self._window
 
     async def store_offset(self) -> None:
-        """Keep how far we are, when that changed."""
+        """Store the progress, if it has changed."""
         offset = self._window.committable
         if offset != self._stored and await self._progress.keep(self.queue, offset):
             self._stored = offset

@@ -1,4 +1,4 @@
-"""Locks of queues at their brokers: only the member with the lock reads a queue in order.
+"""Locks of queues, which brokers grant: in an orderly group only the member with the lock reads a queue.
 
 Source: RebalanceImpl.lock, unlock; docs/protocol.md#locks-of-queues.
 """
@@ -20,38 +20,38 @@ from gantrymq.protocol.command import encode_request
 log = logging.getLogger("gantrymq.client")
 
 TRUSTED_S: Final = 30.0
-"""How long a lock is believed in after the broker confirmed it; the broker itself keeps it for 60 s
+"""How long a lock is trusted after the broker confirmed it; the broker itself keeps it for 60 s
 (rocketmq.client.rebalance.lockMaxLiveTime, rocketmq.broker.rebalance.lockMaxLiveTime)."""
 LOCK_TIMEOUT_MS: Final = 1_000
-"""Apache's value for these requests."""
+"""The time-out of lock requests; Apache's value."""
 
 
 class QueueLocks:
-    """The locks of one group's member."""
+    """The locks of one member of a group."""
 
     def __init__(self, endpoint: Endpoint, group: str) -> None:
         self._endpoint = endpoint
         self._group = group
         self._until: dict[MessageQueue, float] = {}
         self._asked: set[MessageQueue] = set()
-        """Queues whose locks we may have: brokers keep one for its time, also when its holder's connection ends, and
-        an answer that nobody waited for any more may have said yes."""
+        """Queues whose locks this member may have. A broker keeps a lock for its time even if the connection ends, and
+        an answer that came after the time-out may have granted one."""
         self._over = False
 
     def held(self, queue: MessageQueue) -> bool:
-        """Whether nobody else can be reading ``queue``."""
+        """Whether this member has the lock of ``queue``, so that no other member reads it."""
         return self._until.get(queue, 0.0) > self._endpoint.clock.monotonic()
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Ask for locks, or renew them; those that are held now. A broker that does not answer confirms none, and the
-        locks that it gave before stay trusted for their time."""
+        """Ask for locks, or renew them. Returns the queues whose locks were confirmed. A broker that does not answer
+        confirms none, but the locks that it granted before stay trusted for their time."""
         taken: set[MessageQueue] = set()
         for broker_name, group in groupby(sorted(queues, key=_by_broker), key=_by_broker):
             mine = list(group)
             if self._over:
                 break
             self._asked.update(mine)
-            # The time runs from before the question: the answer may have been long under way.
+            # The time counts from before the request, because the answer may take long to arrive.
             trusted = self._endpoint.clock.monotonic() + TRUSTED_S
             confirmed = await self._lock(broker_name, mine)
             if confirmed is None:
@@ -81,7 +81,7 @@ class QueueLocks:
             return None
 
     async def give_back(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
-        """Let others have the queues. ``wait``: for the broker's confirmation."""
+        """Release the locks of these queues. ``wait``: wait until the broker has confirmed it."""
         for broker_name, group in groupby(sorted(queues, key=_by_broker), key=_by_broker):
             mine = list(group)
             for queue in mine:
@@ -90,7 +90,7 @@ class QueueLocks:
             address = self._endpoint.routes.master(broker_name)
             channel = self._endpoint.ready(address) if address is not None else None
             if channel is None:
-                continue  # the broker forgets them after its own time
+                continue  # the locks expire on the broker
             opaque = channel.next_opaque()
             frame = encode_request(RequestCode.UNLOCK_BATCH_MQ, opaque, None, self._body(mine), one_way=not wait)
             if not wait:
@@ -102,7 +102,7 @@ class QueueLocks:
                 log.debug("unlocking at %s: %s", broker_name, error)
 
     async def close(self) -> None:
-        """Let others have everything, and take nothing any more."""
+        """Release all locks, and ask for no more."""
         self._over = True
         await self.give_back(self._asked, wait=True)
 

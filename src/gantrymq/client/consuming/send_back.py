@@ -1,4 +1,5 @@
-"""Sends messages back that could not be consumed: the broker delivers them again later, or makes dead letters of them.
+"""Sends messages that could not be consumed back to the broker, which delivers them again later or moves them to the
+dead letters.
 
 Source: DefaultMQPushConsumerImpl.sendMessageBack; docs/protocol.md#retries-and-dead-letters.
 """
@@ -24,14 +25,14 @@ from gantrymq.protocol.headers.send import SendMessage
 log = logging.getLogger("gantrymq.client")
 
 TIMEOUT_MS: Final = 5_000
-"""Apache's value for this request."""
+"""The time-out of this request; Apache's value."""
 FIRST_DELAY_LEVEL: Final = 3
-"""Level of the first retry: 10 s; each further retry takes the next one."""
+"""The delay level of the first retry: 10 s. Each further retry takes the next level."""
 DEFAULT_MAX_RECONSUME_TIMES: Final = 16
 
 
 class SendBacks:
-    """Gives back the messages of one consumer group."""
+    """Sends back the messages of one consumer group."""
 
     def __init__(self, endpoint: Endpoint, group: str, max_reconsume_times: int) -> None:
         self._endpoint = endpoint
@@ -41,10 +42,10 @@ class SendBacks:
         self._delivery = Delivery(endpoint, config)
 
     async def give_back(self, view: MessageView, delay_level: int = 0) -> None:
-        """Ask the broker that holds the message; when it does not take it, send a copy to the retry topic ourselves.
+        """Ask the broker that holds the message to deliver it again. If it refuses, send a copy to the retry topic.
 
-        ``delay_level``: 0: the broker decides; negative: to the dead letters. Raises GantryError when that fails, too;
-        then the message must be consumed again here.
+        ``delay_level``: 0: the broker decides; negative: to the dead letters. Raises GantryError when the copy could
+        not be sent either; then this member must consume the message again.
         """
         try:
             await self._ask(view, delay_level)
@@ -75,7 +76,7 @@ class SendBacks:
             raise RequestRejected(answer.code, answer.remark, request="send-back", address=address)
 
     async def resend(self, view: MessageView) -> None:
-        """Send a copy to the retry topic; the broker makes it a dead letter when it was delivered too often."""
+        """Send a copy to the retry topic. The broker makes it a dead letter if it was delivered too often."""
         times = view.reconsume_times + 1
         values = {name: value for name, value in view.properties.items() if name not in _OF_ONE_DELIVERY}
         values.setdefault(properties.RETRY_TOPIC, wire_topic(view))
@@ -83,7 +84,7 @@ class SendBacks:
         values[properties.RECONSUME_TIME] = str(times)
         values[properties.MAX_RECONSUME_TIMES] = str(self._max)
         if times > self._max:
-            # It becomes a dead letter, and 4.9 brokers would put even that off for the delay.
+            # The message becomes a dead letter, and 4.9 brokers would apply the delay even to that.
             values.pop(properties.DELAY, None)
         else:
             values[properties.DELAY] = str(FIRST_DELAY_LEVEL + view.reconsume_times)
@@ -116,11 +117,12 @@ class SendBacks:
 _OF_ONE_DELIVERY: Final = frozenset(
     {properties.MIN_OFFSET, properties.MAX_OFFSET, properties.CONSUME_START_TIME, properties.TRANSACTION_PREPARED}
 )
-"""Properties that belong to the delivery that failed, not to the message. TRAN_MSG would make the copy a half."""
+"""Properties that belong to the delivery that failed, not to the message. TRAN_MSG would make the copy a half message.
+"""
 
 
 def wire_topic(view: MessageView) -> str:
-    """The topic a delivered message was sent to, as brokers name it, also when it came through the retry topic."""
+    """The topic to which a delivered message was first sent, as brokers name it. It is not the retry topic."""
     if view.queue.topic.startswith(system_topics.RETRY_PREFIX):
         return view.properties.get(properties.RETRY_TOPIC, view.topic)
     return view.queue.topic

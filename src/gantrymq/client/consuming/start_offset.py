@@ -18,7 +18,7 @@ from gantrymq.protocol.command import Header
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer, SearchOffset
 
 HALF_AN_HOUR_MS: Final = 30 * 60_000
-"""How far back a group begins by default that is to begin at a time (consumeTimestamp)."""
+"""How far before its start a group begins with ConsumeFromWhere.TIMESTAMP and no timestamp (consumeTimestamp)."""
 
 
 async def first_offset(
@@ -30,10 +30,10 @@ async def first_offset(
     new: bool,
     timestamp_ms: int,
 ) -> QueueOffset:
-    """The progress that was kept; without one, where ``from_where`` says.
+    """The stored progress; without it the offset that ``from_where`` chooses.
 
-    ``new``: the queue did not exist when the consumer started, so nothing in it is old. Raises GantryError when the
-    broker cannot say; then the queue must not be read yet.
+    ``new``: the queue did not exist when the consumer started, so all its messages are new. Raises GantryError when the
+    broker cannot answer; then the queue must not be read yet.
     """
     kept = await progress.load(queue)
     if kept is not None:
@@ -58,7 +58,7 @@ async def max_offset(endpoint: Endpoint, queue: MessageQueue) -> QueueOffset:
 
 
 async def offset_by_time(endpoint: Endpoint, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
-    """Offset of the first message stored at ``timestamp_ms`` or later; Apache's 4.x brokers give the nearest one."""
+    """Offset of the first message stored at ``timestamp_ms`` or later; Apache's 4.x brokers return the nearest one."""
     header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name)
     return await _ask(endpoint, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 

@@ -1,7 +1,7 @@
 """Answers brokers that ask how a local transaction ended (CHECK_TRANSACTION_STATE).
 
-Every check is answered. The answer is UNKNOWN when the listener fails, returns nothing or has too much to do, so that
-the broker knows that the producer is alive (hole 33), and while the local transaction is still running in this process
+Every check is answered, so that the broker knows that the producer is alive (hole 33). The answer is UNKNOWN when the
+listener fails, returns nothing or has too much to do, and while the local transaction is still running in this process
 (hole 34).
 
 Source: ClientRemotingProcessor.checkTransactionState; docs/store.md#checks.
@@ -48,14 +48,14 @@ STILL_CHECKED = ListenerAnswer(
     LocalTransactionState.UNKNOWN, remark="the checker is still at work on earlier checks of this transaction"
 )
 CHECKS_AT_ONCE: Final = 2
-"""Of one transaction. A second one, for the first may hang with a lost connection to the database; not more, for a
-transaction whose checks all hang would take every thread from the others."""
+"""Checks of one transaction that may run at the same time. The first may hang in a lost connection to the database, so
+a second one is allowed. With more, one transaction whose checks all hang could occupy every thread."""
 STILL_RUNNING = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One check, with where its answer goes."""
+    """One check, and the connection on which to answer it."""
 
     channel: ClientChannel
     header: CheckTransactionState
@@ -85,16 +85,16 @@ class CheckBack:
         self._pool = ThreadPoolExecutor(config.check_threads, "gantrymq-check")
         self._waiting = 0
         self._at_work: Counter[str] = Counter()
-        """Checks that the listener has, by transaction."""
+        """The number of checks that the listener is at work on, by transaction."""
         self._in_threads = 0
         endpoint.listeners.append(lambda: self._in_threads)
 
     def close(self) -> None:
-        """Answer nothing more; a listener that is running ends in its thread."""
+        """Answer no further checks. A running listener continues in its thread to its end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def asked(self, channel: ClientChannel, command: Command) -> None:
-        """Take a check from the wire; raises RemoteProtocolError when it cannot be read."""
+        """Answer one check of a broker. Raises RemoteProtocolError when it cannot be read."""
         question = self._read(channel, command)
         if question is None:
             return
@@ -102,8 +102,8 @@ class CheckBack:
         if known is not None:
             self._answer(question, STILL_RUNNING if known is LocalTransactionState.UNKNOWN else ListenerAnswer(known))
         elif not self._decisive and properties.EARLY_CHECK in question.view.properties:
-            # Another member, of another version perhaps, vouched for all checkers of the group. Ours cannot tell a
-            # transaction that will never come from one that is committed this moment.
+            # Another member, perhaps of another version, declared the checkers of the whole group decisive. But this
+            # checker cannot tell a transaction that will never commit from one that is being committed right now.
             log.warning(
                 "an early check of transaction %s is answered UNKNOWN: %s", question.transaction_id, NOT_DECISIVE.remark
             )
@@ -118,7 +118,7 @@ class CheckBack:
             self._answer(question, SWAMPED)
         else:
             self._waiting += 1
-            # Counted off here and not in the task: one that is cancelled before its first step runs no line of its own.
+            # The callback counts down, because a task that is cancelled before its first step runs no code.
             self._endpoint.tasks.start("check", self._ask(question)).add_done_callback(self._asked)
 
     def _read(self, channel: ClientChannel, command: Command) -> Question | None:
@@ -140,8 +140,8 @@ class CheckBack:
             async with self._free:
                 outcome = await self._outcome(question)
         except BaseException as error:
-            # A listener that cancelled its own task, somebody who cancelled all of them, or a Ctrl-C. A producer that
-            # is being closed says nothing: another member of the group will be asked.
+            # The listener cancelled its own task, or all tasks were cancelled, or there was a Ctrl-C. A producer that
+            # is being closed does not answer, so that the broker asks another member of the group.
             if self._endpoint.running:
                 self._answer(question, read_failure(error, "check_local_transaction"))
             raise
@@ -173,7 +173,8 @@ class CheckBack:
         self._waiting -= 1
 
     def _answer(self, question: Question, outcome: ListenerAnswer) -> None:
-        """Send the end on the connection of the check; a decision is sent two-way, to learn whether it was accepted."""
+        """Send the answer on the connection of the check. A commit or a rollback is sent two-way, to learn whether the
+        broker accepted it."""
         channel, header = question.channel, question.header
         decided = outcome.state is not LocalTransactionState.UNKNOWN
         opaque = channel.next_opaque()
@@ -205,7 +206,7 @@ class CheckBack:
             return
         error = answer.exception()
         if error is not None:
-            # The broker asks again when it did not get the answer.
+            # If the broker did not get the answer, it asks again.
             log.info("the answer to a check of transaction %s may have been lost: %s", transaction_id, error)
         elif (code := answer.result().code) == ResponseCode.SUCCESS:
             self._memory.confirmed(transaction_id)

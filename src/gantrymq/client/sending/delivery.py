@@ -1,4 +1,4 @@
-"""Delivers one request to a broker that stores it: it chooses queues, repeats attempts and avoids bad brokers.
+"""Sends a message until a broker has stored it: chooses queues, repeats attempts and avoids slow brokers.
 
 Source: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy; docs/protocol.md#sending.
 """
@@ -48,7 +48,8 @@ UNCERTAIN_CODES: Final = frozenset(
         ResponseCode.SLAVE_NOT_AVAILABLE,
     }
 )
-"""Answers after which the message may be in the log all the same: its sync failed, and it is there after a restart."""
+"""Answers after which the message may be in the log nevertheless. For example, its sync failed, but the message is
+there after a restart."""
 
 _STATUS: Final = {int(status.value): status for status in SendStatus}
 _SEND_OK: Final = SendStatus.SEND_OK
@@ -57,11 +58,11 @@ _ROUTE_SOON_S: Final = 1.0
 
 
 MakeFrame = Callable[[MessageQueue, int], bytes]
-"""The request for one queue, given its opaque."""
+"""Encodes the request for one queue with the given opaque."""
 
 
 class Tried(NamedTuple):
-    """An attempt that was made, and what came of it."""
+    """An attempt that was made, and its outcome."""
 
     target: MessageQueue
     address: str
@@ -77,7 +78,7 @@ class Delivery:
         self._faults = FaultTable()
         self._publish: dict[str, tuple[TopicRoute, PublishQueues]] = {}
         self._provisional: set[str] = set()
-        """Topics that their first message will create; their route is a copy of the template's."""
+        """Topics that their first message will create. Until then their route is a copy of the template topic's."""
         self.in_flight = 0
 
     async def deliver(
@@ -91,11 +92,11 @@ class Delivery:
         stay: bool = False,
         first: Tried | None = None,
     ) -> SendResult:
-        """Make the attempts; the ``first`` one may have been made already.
+        """Make attempts until one succeeds; the ``first`` attempt may have been made already.
 
         ``stay``: after an attempt with an unknown result no other broker is tried. Only the same broker can join the
-        half message with the one it may have stored. On another broker it would be a second half message, and if its
-        sender dies, another producer that is asked about either of them answers COMMIT.
+        half message with the one it may have stored. Another broker would store a second half message, and if the
+        sender dies, another producer would answer COMMIT to the checks of both.
         """
         error: GantryError | None = None
         avoid: str | None = None
@@ -112,7 +113,7 @@ class Delivery:
                 target = queue or self._choose(publish, same, avoid, started)
                 channel = self.ready(target)
                 if channel is None:
-                    # Nothing is sent here, so this costs time but no attempt: a broker that restarts is waited for.
+                    # Nothing was sent, so this does not count as an attempt: the client waits for a broker to restart.
                     patient = avoid == target.broker_name or queue is not None or same is not None
                     reached = await self._reach(target, remaining_ms, patient)
                     if isinstance(reached, Unreachable):
@@ -149,10 +150,10 @@ class Delivery:
         self._answered(target.broker_name, started)
         return Tried(target, channel.address, answer)
 
-    # The first attempt of most sends, without whatever is needed by others: ``way``, ask, ``settled``. A sixth less.
+    # The fast path for the first attempt: ``way``, a request, ``settled``. It takes a sixth less time than ``deliver``.
 
     def way(self, topic: str, queue: MessageQueue | None, now: float) -> tuple[MessageQueue, ClientChannel] | None:
-        """Where ``deliver`` would send first, if it need not wait for anything."""
+        """The queue and channel of the first attempt; None when ``deliver`` would have to wait for something."""
         publish = self._known_queues(topic)
         if publish is None:
             return None
@@ -165,7 +166,7 @@ class Delivery:
         return None
 
     def settled(self, answer: Command, target: MessageQueue, message_id: str, started: float) -> SendResult | None:
-        """The result for the sender; None when ``deliver`` must decide."""
+        """The result of the first attempt; None when ``deliver`` must decide how to continue."""
         self._answered(target.broker_name, started)
         result = send_result(answer, target, message_id)
         if result is None or result.status is not _SEND_OK:
@@ -174,14 +175,16 @@ class Delivery:
         return result
 
     def _may_hold(self, target: MessageQueue, code: int, same: str | None) -> str | None:
-        """The broker that may hold a half after this answer, if any does; the next messages had better go elsewhere."""
+        """The broker that may have stored the half message after this answer, if there is one. The next messages avoid
+        it."""
         if code not in UNCERTAIN_CODES:
             return same
         self._failed(target)
         return target.broker_name
 
     def _choose(self, publish: PublishQueues, same: str | None, avoid: str | None, now: float) -> MessageQueue:
-        """Raises Unreachable when the broker that may hold the half has left the cluster."""
+        """The queue of the next attempt. Raises Unreachable when the broker that may have stored the half message has
+        left the cluster."""
         if same is not None:
             if (queue := publish.choose_on(same)) is None:
                 raise Unreachable(
@@ -201,7 +204,8 @@ class Delivery:
         return self._endpoint.ready(address) if address is not None else None
 
     async def _reach(self, queue: MessageQueue, timeout_ms: int, patient: bool) -> ClientChannel | Unreachable:
-        """Connect to the broker of a queue, or return the error; ``patient``: after a pause, without another broker."""
+        """Connect to the broker of a queue, or return the error. ``patient``: before returning an error, pause, because
+        the next attempt will go to the same broker."""
         try:
             return await self.channel_to(queue, timeout_ms)
         except Unreachable as failure:
@@ -221,7 +225,7 @@ class Delivery:
         return self._endpoint.ready(address) or await self._endpoint.channel(address, timeout_ms)
 
     def _failed(self, queue: MessageQueue) -> None:
-        """A broker could not be reached or did not answer: keep away from it, and see whether it has moved."""
+        """A broker could not be reached or did not answer: avoid it for a while, and refresh the route."""
         if self._config.avoid_slow_brokers:
             self._faults.failed(queue.broker_name, self._endpoint.clock.monotonic())
         if self._endpoint.running:
@@ -235,7 +239,7 @@ class Delivery:
     # Queues.
 
     async def queues(self, topic: str, deadline: float | None = None) -> PublishQueues:
-        """The queues of a topic that may be written; those it will have when it does not exist yet."""
+        """The writable queues of a topic. For a topic that does not exist yet: the queues that it will have."""
         known = self._known_queues(topic)
         if known is not None:
             return known
@@ -259,13 +263,13 @@ class Delivery:
         if not queues:
             self._endpoint.routes.forget(topic)
             raise RouteNotFound(topic, "no broker with a master has a writable queue of it")
-        # Producers that start together must not all begin with the same queue.
+        # Begin with a random queue, so that producers that start together do not all begin with the same one.
         publish = PublishQueues(queues, self._endpoint.rng.below(len(queues)))
         self._publish[topic] = (route, publish)
         return publish
 
     async def route(self, topic: str) -> TopicRoute:
-        """The route of a topic, or of the one it will be made after."""
+        """The route of a topic; if it does not exist yet, the route of its template topic."""
         routes = self._endpoint.routes
         try:
             return await routes.get(topic)
@@ -313,7 +317,7 @@ def refusal(answer: Command, queue: MessageQueue, address: str) -> RequestReject
 
 
 def send_result(answer: Command, queue: MessageQueue, message_id: str) -> SendResult | None:
-    """What a broker said about a send; None when it refused."""
+    """The result in a broker's answer to a send; None when the broker refused it."""
     status = _STATUS.get(answer.code)
     if status is None:
         return None

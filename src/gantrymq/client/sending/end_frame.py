@@ -1,4 +1,4 @@
-"""END_TRANSACTION as bytes, made for speed: all parts that are the same for every half message are formatted once.
+"""Encodes END_TRANSACTION requests fast: the parts that are the same for every half message are formatted only once.
 
 The result is, byte for byte, what encode_request makes of an EndTransaction header; a test compares.
 """
@@ -24,12 +24,12 @@ _PLACES: Final = {
     b'"transactionId":""': b'"transactionId":%b',
     b'"opaque":0': b'"opaque":%d',
 }
-"""What differs from end to end: as the frame that becomes the template has it, and as the template has it. Names and
-values come from a cluster and a program, but a quote in them is written with a backslash: they hold none of these."""
+"""The parts that differ between requests: as text in the frame of which the template is made, and as a placeholder in
+the template. No group, topic or broker name can contain one of these texts, because JSON escapes quotes in them."""
 
 
 class EndFrames:
-    """Ends of one producer group, of halves of one topic on one broker."""
+    """The END_TRANSACTION frames of one producer group, for half messages of one topic on one broker."""
 
     __slots__ = ("_template",)
 

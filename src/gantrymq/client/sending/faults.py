@@ -1,4 +1,4 @@
-"""Which brokers to avoid for a while, because they answered slowly. Pure: the caller passes the time.
+"""Which brokers to avoid for a while, because they failed or answered slowly. No I/O: the caller passes the time.
 
 Source: MQFaultStrategy of 5.1.4 and later; docs/protocol.md#slow-brokers.
 """
@@ -14,7 +14,8 @@ PENALTIES_MS: Final = (
     (1_800, 5_000),
     (550, 2_000),
 )
-"""(an answer took at least so long, avoid the broker so long), slowest first; both in milliseconds."""
+"""Pairs of times in milliseconds, slowest first: when an answer took at least the first, avoid the broker for the
+second."""
 
 ISOLATION_COUNTS_AS_MS: Final = 10_000
 """A failed call counts as one that took this long."""
@@ -37,7 +38,7 @@ class FaultTable:
         self._until: dict[str, float] = {}
 
     def answered(self, broker_name: str, latency_ms: float, now: float) -> None:
-        """Note an answer; a quick one ends the broker's penalty."""
+        """Record an answer; a fast one ends the broker's penalty."""
         if latency_ms < PENALTIES_MS[-1][0] and not self._until:
             return
         penalty = penalty_ms(latency_ms)
@@ -47,12 +48,12 @@ class FaultTable:
             self._until.pop(broker_name, None)
 
     def failed(self, broker_name: str, now: float) -> None:
-        """Note that a call could not be made or was not answered."""
+        """Record that a request could not be sent or was not answered."""
         self._until[broker_name] = now + penalty_ms(ISOLATION_COUNTS_AS_MS) / 1000
 
     def available(self, broker_name: str, now: float) -> bool:
         return not self._until or self._until.get(broker_name, 0.0) <= now
 
     def __bool__(self) -> bool:
-        """Whether any broker is or was avoided; usually none is."""
+        """Whether any broker is or was avoided."""
         return bool(self._until)

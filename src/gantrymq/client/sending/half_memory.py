@@ -1,5 +1,5 @@
-"""What this process knows about the transactions that it sent, so that it can answer checks without asking the
-listener. Pure.
+"""What this process remembers of the transactions that it sent, so that it can answer checks without calling the
+listener. No I/O.
 
 A half message is sent again after an attempt with an unknown result, so one transaction can have more than one half
 message. A broker joins half messages that it stored itself. A half message on another broker is an orphan that only
@@ -25,21 +25,21 @@ class _Transaction(msgspec.Struct):
 
 
 class HalfMemory:
-    """The last transactions by id; the oldest are forgotten when there are more than ``limit``."""
+    """The last ``limit`` transactions by id; older ones are forgotten."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._transactions: OrderedDict[str, _Transaction] = OrderedDict()
 
     def started(self, transaction_id: str) -> None:
-        """A half is about to be sent. Its id may be that of an earlier attempt."""
+        """A half message is about to be sent. Its id may be that of an earlier attempt."""
         self._transactions[transaction_id] = _Transaction()
         self._transactions.move_to_end(transaction_id)
         while len(self._transactions) > self._limit:
             self._transactions.popitem(last=False)
 
     def placed(self, transaction_id: str, broker_name: str, log_offset: int) -> None:
-        """A broker confirmed the half; the local transaction may run."""
+        """A broker confirmed the half message; the local transaction may run."""
         if (transaction := self._transactions.get(transaction_id)) is not None:
             transaction.broker_name, transaction.log_offset = broker_name, log_offset
 

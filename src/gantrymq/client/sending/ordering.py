@@ -1,4 +1,4 @@
-"""Which queue the messages of one key go to, so that they stay in order. Pure.
+"""Which queue the messages of one key go to, so that they stay in order. No I/O.
 
 Source: SelectMessageQueueByHash; docs/protocol.md#what-clients-send-and-when.
 """
@@ -12,11 +12,11 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.message.tags import java_hash
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message, str], MessageQueue]
-"""Picks a queue of the topic for a message and its key; the queues come in the same order every time."""
+"""Chooses a queue of the topic for a message and its key. The queues are in the same order in every call."""
 
 
 def by_hash(queues: Sequence[MessageQueue], message: Message, key: str) -> MessageQueue:
-    """The queue that Java's SelectMessageQueueByHash takes for a key that is a text."""
+    """The queue that Java's SelectMessageQueueByHash chooses for a String as key."""
     return queues[_remainder(java_hash(key), len(queues))]
 
 

@@ -1,4 +1,4 @@
-"""Which queue a message goes to. Pure. Source: TopicPublishInfo, MQFaultStrategy; docs/protocol.md#sending."""
+"""Which queue a message goes to. No I/O. Source: TopicPublishInfo, MQFaultStrategy; docs/protocol.md#sending."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class PublishQueues:
         return self.queues[turn % len(self.queues)]
 
     def put_back(self) -> None:
-        """The queue that was just taken is to be taken again."""
+        """Let the next call return the last queue again."""
         self._turn -= 1
 
     def choose(self, avoid: str | None, faults: FaultTable, now: float) -> MessageQueue:
         """The next queue in turn that is not on ``avoid`` (the broker that just failed) and not on a slow broker.
 
-        If there is none: a queue that is at least not on ``avoid``; if all queues are on it, the next in turn.
+        If there is none, a queue that is at least not on ``avoid``; if all queues are on ``avoid``, the next in turn.
         """
         if avoid is None and not faults:
             return self.next()

@@ -29,14 +29,15 @@ _REPLY_TOPIC: Final = "_REPLY_TOPIC"
 
 
 class Replies:
-    """The requests of one producer that wait for their answer."""
+    """The requests of one producer that wait for their replies."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._waiting: dict[str, asyncio.Future[MessageView]] = {}
 
     def expect(self, message: Message, timeout_ms: int) -> tuple[str, asyncio.Future[MessageView]]:
-        """Make a message a request; its id, and the future of its answer. ``forget`` it in any case."""
+        """Make a message a request. Returns its id and the future of its reply. The caller must ``forget`` the id in
+        the end."""
         correlation = self._endpoint.rng.token(16).hex()
         message.properties[properties.CORRELATION_ID] = correlation
         message.properties[properties.REPLY_TO_CLIENT] = self._endpoint.client_id
@@ -49,7 +50,7 @@ class Replies:
         self._waiting.pop(correlation, None)
 
     async def wait(self, answer: asyncio.Future[MessageView], remaining_s: float, timeout_ms: int) -> MessageView:
-        """The answer; raises TimedOut."""
+        """The reply. Raises TimedOut."""
         try:
             async with time_limit(self._endpoint.clock, remaining_s):
                 return await answer
@@ -57,7 +58,7 @@ class Replies:
             raise TimedOut("waiting for the reply to a request", timeout_ms) from error
 
     def pushed(self, channel: ClientChannel, command: Command) -> None:
-        """Take an answer from the wire. Raises RemoteProtocolError when it cannot be read."""
+        """Receive a reply from a broker. Raises RemoteProtocolError when it cannot be read."""
         header = command.header(PushReply)
         values = properties.decode(header.properties or "")
         answer = self._waiting.get(values.get(properties.CORRELATION_ID, ""))
@@ -91,8 +92,8 @@ class Replies:
 
 
 def reply_to(request: MessageView, body: bytes | str) -> tuple[Message, MessageQueue]:
-    """The answer to a request, and where to send it: to the broker that gave us the request, for it has the requester's
-    connection. Raises MessageIllegal when ``request`` is none.
+    """The reply to a request, and the queue to send it to. It goes to the broker from which the request came, because
+    the requester is connected to it. Raises MessageIllegal when ``request`` is not a request.
     """
     values = request.properties
     correlation, client = values.get(properties.CORRELATION_ID), values.get(properties.REPLY_TO_CLIENT)

@@ -1,4 +1,4 @@
-"""SEND_MESSAGE_V2 as bytes, made for speed: all parts that are the same for every message are formatted once.
+"""Encodes SEND_MESSAGE_V2 requests fast: the parts that are the same for every message are formatted only once.
 
 The result is what encode_request makes of a SendMessage header, except for the order of the keys; a test compares.
 """
@@ -43,7 +43,7 @@ class SendFrames:
         )
         self._sys_flag = self._born_ms = self._flag = -1
         self._start = b""
-        """``_head`` with these three in it: they are those of the message before for most."""
+        """``_head`` with these three values. Most messages have the same values as the message before."""
         self._tail = self._tail_of(0)
         self._tail_one_way = self._tail_of(ONE_WAY_FLAG)
 
@@ -57,8 +57,8 @@ class SendFrames:
     def frame(
         self, opaque: int, sys_flag: int, born_ms: int, flag: int, properties: bytes, body: bytes, one_way: bool
     ) -> bytes:
-        """One whole frame. ``properties``: as Stamps answers them. All is trusted here; the producer has checked the
-        message."""
+        """One whole frame. ``properties``: the text that Stamps returns. Nothing is checked here, because the producer
+        has checked the message."""
         if born_ms != self._born_ms or sys_flag != self._sys_flag or flag != self._flag:
             self._sys_flag, self._born_ms, self._flag = sys_flag, born_ms, flag
             self._start = self._head % (sys_flag, born_ms, flag)

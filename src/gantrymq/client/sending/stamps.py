@@ -1,6 +1,7 @@
-"""The properties of a message on the wire: those of its sender, and those that the client adds.
+"""The properties of a message in a request: those of its sender, and those that the client adds.
 
-They are JSON text, as frames contain it. What the client adds to most messages is formatted and not encoded.
+They are JSON text, ready for the frame. For speed, what the client adds to most messages is formatted as text instead
+of being encoded as JSON.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _TAIL: Final = _json(f"\x02{WAIT}\x01true\x02")[1:]
 
 
 class Stamps:
-    """Gives messages their ids, and adds ``marks``. Both are sent with a message and are not written to the object: it
-    belongs to the caller, who may send it again, in another thread at the same time.
+    """Adds an id and ``marks`` to the properties of messages. They are sent, but not written to the message object,
+    which belongs to the caller: the program may send it again, even in another thread at the same time.
 
-    ``next_key``: makes an id; it is given the wall time in ms when that was just asked for.
+    ``next_key``: makes an id. Its argument is the wall time in ms, if it was just read, or None.
     """
 
     __slots__ = ("_head", "_marks", "_next_key", "_size")
@@ -35,10 +36,10 @@ class Stamps:
         self._size = len(text.encode()) + len(f"\x02{WAIT}\x01true\x02")
 
     def stamp(self, values: Mapping[str, str], now_ms: int) -> tuple[str, bytes]:
-        """The id of a message, and all its properties, id and marks included, as JSON text.
+        """The id of a message, and all its properties as JSON text, including the id and the marks.
 
-        ``values``: its own properties, which stay as they are; an id among them is kept. Raises MessageIllegal as
-        ``properties_text``.
+        ``values``: the message's own properties, which are not changed; an id among them is kept. Raises MessageIllegal
+        like ``properties_text``.
         """
         if not values:
             key = self._next_key(now_ms)
@@ -51,7 +52,7 @@ class Stamps:
         return key, b"%b%b%b%b" % (own[:-1], self._head, key.encode(), _TAIL)
 
     def marked(self, values: Mapping[str, str], now_ms: int | None = None) -> dict[str, str]:
-        """The same as a copy of the properties."""
+        """Like ``stamp``, but returns a copy of the properties."""
         carried = {**values, **self._marks}
         if UNIQ_KEY not in carried:
             carried[UNIQ_KEY] = self._next_key(now_ms)
@@ -60,12 +61,13 @@ class Stamps:
 
 
 def properties_text(values: Mapping[str, str], more_bytes: int = 0) -> str:
-    """Properties as they travel; ``more_bytes`` of them will be added.
+    """The properties as one text. ``more_bytes``: how many bytes the caller will add to it.
 
     Raises MessageIllegal when they contain separators or are too long.
     """
     text = "".join([f"{name}\x01{value}\x02" for name, value in values.items()])
-    # Each property brings one of each separator; more of them, or an empty value, is left to the careful encoder.
+    # Each property adds one of each separator. If there are more separators, or an empty value, ``encode`` checks the
+    # properties one by one.
     if text.count("\x01") != len(values) or text.count("\x02") != len(values) or "\x01\x02" in text:
         text = properties.encode(values)
     most = properties.MAX_BYTES - more_bytes

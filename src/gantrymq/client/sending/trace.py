@@ -1,4 +1,4 @@
-"""Message trace: what happened to each message is sent to a topic that tools read (``mqadmin queryMsgTraceById``).
+"""Message trace: records of what happened to each message are sent to a topic. ``mqadmin queryMsgTraceById`` reads it.
 
 A trace message contains records, one after the other. Its KEYS are the ids and keys of the messages in the records.
 Source: TraceDataEncoder, AsyncTraceDispatcher; docs/protocol.md#message-trace.
@@ -31,7 +31,7 @@ log = logging.getLogger("gantrymq.client")
 
 FIELD, RECORD = "\x01", "\x02"
 NO_KEYS: Final = "null"
-"""As Java's client writes it; its reader loses a last field that is empty."""
+"""Java's client writes this for no keys, because its reader loses an empty last field."""
 NORMAL, HALF, COMMITTED, DELAYED, ORDERED = range(5)
 """Kinds of messages by their numbers (MessageType)."""
 CONSUMED, FAILED = 0, 4
@@ -43,14 +43,14 @@ STATES: Final = {
 }
 FLUSH_INTERVAL_MS: Final = 500
 MAX_WAITING: Final = 2048
-"""Records that wait; more are lost, oldest first (AsyncTraceDispatcher's queue)."""
+"""Records that may wait; of more, the oldest are lost (AsyncTraceDispatcher's queue)."""
 RECORDS_PER_MESSAGE: Final = 100
 TIMEOUT_MS: Final = 5_000
 GROUP: Final = "_INNER_TRACE_PRODUCER-"
 
 
 class TraceRecord(NamedTuple):
-    """One record as text, and the words it is found by."""
+    """One record as text, and the keys under which it is found."""
 
     text: str
     keys: tuple[str, ...]
@@ -62,8 +62,8 @@ def record(*fields: object, keys: tuple[str, ...]) -> TraceRecord:
 
 
 class Tracer:
-    """Collects the records of one client, from any thread, and sends them every half second. A trace that cannot be
-    sent is lost: it must not hold up what it is about."""
+    """Collects the records of one client, from any thread, and sends them every half second. Records that cannot be
+    sent are lost, because tracing must not delay the messages themselves."""
 
     def __init__(self, endpoint: Endpoint, group: str, topic: str) -> None:
         self._endpoint = endpoint
@@ -77,7 +77,7 @@ class Tracer:
         return self._endpoint.clock.wall_ms()
 
     def sent(self, message: Message, result: SendResult, begun_ms: int, sys_flag: int) -> None:
-        """A message was stored."""
+        """Record that a message was stored."""
         values = message.properties
         if sys_flag & flags.PREPARED:
             kind = HALF
@@ -94,7 +94,7 @@ class Tracer:
         self._waiting.append(entry)
 
     def ended(self, message: Message, sent: SendResult, state: LocalTransactionState) -> None:
-        """A transaction was ended."""
+        """Record that a transaction was ended."""
         entry = record(
             "EndTransaction", self.now_ms(), sent.region, self._group, message.topic, sent.message_id,
             message.tags or "", message.properties.get(properties.KEYS, ""), self._address(sent.queue), COMMITTED,
@@ -106,10 +106,10 @@ class Tracer:
     def _address(self, queue: MessageQueue) -> str:
         return self._endpoint.routes.master(queue.broker_name) or ""
 
-    # A listener's work.
+    # The calls of a consumer's listener.
 
     def listener(self, inner: MessageListener) -> MessageListener:
-        """``inner`` with records of each call before and after it."""
+        """A listener that calls ``inner``, and records the beginning and the end of each call."""
         if is_async(inner):
 
             async def traced(messages: list[MessageView]) -> Any:
@@ -173,7 +173,7 @@ class Tracer:
                 log.info("%d records of the message trace are lost: %s", len(part), error)
 
     async def _send(self, part: list[TraceRecord]) -> None:
-        # A dict for its order: every word once.
+        # A dict keeps the order, and every key once.
         keys = " ".join(dict.fromkeys(key for one in part for key in one.keys if key))
         unique_key = self._endpoint.next_unique_key()
         text = properties.encode({properties.KEYS: keys, properties.UNIQ_KEY: unique_key, properties.WAIT: "true"})

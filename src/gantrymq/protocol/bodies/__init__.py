@@ -1,1 +1,1 @@
-"""JSON bodies as frozen values with ``encode`` and ``decode``."""
+"""JSON bodies of requests and answers, as frozen values with ``encode`` and ``decode``."""

@@ -1,4 +1,4 @@
-"""How every JSON body is written and read.
+"""The base class of JSON bodies, and how they are written and read.
 
 Written: compact, keys in alphabetical order, fields that are None left out, integer keys quoted. Read: Java's dialect
 (:mod:`gantrymq.protocol.lenient_json`); unknown fields are ignored, and null stands for an absent field.
@@ -18,19 +18,19 @@ from gantrymq.protocol import lenient_json
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of all bodies, and of the objects in them. None means: not written by the peer, and not written by us."""
+    """Base of all bodies, and of the objects in them. A field that is None was not in the text, and is not written."""
 
     def encode(self) -> bytes:
         return msgspec.json.encode(_without_nulls(msgspec.to_builtins(self, str_keys=True)), order="sorted")
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises RemoteProtocolError naming the field when the text is not such a body."""
+        """Read a body. Raises RemoteProtocolError, which names the field, when the text is not such a body."""
         try:
             typed: Self = _decoder_of(cls).decode(data)
             return typed
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # perhaps Java's dialect
+            pass  # it may be Java's dialect
         try:
             return msgspec.convert(_without_nulls(lenient_json.loads(data)), cls, strict=False, str_keys=True)
         except (msgspec.MsgspecError, RecursionError) as error:

@@ -31,7 +31,8 @@ class Group(Body, frozen=True, kw_only=True):
 
 
 class GroupTable(Body, frozen=True, kw_only=True):
-    """Answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG, and the file. Source: SubscriptionGroupWrapper."""
+    """Answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG, and the content of the broker's file. Source:
+    SubscriptionGroupWrapper."""
 
     data_version: DataVersion = DataVersion(state_version=0)
     forbidden_table: dict[str, dict[str, Int]] = field(default_factory=dict)

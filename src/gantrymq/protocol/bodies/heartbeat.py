@@ -30,7 +30,7 @@ class MessageModel(enum.StrEnum):
 
 
 class ConsumeFromWhere(enum.StrEnum):
-    """Where a group starts on a queue that it has no offset for; the last three are deprecated names of the first."""
+    """Where a group starts in a queue for which it has no offset. The last three are deprecated names of the first."""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -41,13 +41,13 @@ class ConsumeFromWhere(enum.StrEnum):
 
 
 class SubscriptionData(Body, frozen=True, kw_only=True):
-    """What a group reads of one topic."""
+    """The subscription of a group to one topic."""
 
     topic: str
     sub_string: str = ALL
     """``*``, or tags joined by ``||``, or SQL text."""
     sub_version: Long = 0
-    """When it was made: milliseconds (Java) or nanoseconds (Go) since 1970."""
+    """When the subscription was made, in milliseconds (Java) or nanoseconds (Go) since 1970."""
     tags_set: list[str] = field(default_factory=list)
     code_set: list[Int] = field(default_factory=list)
     """Hashes of the tags; empty: every message."""
@@ -107,7 +107,8 @@ class ConsumerIdList(Body, frozen=True, kw_only=True):
 
 
 class CheckClient(Body, frozen=True, kw_only=True):
-    """Request body of CHECK_CLIENT_CONFIG: can you evaluate this? Source: CheckClientRequestBody."""
+    """Request body of CHECK_CLIENT_CONFIG, which asks whether the broker can evaluate a subscription. Source:
+    CheckClientRequestBody."""
 
     client_id: str
     group: str

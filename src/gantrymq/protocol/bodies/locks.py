@@ -18,6 +18,6 @@ class LockBatch(Body, frozen=True, kw_only=True):
 
 
 class LockBatchAnswer(Body, frozen=True, kw_only=True):
-    """The queues that the client holds now."""
+    """The queues whose locks the client has now."""
 
     lock_ok_mq_set: list[MessageQueue] = field(name="lockOKMQSet", default_factory=list)

@@ -79,13 +79,13 @@ class Assignment(Body, frozen=True, kw_only=True):
 
 
 class QueryAssignmentAnswer(Body, frozen=True, kw_only=True):
-    """Answer to QUERY_ASSIGNMENT. None: nothing can be said, keep what you have."""
+    """Answer to QUERY_ASSIGNMENT. None: the broker cannot tell, and the client keeps its queues."""
 
     message_queue_assignments: list[Assignment] | None = None
 
 
 class GroupRequestMode(Body, frozen=True, kw_only=True):
-    """Request body of SET_MESSAGE_REQUEST_MODE, and an entry of the file."""
+    """Request body of SET_MESSAGE_REQUEST_MODE, and an entry in the broker's file."""
 
     topic: str
     consumer_group: str
@@ -95,6 +95,6 @@ class GroupRequestMode(Body, frozen=True, kw_only=True):
 
 
 class RequestModeTable(Body, frozen=True, kw_only=True):
-    """Answer to GET_ALL_MESSAGE_REQUEST_MODE, and the file: topic to group to mode."""
+    """Answer to GET_ALL_MESSAGE_REQUEST_MODE, and the content of the broker's file: modes by topic and group."""
 
     message_request_mode_map: dict[str, dict[str, GroupRequestMode]] = field(default_factory=dict)

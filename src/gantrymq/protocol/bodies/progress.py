@@ -1,7 +1,7 @@
 """The progress of queues and groups, and connected clients: answers to tools.
 
-A table by queue has the queue as JSON for its keys (docs/protocol.md#json-bodies); :func:`queue_of` and :func:`key_of`
-convert between the two.
+The keys of a table by queue are queues as JSON (docs/protocol.md#json-bodies). :func:`queue_of` and :func:`key_of`
+convert between queue and key.
 
 Source: TopicStatsTable, ConsumeStats, ConsumerConnection, ProducerConnection, ProducerTableInfo, ConsumerRunningInfo,
 ResetOffsetBody, QueryConsumeQueueResponseBody.
@@ -23,7 +23,7 @@ from gantrymq.protocol.numbers import Int, Long
 
 
 def queue_of(key: str) -> MessageQueue:
-    """The queue a key of a table by queue names. Raises RemoteProtocolError."""
+    """The queue of a key in a table by queue. Raises RemoteProtocolError."""
     try:
         return msgspec.json.decode(key, type=MessageQueue)
     except msgspec.MsgspecError as error:
@@ -39,8 +39,8 @@ _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(:?)')
 
 
 class ByQueue(Body, frozen=True, kw_only=True):
-    """A body with a table by queue. Its keys are written as Apache's brokers write them, as objects: not every reader
-    takes a text there (docs/protocol.md#json-bodies).
+    """A body with a table by queue. Its keys are written as objects, as Apache's brokers do, because not every reader
+    accepts texts as keys (docs/protocol.md#json-bodies).
     """
 
     def encode(self) -> bytes:
@@ -54,7 +54,7 @@ def _object_key(text: re.Match[bytes]) -> bytes:
 
 
 class TopicOffset(Body, frozen=True, kw_only=True):
-    """What a queue holds."""
+    """The offsets of a queue."""
 
     min_offset: Long = 0
     max_offset: Long = 0
@@ -74,15 +74,15 @@ class TopicStats(ByQueue, frozen=True, kw_only=True):
 
 
 class QueueProgress(Body, frozen=True, kw_only=True):
-    """How far a group is in a queue."""
+    """The progress of a group in a queue."""
 
     broker_offset: Long = 0
-    """One behind the last message."""
+    """The offset after the last message."""
     consumer_offset: Long = 0
     last_timestamp: Long = 0
-    """When the last message that was done was stored, ms since 1970; 0: unknown."""
+    """The store time of the last message that was consumed, ms since 1970; 0: unknown."""
     pull_offset: Long | None = None
-    """How far it has been pulled (5.x)."""
+    """The offset up to which messages were pulled (5.x)."""
 
 
 class ConsumeStats(ByQueue, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class ProducerTable(Body, frozen=True, kw_only=True):
 
 
 class OffsetsByQueue(ByQueue, frozen=True, kw_only=True):
-    """Answer to INVOKE_BROKER_TO_RESET_OFFSET: where every queue is now."""
+    """Answer to INVOKE_BROKER_TO_RESET_OFFSET: the new offset of every queue."""
 
     offset_table: dict[str, Long] = field(default_factory=dict)
 
@@ -167,8 +167,8 @@ class ConsumedDirectly(Body, frozen=True, kw_only=True):
 
 
 class ConsumerRunning(ByQueue, frozen=True, kw_only=True):
-    """Answer to GET_CONSUMER_RUNNING_INFO, as the client itself wrote it. Clients of different kinds fill different
-    parts, so the parts are shown as they come.
+    """Answer to GET_CONSUMER_RUNNING_INFO, as the client wrote it. Clients of different languages fill different parts,
+    so tools show the parts as they are.
     """
 
     properties: dict[str, str] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class ConsumerRunning(ByQueue, frozen=True, kw_only=True):
 
 
 class ConsumeStatsList(ByQueue, frozen=True, kw_only=True):
-    """Answer to GET_BROKER_CONSUME_STATS: what GET_CONSUME_STATS says of each topic, by group."""
+    """Answer to GET_BROKER_CONSUME_STATS: the answer to GET_CONSUME_STATS for each topic, by group."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
     broker_addr: str = ""
@@ -196,7 +196,7 @@ class ConsumeStatsList(ByQueue, frozen=True, kw_only=True):
 
 
 class TimeSpan(Body, frozen=True, kw_only=True):
-    """Of one queue, as a group sees it: store times in ms since 1970, -1 or 0 when there is no message."""
+    """The store times of one queue as a group sees it, in ms since 1970; -1 or 0 when there is no message."""
 
     message_queue: MessageQueue
     min_time_stamp: Long
@@ -242,4 +242,4 @@ class ConsumeQueueEntries(Body, frozen=True, kw_only=True):
     min_queue_index: Long = 0
     max_queue_index: Long = 0
     subscription_data: SubscriptionData | None = None
-    """What the group that was named subscribes to."""
+    """The subscription of the group that the request named."""

@@ -1,4 +1,4 @@
-"""How a broker announces its topics to a name server.
+"""The body with which a broker announces its topics to a name server.
 
 Plain form: JSON. Compressed form, zlib of (integers of 4 bytes, big-endian):
 
@@ -38,7 +38,7 @@ class RegisterBrokerBody(Body, frozen=True, kw_only=True):
     filter_server_list: list[str] = field(default_factory=list)
 
     def encode_compressed(self, version: int) -> bytes:
-        """The compressed form as a sender of protocol ``version`` writes it."""
+        """The compressed form that a sender of protocol ``version`` writes."""
         table = self.topic_config_serialize_wrapper
         if table.topic_queue_mapping_info_map:
             raise LocalProtocolError("static topics cannot be registered in the compressed form")
@@ -52,7 +52,8 @@ class RegisterBrokerBody(Body, frozen=True, kw_only=True):
 
     @classmethod
     def decode_compressed(cls, data: bytes) -> RegisterBrokerBody:
-        """Mappings of static topics are left out. Raises RemoteProtocolError when the bytes are not of this form."""
+        """Read the compressed form, without the mappings of static topics. Raises RemoteProtocolError when the bytes
+        do not have this form."""
         plain = decompress(data, flags.COMPRESSED)
         version, position = _read(plain, 0)
         (count, position) = _read_count(plain, position)

@@ -1,4 +1,4 @@
-"""Where topics and brokers are. Source: TopicRouteData, QueueData, BrokerData, ClusterInfo."""
+"""Routes: the brokers of a topic and their addresses. Source: TopicRouteData, QueueData, BrokerData, ClusterInfo."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BrokerData(Body, frozen=True, kw_only=True):
 
     @property
     def master(self) -> str | None:
-        """Address of the master; None while it is away."""
+        """The address of the master; None while no master is registered."""
         return self.broker_addrs.get(MASTER_ID)
 
 

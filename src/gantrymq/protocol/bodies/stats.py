@@ -13,7 +13,7 @@ class BrokerStatsItem(Body, frozen=True, kw_only=True):
     tps: float = 0.0
     """Per second."""
     avgpt: float = 0.0
-    """Per time that something was added, for example messages per pull."""
+    """The average amount each time that something was counted, for example messages per pull."""
 
 
 class BrokerStatsData(Body, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from gantrymq.protocol.numbers import Int, Long
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
 PERM_INHERIT: Final = 1
-"""Topics may be made after this one's example."""
+"""Other topics may be created with this topic as their template."""
 
 ORDER_TOPIC_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 
@@ -24,7 +24,7 @@ class DataVersion(Body, frozen=True, kw_only=True):
     timestamp: Long = 0
     """Milliseconds since 1970."""
     state_version: Long | None = None
-    """5.x; of the controller mode."""
+    """5.x; only used in controller mode."""
 
     def next(self, now_ms: int) -> DataVersion:
         return DataVersion(counter=self.counter + 1, timestamp=now_ms, state_version=self.state_version)
@@ -68,6 +68,6 @@ class TopicList(Body, frozen=True, kw_only=True):
 
 
 class KVTable(Body, frozen=True, kw_only=True):
-    """Texts by name: runtime figures of a broker, a namespace of a name server."""
+    """A table of texts by name, for example the runtime figures of a broker, or a namespace of a name server."""
 
     table: dict[str, str] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""Typed headers by family; ``registry`` is the only place where a request code meets its header."""
+"""Typed headers of requests and answers. ``registry`` tells which header class belongs to which request code."""

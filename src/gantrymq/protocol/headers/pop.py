@@ -21,7 +21,7 @@ class PopMessage(Header, frozen=True, kw_only=True):
     born_time: Long
     """ms since 1970 by the client's clock; 0: not known."""
     init_mode: Int
-    """Where a group begins that never read the queue: 0 at its end, 1 at its start."""
+    """Where a group begins in a queue that it has never read: 0 at the end, 1 at the start."""
     exp_type: str | None = None
     exp: str | None = None
     order: bool | None = None
@@ -36,7 +36,7 @@ class PopMessageAnswer(Header, frozen=True, kw_only=True):
     invisible_time: Long
     revive_qid: Int
     rest_num: Long
-    """Messages of the queues looked at that are still to be popped."""
+    """How many messages of the examined queues are still to be popped."""
     start_offset_info: str | None = None
     msg_offset_info: str | None = None
     order_count_info: str | None = None
@@ -47,7 +47,7 @@ class AckMessage(Header, frozen=True, kw_only=True):
 
     consumer_group: str
     topic: str
-    """The one the message lies in: the retry topic for a retried one."""
+    """The topic in which the message is stored: the retry topic for a retried message."""
     queue_id: Int
     extra_info: str
     """The receipt handle (``protocol.receipt_handle``)."""
@@ -68,7 +68,7 @@ class ChangeInvisibleTime(Header, frozen=True, kw_only=True):
     """ms from now."""
     lite_topic: str | None = None
     suspend: bool | None = None
-    """The delivery does not count as an attempt."""
+    """True: the delivery does not count as an attempt."""
     bname: str | None = None
 
 
@@ -91,7 +91,7 @@ class PeekMessage(Header, frozen=True, kw_only=True):
 
 
 class Notification(Header, frozen=True, kw_only=True):
-    """NOTIFICATION: is there something to pop, now or within ``poll_time`` ms?"""
+    """NOTIFICATION: asks whether there is a message to pop, now or within ``poll_time`` ms."""
 
     consumer_group: str
     topic: str
@@ -111,7 +111,7 @@ class NotificationAnswer(Header, frozen=True, kw_only=True):
 
 
 class WaitingPops(Header, frozen=True, kw_only=True):
-    """POLLING_INFO: how many pops of a group wait?"""
+    """POLLING_INFO: asks how many pops of a group are waiting."""
 
     consumer_group: str
     topic: str

@@ -1,4 +1,4 @@
-"""Reading messages and places. Source: PullMessageRequestHeader and its neighbours; docs/protocol.md#pulling."""
+"""Reading messages and queue offsets. Source: PullMessageRequestHeader and its neighbours; docs/protocol.md#pulling."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PullMessage(Header, frozen=True, kw_only=True):
 
 
 class PullMessageAnswer(Header, frozen=True, kw_only=True):
-    """Answer to a pull: found, not found, nothing matched, offset moved. Java needs the first four in each of them."""
+    """Answer to a pull: found, not found, nothing matched, offset moved. Java needs the first four fields in each."""
 
     suggest_which_broker_id: Long
     next_begin_offset: Long
@@ -78,7 +78,8 @@ class SearchOffset(Header, frozen=True, kw_only=True):
     queue_id: Int
     timestamp: Long
     boundary_type: str | None = None
-    """``UPPER`` in any case: the last message not after ``timestamp``; all else: the first not before it."""
+    """``UPPER``, in upper or lower case: the last message that is not after ``timestamp``. All other values: the first
+    message that is not before it."""
     bname: str | None = None
 
 
@@ -108,7 +109,7 @@ class GetEarliestStoreTime(Header, frozen=True, kw_only=True):
 
 
 class OffsetAnswer(Header, frozen=True, kw_only=True):
-    """Answer of one queue offset: to 14, 29, 30 and 31."""
+    """Answer with one queue offset, to the requests 14, 29, 30 and 31."""
 
     offset: Long
 

@@ -32,7 +32,7 @@ class SendMessage(Header, frozen=True, kw_only=True):
 
 
 class SendMessageLong(Header, frozen=True, kw_only=True):
-    """SEND_MESSAGE and SEND_REPLY_MESSAGE: the same fields under long names; the Go client sends them."""
+    """SEND_MESSAGE and SEND_REPLY_MESSAGE: the fields of SendMessage under long names. The Go client sends them."""
 
     producer_group: str
     topic: str
@@ -54,10 +54,10 @@ class SendMessageAnswer(Header, frozen=True, kw_only=True):
     """Answer to every send whose message is stored."""
 
     msg_id: str
-    """Offset message id; of a batch: all of them, joined by commas. Clients decode it."""
+    """Offset message id; for a batch the ids of all messages, joined by commas. Clients decode it."""
     queue_id: Int
     queue_offset: Long
-    """Of a batch: of its first message; of a half message: in the half queue."""
+    """The queue offset; for a batch that of its first message, for a half message that in the half queue."""
     transaction_id: str | None = None
     """The message's UNIQ_KEY, also for messages without a transaction (5.x)."""
     batch_uniq_id: str | None = None
@@ -78,7 +78,7 @@ class PushReply(SendMessageLong, frozen=True, kw_only=True):
 
 
 class RecallMessage(Header, frozen=True, kw_only=True):
-    """RECALL_MESSAGE: forget a message whose time has not come."""
+    """RECALL_MESSAGE: withdraw a timer message before its time of delivery."""
 
     topic: str
     recall_handle: str

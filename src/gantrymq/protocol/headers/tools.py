@@ -23,7 +23,7 @@ class GetConsumeStats(Header, frozen=True, kw_only=True):
 
     consumer_group: str
     topic: str | None = None
-    """Absent or empty: every topic the group has offsets on."""
+    """Absent or empty: every topic in which the group has offsets."""
     topic_list: str | None = None
     """5.x: several topics, separated by ``;``."""
 
@@ -44,7 +44,7 @@ class ResetOffset(Header, frozen=True, kw_only=True):
 
 
 class ClientOfGroup(Header, frozen=True, kw_only=True):
-    """GET_CONSUMER_RUNNING_INFO, handed on to the client; answered with a ConsumerRunning body."""
+    """GET_CONSUMER_RUNNING_INFO, which the broker passes on to the client; answered with a ConsumerRunning body."""
 
     consumer_group: str
     client_id: str
@@ -52,7 +52,7 @@ class ClientOfGroup(Header, frozen=True, kw_only=True):
 
 
 class ConsumeDirectly(Header, frozen=True, kw_only=True):
-    """CONSUME_MESSAGE_DIRECTLY, handed on to the client with the message."""
+    """CONSUME_MESSAGE_DIRECTLY, which the broker passes on to the client together with the message."""
 
     consumer_group: str
     client_id: str | None = None
@@ -83,20 +83,20 @@ class ResumeCheck(Header, frozen=True, kw_only=True):
 
 
 class ExplainTransaction(Header, frozen=True, kw_only=True):
-    """EXPLAIN_TRANSACTION; answered with a JSON list as its body, empty when nothing is known."""
+    """EXPLAIN_TRANSACTION; the body of the answer is a JSON list, which is empty when nothing is known."""
 
     transaction_id: str
-    """UNIQ_KEY, or the offset message id of the half or of its parked copy."""
+    """UNIQ_KEY, or the offset message id of the half message or of its parked copy."""
 
 
 class ListChecks(Header, frozen=True, kw_only=True):
-    """LIST_CHECKS; answered with a JSON list of [half queue offset, checks, UNKNOWNs, next look in ms since 1970 or
-    null] of those that are open."""
+    """LIST_CHECKS; the body of the answer is a JSON list with [half queue offset, checks, UNKNOWNs, time of the next
+    check in ms since 1970 or null] for each open half message."""
 
     begin: Long
-    """Half queue offset of the first one asked about."""
+    """The first half queue offset of the range."""
     end: Long
-    """Behind the last one."""
+    """The half queue offset after the range."""
 
 
 class TopicAndGroup(Header, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class TopicAndGroup(Header, frozen=True, kw_only=True):
 
 
 class CorrectionOffset(Header, frozen=True, kw_only=True):
-    """QUERY_CORRECTION_OFFSET: the least offset of all groups."""
+    """QUERY_CORRECTION_OFFSET: the lowest offset of all groups."""
 
     topic: str
     compare_group: str
@@ -157,7 +157,7 @@ class UpdateForbidden(Header, frozen=True, kw_only=True):
     group: str
     topic: str
     readable: bool | None = None
-    """Absent: only asked."""
+    """Absent: the request only asks for the value."""
 
 
 class QueryConsumeQueue(Header, frozen=True, kw_only=True):

@@ -42,5 +42,5 @@ class DeleteGroup(Header, frozen=True, kw_only=True):
 
     group_name: str
     remove_offset: bool | None = None
-    """4.9's name of the next."""
+    """The name of the next field in 4.9."""
     clean_offset: bool | None = None

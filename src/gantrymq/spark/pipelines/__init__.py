@@ -1,1 +1,1 @@
-"""Ready-made jobs over the format ``rocketmq``; each also runs as ``gantry pipeline NAME`` and ``python -m``."""
+"""Ready-made Spark jobs. Run them with ``gantry pipeline NAME`` or ``python -m gantrymq.spark.pipelines.<module>``."""

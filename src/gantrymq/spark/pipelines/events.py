@@ -1,4 +1,4 @@
-"""What services tell each other: the body of an order-paid message. Imports nothing of Spark.
+"""The body of an order-paid message, which the order service sends and the pipelines read. Imports nothing of Spark.
 
 An order service sends it inside the transaction that marks the order as paid::
 
@@ -25,7 +25,7 @@ class OrderPaid:
     """One order was paid. The JSON object has exactly these fields."""
 
     order_id: str
-    """Unique among all orders; also the message's key, and what the pipelines tell duplicates by."""
+    """Unique among all orders. It is also the key of the message, and the pipelines recognise duplicates by it."""
     user_id: str
     amount_cents: int
     paid_at_ms: int
@@ -36,7 +36,7 @@ class OrderPaid:
 
     @classmethod
     def from_body(cls, body: bytes) -> OrderPaid:
-        """Raises MessageIllegal when the body is not such an object."""
+        """Read a body. Raises MessageIllegal when it is not such an object."""
         try:
             return msgspec.json.decode(body, type=cls)
         except msgspec.DecodeError as error:

@@ -1,8 +1,8 @@
-"""The payment scenario: one paid order becomes a shipping record, a points change and a cleared cart.
+"""The job ``order-paid``: for each paid order it writes a shipping record, a change of points and a cleared cart.
 
-Each table gets each order exactly once, in whatever order messages arrive, however often a producer repeats one and
-wherever this job is killed: Spark replays a batch with the same rows, ``tables`` publishes a batch once, and order ids
-already seen are kept in the query's state.
+Each table gets each order exactly once, whatever the order of the messages, however often a producer repeats one, and
+wherever this job is killed. This works because Spark repeats a batch with the same rows, ``tables`` publishes a batch
+only once, and the state of the query contains the order ids that it has already seen.
 
     python -m gantrymq.spark.pipelines.order_paid --name-servers 127.0.0.1:9876 --topic orders-paid \\
         --out tables --checkpoint checkpoint [--stop-file stop] [--progress progress.jsonl]
@@ -35,42 +35,42 @@ if TYPE_CHECKING:
 
 EVENT_SCHEMA = "order_id string, user_id string, amount_cents bigint, paid_at_ms bigint"
 LOOK_EVERY_S = 0.2
-"""How often the main thread looks for the stop file and at the query."""
+"""How often the main thread checks the query, and whether the stop file exists."""
 MESSAGE_COLUMNS = ["topic", "broker_name", "queue_id", "queue_offset", "body"]
 NO_EVENT = "the body is not an order-paid event"
 
 
 @dataclass(frozen=True, slots=True)
 class OrderPaidJob:
-    """What to run."""
+    """The settings of a run."""
 
     name_servers: str
     topic: str
     out: str
     """Directory of the tables."""
     checkpoint: str
-    """Directory of Spark's checkpoint; together with ``out`` it is the state of this job."""
+    """Directory of Spark's checkpoint. Together with ``out`` it contains the whole state of this job."""
     stop_file: str | None = None
     """The job ends when this file exists and everything that was in the topic at that moment is in the tables."""
     until_end: bool = False
-    """Process the messages that are in the topic now, then stop."""
+    """Process the messages that are in the topic at the start, then stop."""
     interval_ms: int = 500
-    """Least time between the starts of two batches."""
+    """The shortest time between the starts of two batches."""
     progress: str | None = None
-    """File to which JSON lines are appended."""
+    """A file to which the progress is appended as JSON lines."""
     starting: str = "earliest"
     """Where a job without a checkpoint begins."""
     max_offsets_per_trigger: int = 200_000
-    """Most messages of a batch; the driver holds one batch in memory, about 100 bytes a message."""
+    """The most messages in a batch. The driver has one batch in memory, about 100 bytes for each message."""
     read_timeout: str = "120s"
     master: str = "local[*]"
     conf: dict[str, str] = field(default_factory=dict)
 
 
 def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
-    """Run until the job's end; returns the rows of each table. Raises GantryError or Spark's error when it fails.
+    """Run the job to its end. Returns the number of rows of each table. Raises GantryError or Spark's error on failure.
 
-    Killing it at any moment is harmless; run it again with the same directories.
+    The job may be killed at any moment; run it again with the same directories.
     """
     disk = OsDisk()
     disk.make_dirs(job.out)
@@ -93,7 +93,7 @@ def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
 
 
 def process_topic(spark: SparkSession, job: OrderPaidJob, progress: Progress, disk: Disk) -> dict[str, int]:
-    """Run the job on a session that is already there."""
+    """Run the job in an existing Spark session."""
     writer = BatchWriter(job, progress, disk)
     stream = events_of(messages(spark, job)).writeStream.foreachBatch(writer.write)
     stream = stream.option("checkpointLocation", job.checkpoint).queryName("order-paid")
@@ -111,7 +111,7 @@ def process_topic(spark: SparkSession, job: OrderPaidJob, progress: Progress, di
 
 
 def messages(spark: SparkSession, job: OrderPaidJob) -> DataFrame:
-    """The topic as a stream, with what the job needs of each message."""
+    """The topic as a stream, with the columns that the job needs."""
     return (
         spark.readStream.format("rocketmq")
         .option("nameServers", job.name_servers)
@@ -125,7 +125,7 @@ def messages(spark: SparkSession, job: OrderPaidJob) -> DataFrame:
 
 
 def events_of(stream: DataFrame) -> DataFrame:
-    """Each order once: the event's fields; ``good`` is false where the body is no event."""
+    """The fields of each order's event, once per order; ``good`` is false where the body is not an event."""
     from pyspark.sql import functions as f
 
     parsed = stream.withColumn("event", f.from_json(f.col("body").cast("string"), EVENT_SCHEMA))
@@ -140,7 +140,7 @@ def events_of(stream: DataFrame) -> DataFrame:
     order = f.concat(f.lit("order "), "event.order_id")
     return (
         marked.withColumn("identity", f.when(f.col("good"), order).otherwise(f.concat(f.lit("at "), place)))
-        # A producer may send the same order twice (a retry whose answer was lost); the state remembers every order.
+        # A producer may send an order twice (a retry after a lost answer). Spark's state remembers every order.
         .dropDuplicates(["identity"])
         .select(
             "good",
@@ -154,7 +154,7 @@ def events_of(stream: DataFrame) -> DataFrame:
 
 
 def rows_for(name: str, events: pa.Table) -> pa.Table:
-    """The rows of one table out of a batch of events."""
+    """The rows of one table for a batch of events."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -172,10 +172,10 @@ def rows_for(name: str, events: pa.Table) -> pa.Table:
 
 
 class BatchWriter:
-    """Adds each micro-batch to all tables. Called by Spark, one batch after the other.
+    """Adds each micro-batch to all tables. Spark calls it for one batch after the other.
 
-    A batch has at most ``max_offsets_per_trigger`` rows, so it is brought to the driver as one Arrow table and written
-    from here: one Spark job a batch instead of one for every table, which is most of a small batch's time.
+    A batch has at most ``max_offsets_per_trigger`` rows, so the driver fetches it as one Arrow table and writes it.
+    This takes one Spark job per batch instead of one per table; Spark jobs take most of the time of a small batch.
     """
 
     def __init__(self, job: OrderPaidJob, progress: Progress, disk: Disk) -> None:
@@ -185,14 +185,15 @@ class BatchWriter:
         self._disk = disk
         self._query: str | None = None
         self._of_others: dict[str, pa.Array] = {}
-        """Orders that another query has put into a table: its checkpoint is lost, its rows are not."""
+        """The orders that an earlier query has put into each table. The checkpoint of that query is lost, but its rows
+        are there."""
 
     def write(self, batch: DataFrame, number: int) -> None:
         if self._query is None:
             self._query = query_id(self._checkpoint, self._disk)
             self._find_rows_of_others(batch.sparkSession, self._query)
-        # Also when a run that was killed has put it into every table: computing the rows makes Spark's state of the
-        # batch, and Spark fails a query that has not made it.
+        # This is done even if a run that was killed has already added the batch to every table: computing the rows
+        # also writes Spark's state of the batch, and without that state Spark fails the query.
         events = batch.toArrow()
         if all(table.entry(self._query, number) for table in self.tables.values()):
             return
@@ -216,7 +217,7 @@ class BatchWriter:
 
 
 def query_id(checkpoint: str, disk: Disk) -> str:
-    """The id under which Spark keeps this checkpoint; it is there before the first batch runs."""
+    """The query id in Spark's checkpoint. It exists before the first batch runs."""
     try:
         return str(msgspec.json.decode(read_whole(disk, f"{checkpoint}/metadata"))["id"])
     except (FileNotFoundError, msgspec.DecodeError, KeyError) as error:
@@ -224,7 +225,7 @@ def query_id(checkpoint: str, disk: Disk) -> str:
 
 
 def _wait_for_end(query: StreamingQuery, job: OrderPaidJob, progress: Progress, disk: Disk) -> None:
-    """Return when the job's end is reached. Raises Spark's error when the query fails."""
+    """Wait for the end of the job. Raises Spark's error when the query fails."""
     clock = SystemClock()
     target: Positions | None = None
     while query.isActive:
@@ -241,7 +242,7 @@ def _wait_for_end(query: StreamingQuery, job: OrderPaidJob, progress: Progress, 
 
 
 def _ends(job: OrderPaidJob) -> Positions:
-    """Where the topic ends now."""
+    """The current end offsets of the topic."""
     from gantrymq.spark.source import new_planner
 
     planner = new_planner(Settings(job.name_servers, topics=(job.topic,)))
@@ -249,7 +250,7 @@ def _ends(job: OrderPaidJob) -> Positions:
 
 
 def reached_by(query: StreamingQuery) -> Positions:
-    """How far the query has committed its batches; nothing known gives an empty answer."""
+    """The offsets up to which the query has committed batches; empty when none is known."""
     last: Any = query.lastProgress
     end = last["sources"][0]["endOffset"] if last and last["sources"] else None
     if isinstance(end, str):
@@ -280,7 +281,7 @@ def _arguments(argv: Sequence[str] | None) -> OrderPaidJob:
 
 
 def key_and_value(text: str) -> tuple[str, str]:
-    """``key=value`` to its parts."""
+    """The parts of ``key=value``."""
     key, equals, value = text.partition("=")
     if not equals or not key.startswith("spark."):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form spark.key=value")
@@ -288,7 +289,8 @@ def key_and_value(text: str) -> tuple[str, str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 when the end was reached, 1 when the job failed; events go to standard output as JSON lines."""
+    """Run the job, and write events to standard output as JSON lines. Exit status 0: the end was reached, 1: the job
+    failed."""
     try:
         run(_arguments(argv), lambda event: _print_line(msgspec.json.encode(event)))
     except GantryError as error:

@@ -18,7 +18,7 @@ def ignore(event: Mapping[str, Any]) -> None:
 
 
 class Progress:
-    """Reports events. Each line is one write, so a reader of the file never sees half a line."""
+    """Reports events. Each line is one write, so a reader of the file never sees an incomplete line."""
 
     def __init__(self, path: str | None, listener: Listener = ignore, disk: Disk | None = None) -> None:
         self._listener = listener

@@ -1,12 +1,12 @@
-"""Compare three truths: the order database, what the topic delivered, and what the tables hold.
+"""The job ``reconcile``: compares the order database, the messages in the topic, and the rows in the tables.
 
-Every paid order must be in the topic and exactly once in each table; nothing else may be there. Each order that breaks
-this is named.
+Every paid order must be in the topic, and exactly once in each table; nothing else may be there. The report names each
+order for which this is not so.
 
     python -m gantrymq.spark.pipelines.reconcile --orders-db orders.sqlite --tables tables \\
         --name-servers 127.0.0.1:9876 --topic orders-paid --json report.json
 
-Exit status: 0 all agree, 1 something is missing, doubled, phantom or wrong, 2 the comparison could not be made.
+Exit status: 0 all agree, 1 orders are missing, doubled, phantom or wrong, 2 the comparison was not possible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileJob:
-    """What to compare."""
+    """The settings of a comparison."""
 
     orders_db: str
     """SQLite file with a table of orders: order_id, user_id, amount_cents, status."""
@@ -45,50 +45,50 @@ class ReconcileJob:
     """File for the report."""
     orders_table: str = "orders"
     paid_status: str = "paid"
-    """Orders with this status (whatever its case) were paid."""
+    """The status of paid orders, in upper or lower case."""
     strict: bool = False
-    """Also fail when the topic holds an order twice, although the tables hold it once."""
+    """Also fail when an order is in the topic twice, although it is in the tables only once."""
     read_timeout: str = "60s"
     master: str = "local[*]"
     conf: dict[str, str] = field(default_factory=dict)
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong in one place: order ids, sorted. All empty: nothing."""
+    """The errors in the topic or in one table, as sorted order ids."""
 
     rows: int
     missing: list[str]
-    """Paid, but not here."""
+    """Orders that are paid, but are not here."""
     doubled: list[str]
-    """Here more than once."""
+    """Orders that are here more than once."""
     phantom: list[str]
-    """Here, but not paid (or no such order)."""
+    """Orders that are here, but are not paid or do not exist."""
     wrong: list[str]
-    """Here, but with another user, amount or number of points than the order says."""
+    """Orders that are here with another user, amount or number of points than in the database."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of different orders, over all places."""
+    """The numbers of different orders, over topic and tables."""
 
     missing: int
     doubled: int
-    """In a table more than once."""
+    """Orders that are in a table more than once."""
     phantom: int
     wrong: int
     delivered_twice: int
-    """In the topic more than once. Producers may repeat themselves; the tables must not."""
+    """Orders that are in the topic more than once. Producers may send an order again; tables must not repeat it."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome; this is also the form of the JSON file."""
+    """The result of the comparison, and the content of the JSON file."""
 
     ok: bool
     orders: dict[str, int]
-    """Orders in the database by status, as it spells it."""
+    """The number of orders in the database by status, in the database's spelling."""
     paid: int
     topic: Findings
     unreadable: list[str]
-    """Messages that are no order-paid events: topic/broker/queue/offset."""
+    """Messages that are not order-paid events, as topic/broker/queue/offset."""
     tables: dict[str, Findings]
     totals: Totals
 
@@ -114,7 +114,8 @@ Order = tuple[str, str, int]
 
 
 def read_orders(job: ReconcileJob) -> tuple[dict[str, int], list[Order]]:
-    """(orders by status, paid orders) from the order database, read-only. Raises ConfigError saying what is wrong."""
+    """(orders by status, paid orders) from the order database, which is opened read-only. Raises ConfigError, which
+    says what is wrong."""
     if not os.path.exists(job.orders_db):
         raise ConfigError(f"there is no order database {job.orders_db}; give the SQLite file of the order service")
     if not job.orders_table.isidentifier():
@@ -140,7 +141,7 @@ TOPIC = "topic"
 
 
 def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], orders: Sequence[Order]) -> Report:
-    """The comparison itself, on a running session."""
+    """Compare in an existing Spark session."""
     from pyspark.sql import functions as f
 
     paid = _paid(spark, orders).persist()
@@ -187,7 +188,7 @@ def _paid(spark: SparkSession, orders: Sequence[Order]) -> DataFrame:
 
 
 def _rows_of(name: str, table: DataFrame) -> DataFrame:
-    """A table in the form in which places are compared: an amount in units of so many cents, null where it has none."""
+    """A table in the form for the comparison: with an amount and the number of cents in its unit, or null for both."""
     from pyspark.sql import functions as f
 
     amount = f.col("points") if name == "points" else f.lit(None).cast("bigint")
@@ -197,23 +198,23 @@ def _rows_of(name: str, table: DataFrame) -> DataFrame:
 
 
 def _findings(spark: SparkSession, paid: DataFrame, rows: DataFrame) -> dict[str, Findings]:
-    """Compare every place with the paid orders; one grouping finds what is wrong in all of them."""
+    """Compare topic and tables with the paid orders. One grouping finds the errors in all of them."""
     from pyspark.sql import functions as f
 
     fits = (f.col("user_id") == f.col("paid_user")) & f.coalesce(
         f.col("amount") == f.expr("paid_cents div unit"), f.lit(True)
     )
     known = f.col("paid_user").isNotNull()
-    seen = (
+    counted = (
         rows.join(paid, "order_id", "left")
         .groupBy("where", "order_id")
         .agg(f.count("*").alias("times"), f.first(known).alias("known"), f.min(fits).alias("right"))
         .persist()
     )
-    broken = seen.where("times > 1 or not known or not coalesce(right, false)").collect()
+    broken = counted.where("times > 1 or not known or not coalesce(right, false)").collect()
     places = spark.createDataFrame([(name,) for name in (TOPIC, *ORDER_TABLES)], "where string")
-    absent = paid.select("order_id").crossJoin(places).join(seen, ["where", "order_id"], "left_anti").collect()
-    counts = {row["where"]: row["rows"] for row in seen.groupBy("where").agg(f.sum("times").alias("rows")).collect()}
+    absent = paid.select("order_id").crossJoin(places).join(counted, ["where", "order_id"], "left_anti").collect()
+    counts = {row["where"]: row["rows"] for row in counted.groupBy("where").agg(f.sum("times").alias("rows")).collect()}
     return {
         name: Findings(
             rows=counts.get(name, 0),
@@ -231,7 +232,7 @@ def _different(lists: Iterable[list[str]]) -> int:
 
 
 def _delivered(spark: SparkSession, job: ReconcileJob) -> DataFrame:
-    """Every message of the topic: the event's fields (null where it is none) and its place."""
+    """Every message of the topic: the fields of its event (null if the message is not an event) and its position."""
     from pyspark.sql import functions as f
 
     messages = (
@@ -267,7 +268,7 @@ def _arguments(argv: Sequence[str] | None) -> ReconcileJob:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the totals as one JSON line."""
+    """Run the comparison, and print the totals as one JSON line."""
     try:
         report = run(_arguments(argv))
     except GantryError as error:

@@ -1,11 +1,11 @@
 """Tables of Parquet files to which a micro-batch is added exactly once.
 
-    <table>/data/<query>-<batch>.parquet       rows of one batch; nobody reads them until they are named below
-    <table>/_manifest/<batch>-<query>.json     names the files of a batch; its rename is the commit
+    <table>/data/<query>-<batch>.parquet       the rows of one batch; not read unless the manifest names the file
+    <table>/_manifest/<batch>-<query>.json     names the files of a batch; renaming this file is the commit
 
-Spark runs a batch again after a crash, with the same number and the same rows. A batch whose manifest entry exists is
-done; the file of one without it is written again. So a crash at any line leaves the table without the
-batch or with all of it, once. One writer at a time: the writer holds the lock of the tables' directory.
+Spark runs a batch again after a crash, with the same number and the same rows. If the batch has a manifest entry, it is
+complete; otherwise its file is written again. So after a crash at any line, the table contains either nothing of the
+batch or all of it, once. Only one writer may run at a time, and it holds the lock of the tables' directory.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 
 class BatchEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What the manifest says about one batch."""
+    """The entry of one batch in the manifest."""
 
     version: int = 1
     query: str
-    """Id of the streaming query, which stays the same as long as its checkpoint lives."""
+    """The id of the streaming query, which stays the same as long as its checkpoint exists."""
     batch: int
     rows: int
     files: tuple[str, ...]
-    """Relative to the table's directory."""
+    """The files of the batch, relative to the directory of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table on a file system that all Spark processes see."""
+    """One table on a file system that all Spark processes can read."""
 
     path: str
     schema: str
-    """Columns as DDL."""
+    """The columns as DDL."""
     disk: Disk
 
     def entry(self, query: str, batch: int) -> BatchEntry | None:
-        """The entry of a batch that was published, else None."""
+        """The entry of a published batch; None if the batch is not published."""
         path = self._entry_path(query, batch)
         return self._read_entry(path) if self.disk.exists(path) else None
 
@@ -56,9 +56,9 @@ class Table:
         return [self._read_entry(f"{manifest}/{name}") for name in self.disk.list(manifest) if name.endswith(".json")]
 
     def add(self, query: str, batch: int, rows: pa.Table) -> BatchEntry:
-        """Publish the rows of a batch, unless the batch is already there.
+        """Publish the rows of a batch, unless it is already published.
 
-        On return the batch is durable. After a crash inside, the table is as before.
+        When this returns, the batch is durable. After a crash inside, the table is as before.
         """
         done = self.entry(query, batch)
         if done is not None:
@@ -112,8 +112,8 @@ SCHEMAS = {
     "cart": "order_id string, user_id string, cleared_at timestamp",
     "rejected": "topic string, broker_name string, queue_id int, queue_offset bigint, body binary, reason string",
 }
-"""Tables of the order-paid pipeline: one row per order in each of the first three; ``rejected`` holds messages that are
-no order-paid events, so that nothing vanishes."""
+"""The tables of the order-paid pipeline. The first three have one row per order. ``rejected`` has the messages that are
+not order-paid events, so that no message is lost."""
 
 ORDER_TABLES = ("shipping", "points", "cart")
 
@@ -124,7 +124,7 @@ def order_tables(directory: str, disk: Disk | None = None) -> dict[str, Table]:
 
 
 def read_table(spark: SparkSession, path: str) -> DataFrame:
-    """A table by the path of its directory, like ``out/shipping``. Raises StoreFormatUnknown for another name."""
+    """The table in a directory, for example ``out/shipping``. Raises StoreFormatUnknown for another name."""
     name = Path(path).name
     if name not in SCHEMAS:
         raise StoreFormatUnknown(f"{path} is not a table of the pipelines; there are {', '.join(SCHEMAS)}")

@@ -5,87 +5,38 @@ The log is the truth. Queues are used as they are up to the position that is kno
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from gantrymq.errors import CorruptRecord, InvariantViolated
+from gantrymq.errors import CorruptRecord
 from gantrymq.message.queues import QueueOffset
-from gantrymq.protocol.stored_message import MAGIC_V1, MAGIC_V2
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.dispatch import queue_tags_code
 from gantrymq.store.files.checkpoint import HEAD_BYTES, Checkpoint, Mark
-from gantrymq.store.files.segment import Segment
 from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.log.records import (
-    CHUNK_BYTES,
     PLACE_BYTES,
     SMALLEST_RECORD_BYTES,
     LogWalk,
     has_queue_entry,
     looks_torn,
-    parse,
     place_of,
 )
 from gantrymq.store.queues.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
 from gantrymq.store.queues.queue_table import QueueTable
+from gantrymq.store.recovery.cases import Case, Facts, decide
 from gantrymq.store.recovery.lost_places import damaged_records, lost_place
+from gantrymq.store.recovery.record_search import RecordSearch
 
 log = logging.getLogger("gantrymq.store")
 
 APACHE_MARGIN_MS = 3000
 """How far before the checkpoint's times Apache's recovery starts. Source: StoreCheckpoint.getMinTimestamp."""
-_MAGICS = tuple(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
 NO_LIMIT = 1 << 62
 RECORDS_PER_WRITE = 1 << 18
 """After how many records the entries built so far go to their files, so that they do not fill the memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a start finds."""
-
-    has_log: bool
-    has_queues: bool
-    clean: bool
-    """No abort file: the last broker was shut down in order, and its queues are complete."""
-    has_mark: bool
-    """Our mark belongs to this log."""
-    has_checkpoint: bool
-
-
-class Case(enum.Enum):
-    """Where the queues are known to be good up to."""
-
-    NEW = "an empty directory"
-    NO_LOG = "queues without a log: they point to nothing"
-    CLEAN = "shut down in order: good up to the last record any queue names"
-    MARKED = "died: good up to our mark"
-    APACHE_DIED = "died without our mark: good up to the file that Apache's checkpoint names"
-    UNKNOWN = "nothing is known: build the queues from the first record on"
-
-
-CASES: tuple[tuple[dict[str, bool], Case], ...] = (
-    ({"has_log": False, "has_queues": False}, Case.NEW),
-    ({"has_log": False, "has_queues": True}, Case.NO_LOG),
-    ({"has_log": True, "has_queues": True, "clean": True}, Case.CLEAN),
-    ({"has_log": True, "has_queues": True, "clean": False, "has_mark": True}, Case.MARKED),
-    ({"has_log": True, "has_queues": True, "clean": False, "has_mark": False, "has_checkpoint": True},
-     Case.APACHE_DIED),
-    ({"has_log": True, "has_queues": True, "clean": False, "has_mark": False, "has_checkpoint": False}, Case.UNKNOWN),
-    ({"has_log": True, "has_queues": False}, Case.UNKNOWN),
-)  # fmt: skip
-"""Exactly one row holds for any facts (a test tries them all)."""
-
-
-def decide(facts: Facts) -> Case:
-    """The case of the facts."""
-    rows = [case for row, case in CASES if all(getattr(facts, name) == value for name, value in row.items())]
-    if len(rows) != 1:
-        raise InvariantViolated(f"{len(rows)} recovery cases hold for {facts}")
-    return rows[0]
 
 
 @dataclass(slots=True)
@@ -121,6 +72,10 @@ class Recovery:
     """A lower bound of what is durable in the log; 0 when unknown."""
     deleted: Mapping[str, int] = field(default_factory=dict)
     """Topic to the log offset before which its records do not count."""
+
+    @property
+    def _search(self) -> RecordSearch:
+        return RecordSearch(self.files, self.config.mapped_file_size_commit_log)
 
     def run(self) -> Recovered:
         """Bring log and queues in line. The queues' entries behind ``start`` are in memory only, not written yet."""
@@ -226,18 +181,12 @@ class Recovery:
                 newest, end = entry.log_offset, entry.log_offset + entry.size
         if mark is not None and mark.position > end:
             return mark.position
-        if end == self.files.start or self._record_at(newest) == end - newest:
+        if end == self.files.start or self._search.size_at(newest) == end - newest:
             return end
         segment = self.files.segment(min(newest, self.files.end - 1))
         start = segment.base if segment else self.files.start
         self._load_queues(start)
         return start
-
-    def _record_at(self, position: int) -> int:
-        """Size of the good record at ``position``; 0 when there is none."""
-        for _place, parsed, _data, _at in LogWalk(self.files, position, self.files.end):
-            return parsed[0]
-        return 0
 
     def _by_checkpoint(self, checkpoint: Checkpoint) -> int:
         """The newest file that begins at or before the checkpoint's time, as Apache's recovery has it."""
@@ -320,7 +269,7 @@ class Recovery:
         durable = walk.position < self.flushed
         if walk.bad is None and (self.clean or not durable):
             return None
-        following = self._next_record(walk.position)
+        following = self._search.next_behind(walk.position)
         if durable and walk.bad and (following is None or (following > self.flushed and not self.clean)):
             # Zeros before the durable end: the log was copied before the mark was, and really ends here.
             return self.flushed if any(self.files.read(self.flushed - 1, 1)) else None
@@ -331,45 +280,6 @@ class Recovery:
                 return following
             break
         return None
-
-    def _next_record(self, bad: int) -> int | None:
-        """The next intact record behind the bad place."""
-        size = int.from_bytes(self.files.read(bad, 4), "big")
-        if 0 < size < self.config.mapped_file_size_commit_log and self._record_at(bad + size):
-            return bad + size
-        segment = self.files.segment(bad)
-        position: int | None = bad + 1
-        while segment is not None:
-            if position is not None:
-                position = self._search(segment, position)
-                if position is not None:
-                    return position
-            segment = self.files.segment(segment.end)
-            position = segment.next_nonzero(segment.base) if segment is not None else None
-        return None
-
-    def _search(self, segment: Segment, position: int) -> int | None:
-        """First intact record at or behind ``position`` in one file, found by its magic and its own offset."""
-        at: int | None = segment.next_nonzero(position)
-        while at is not None and at < segment.end:
-            at = max(position, at - 3)  # a size field begins with zeros
-            data = segment.read(at, CHUNK_BYTES + HEAD_BYTES)
-            for place in _magic_places(data):
-                if place >= 4 and self._is_record(at + place - 4):
-                    return at + place - 4
-            position = at + CHUNK_BYTES
-            at = segment.next_nonzero(position) if position < segment.end else None
-        return None
-
-    def _is_record(self, position: int) -> bool:
-        size = int.from_bytes(self.files.read(position, 4), "big")
-        if size > self.config.mapped_file_size_commit_log:
-            return False
-        try:
-            parse(self.files.read(position, size), 0, position)
-        except CorruptRecord:
-            return False
-        return True
 
     # ---- the end
 
@@ -385,14 +295,3 @@ class Recovery:
         for segment in self.files.segments:
             if segment.end > self.flushed and segment.base <= end:
                 segment.file.sync()
-
-
-def _magic_places(data: bytes) -> list[int]:
-    """Where in ``data`` a magic lies, in order."""
-    places = []
-    for magic in _MAGICS:
-        at = data.find(magic)
-        while at >= 0:
-            places.append(at)
-            at = data.find(magic, at + 1)
-    return sorted(places)

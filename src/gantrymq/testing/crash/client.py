@@ -49,7 +49,7 @@ class Caller:
         self, station: Station, note: Note, places: dict[str, HalfPlace], answers: list[Command] | None = None
     ) -> None:
         """``places``: of the newest half of each transaction, as told by earlier answers. ``answers``: takes every
-        answer, and then none is wrong; without it the story is fixed, and so are its answers."""
+        answer, and then none is wrong; without it the workload is fixed, and so are its answers."""
         self._answers = answers
         self._station = station
         self._note = note
@@ -184,7 +184,7 @@ class Caller:
             if self._answers is not None:
                 self._answers.append(answer)
             elif answer.code != code:
-                raise InvariantViolated(f"the story expects {code}, the broker answers {answer.code}: {answer.remark}")
+                raise InvariantViolated(f"{code} is expected, and the broker answers {answer.code}: {answer.remark}")
             if then is not None and answer.code == code:
                 then(answer)
 

@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from gantrymq.errors import StoreError
 from gantrymq.runtime.disk import Syncable
-from gantrymq.testing.disk import SECTOR as GRAIN
-from gantrymq.testing.disk import SimDisk, SimFile, _Content, _Directory
+from gantrymq.testing.disk import SimDisk, SimFile, _Directory
+from gantrymq.testing.disk_content import SECTOR as GRAIN
+from gantrymq.testing.disk_content import Content
 
 Change: TypeAlias = "tuple[int, bytes] | int"
 """A write (offset, bytes), or the new size of a file."""
@@ -114,10 +115,10 @@ class JournalDisk(SimDisk):
     def _go_on(self, killed: Cut) -> None:
         contents = {}
         for number, file in killed.files.items():
-            content = contents[number] = _Content(
+            content = contents[number] = Content(
                 bytearray(), bytearray(file.durable), [each for _, each in file.changes]
             )
-            now = _Content(bytearray(), bytearray(file.durable), list(content.unsynced))
+            now = Content(bytearray(), bytearray(file.durable), list(content.unsynced))
             now.settle()
             content.data = now.durable
             content.allocated = set(grains_of(bytes(content.data)))
@@ -132,7 +133,7 @@ class JournalDisk(SimDisk):
         self._directories = {}
         self._reach("/")
 
-    def _remember(self, thing: _Content | _Directory, unsynced: Sequence[object], operations: list[int]) -> None:
+    def _remember(self, thing: Content | _Directory, unsynced: Sequence[object], operations: list[int]) -> None:
         self._known[id(thing)] = (thing, _Known(unsynced, operations))
 
     def _reach(self, path: str) -> None:
@@ -201,7 +202,7 @@ class JournalDisk(SimDisk):
 
         return end
 
-    def _look_again(self, content: _Content, name: str) -> _Known:
+    def _look_again(self, content: Content, name: str) -> _Known:
         """After a part of its changes was synced."""
         if id(content) not in self._known:
             self._known[id(content)] = (content, _Known(content.unsynced))
@@ -209,10 +210,10 @@ class JournalDisk(SimDisk):
         known.unsynced, known.kept, known.synced = content.unsynced, None, name
         return known
 
-    def _number(self, content: _Content) -> int:
+    def _number(self, content: Content) -> int:
         return self._numbers.setdefault(id(content), len(self._numbers))
 
-    def _look(self, thing: _Content | _Directory, name: str) -> _Known:
+    def _look(self, thing: Content | _Directory, name: str) -> _Known:
         """What is known of it, brought up to date: at most one operation has happened since."""
         unsynced: Sequence[object] = thing.unsynced
         _, known = self._known.get(id(thing), (None, None))
@@ -230,7 +231,7 @@ class JournalDisk(SimDisk):
             known.kept = None
         return known
 
-    def _keep_file(self, path: str, content: _Content) -> KeptFile:
+    def _keep_file(self, path: str, content: Content) -> KeptFile:
         known = self._look(content, path)
         if not isinstance(known.kept, KeptFile):
             known.kept = KeptFile(
@@ -255,11 +256,11 @@ def _in_words(change: object, name: str) -> str:
     return f"size of {name} set to {change}" if isinstance(change, int) else f"names in {name} changed"
 
 
-def _content(blob: Blob) -> _Content:
-    return _Content(bytearray(blob.data), bytearray(blob.data), [], set(blob.grains))
+def _content(blob: Blob) -> Content:
+    return Content(bytearray(blob.data), bytearray(blob.data), [], set(blob.grains))
 
 
-def _directory(entries: dict[str, _Content | None]) -> _Directory:
+def _directory(entries: dict[str, Content | None]) -> _Directory:
     return _Directory(entries, dict(entries))
 
 

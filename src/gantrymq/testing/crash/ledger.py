@@ -35,7 +35,7 @@ class Transaction:
     """Ends that somebody asked for, or that the broker may have come to."""
     stored: bool = False
     """Its half was acknowledged."""
-    told: str = ""
+    acknowledged: str = ""
     """The end that was acknowledged."""
 
 
@@ -90,7 +90,7 @@ class Expected:
         self.transaction(fact).asked.add(fact.value)
 
     def _ended(self, fact: Fact) -> None:
-        self.transaction(fact).told = fact.value
+        self.transaction(fact).acknowledged = fact.value
 
     def _offset(self, fact: Fact) -> None:
         group, topic, queue = fact.place

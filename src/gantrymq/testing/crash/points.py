@@ -19,7 +19,7 @@ from gantrymq.testing.crash.view import View, reopen
 SYNC_FLUSH = "SYNC_FLUSH"
 VIEWS_KEPT = 3000
 """Disks that come again are not opened again: what a broker finds depends on the disk alone."""
-USUAL = Effort()
+ORDINARY = Effort()
 AGAIN = Effort(all_up_to=16, kinds=(IN_ORDER, TORN), sampled=4)
 """Of a start that is cut off, too."""
 
@@ -36,7 +36,7 @@ class Plan:
     chapters: tuple[str, ...] = WHOLE
     sector_bytes: int = 512
     """What a disk writes whole or not at all."""
-    effort: Effort = USUAL
+    effort: Effort = ORDINARY
     again_every: int = 1000
     """In one of so many outcomes the power is cut once more, before each operation of the start behind it and of what
     clients do then; 0: never."""
@@ -106,7 +106,7 @@ class Figures:
 
 
 class Enumeration:
-    """One plan: its story is played when it is first needed."""
+    """One plan: its workload is played when it is first needed."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -129,7 +129,7 @@ class Enumeration:
         figures.kinds.update(choices.values())
         for outcome, (choice, kind) in enumerate(choices.items()):
             image = space.image(choice)
-            breaches = self._judge(image, expected, self.played.seen[number])
+            breaches = self._judge(image, expected, self.played.positions[number])
             if breaches:
                 figures.failures.append(Failure(Point(number, outcome), f"{cut.done}; {kind}", breaches))
             elif self._is_cut_again(number, outcome):
@@ -146,7 +146,7 @@ class Enumeration:
         expected = expected_at(self.played.facts, number)
         choice, kind = list(space.choices(self.plan.effort).items())[max(point.outcome, 0)]
         if point.again is None:
-            breaches = self._judge(space.image(choice), expected, self.played.seen[number])
+            breaches = self._judge(space.image(choice), expected, self.played.positions[number])
             return Failure(point, f"{space.cut.done}; {kind}", breaches) if breaches else None
         figures = Figures()
         disk = self._disk(space, None if point.outcome == KILLED else choice)
@@ -176,14 +176,14 @@ class Enumeration:
     ) -> None:  # fmt: skip
         """Cut the power before every operation of the next start, and of what clients do behind it."""
         cuts: list[Cut] = []
-        seen: list[LogPositions] = []
+        positions: list[LogPositions] = []
         facts: list[Fact] = []
         stations: list[Station] = []
-        before = self.played.seen[point.operation]
+        before = self.played.positions[point.operation]
 
         def cut_here(cut: Cut) -> None:
             cuts.append(cut)
-            seen.append(before.later(stations[0]))
+            positions.append(before.later(stations[0]))
 
         def note(kind: str, name: str = "", place: tuple[object, ...] = (), value: str = "") -> None:
             facts.append(Fact(disk.operations, kind, name, place, value))
@@ -201,16 +201,16 @@ class Enumeration:
                 if only is not None and outcome != only[1]:
                     continue
                 figures.again += 1
-                breaches = self._judge(space.image(choice), known, seen[cut.number], first.end)
+                breaches = self._judge(space.image(choice), known, positions[cut.number], first.end)
                 if breaches:
                     again = Point(point.operation, point.outcome, (cut.number, outcome))
                     figures.failures.append(Failure(again, f"{cut.done}, behind a first crash; {kind}", breaches))
 
     def _judge(
-        self, image: Image, expected: Expected, seen: LogPositions, written: int = 1 << 62
+        self, image: Image, expected: Expected, positions: LogPositions, written: int = 1 << 62
     ) -> tuple[Breach, ...]:
         sync = self.plan.flush == SYNC_FLUSH
-        return tuple(judge(self._view(image), expected, seen, sync=sync, written=written))
+        return tuple(judge(self._view(image), expected, positions, sync=sync, written=written))
 
     def _view(self, image: Image) -> View:
         view = self._views.get(image.key)

@@ -23,15 +23,15 @@ class Breach:
 
 
 def judge(
-    view: View, expected: Expected, seen: LogPositions, *, sync: bool, written: int = 1 << 62
+    view: View, expected: Expected, positions: LogPositions, *, sync: bool, written: int = 1 << 62
 ) -> Iterator[Breach]:
     """All that is wrong. ``sync``: acknowledged means durable; else the log is a beginning of what was written.
-    ``written``: from there on the log is not the story's, but of a start that was cut off, too.
+    ``written``: from there on the log is not only the workload's, but also that of a start that was cut off.
     """
     if view.failure:
         yield Breach("it starts", view.failure)
         return
-    yield from _log(view, seen, sync, written)
+    yield from _log(view, positions, sync, written)
     yield from (Breach("queues, log and table agree", text) for text in view.problems)
     if not sync:
         expected = expected.without_acknowledgements()
@@ -43,16 +43,16 @@ def judge(
     yield from _offsets(view, expected, sync)
 
 
-def _log(view: View, seen: LogPositions, sync: bool, written: int) -> Iterator[Breach]:
+def _log(view: View, positions: LogPositions, sync: bool, written: int) -> Iterator[Breach]:
     if view.quarantined:
         yield Breach("a cut damages nothing", f"{view.quarantined} ranges of the log were quarantined")
     if view.differs_at < min(view.end, written):
         yield Breach("the log is a beginning", f"at {view.differs_at} the log holds what was never written there")
-    if view.start > seen.start:
-        yield Breach("nothing is forgotten", f"the log begins at {view.start} and not at {seen.start}")
-    least = seen.visible if sync else seen.flushed
+    if view.start > positions.start:
+        yield Breach("nothing is forgotten", f"the log begins at {view.start} and not at {positions.start}")
+    least = positions.visible if sync else positions.flushed
     if view.end < least:
-        yield Breach("what was seen stays", f"the log ends at {view.end}; up to {least} it was there for good")
+        yield Breach("what was visible stays", f"the log ends at {view.end}; up to {least} it was there for good")
 
 
 def _topics(view: View, expected: Expected) -> Iterator[Breach]:
@@ -83,9 +83,9 @@ def _half(view: View, half: HalfView, expected: Expected) -> Iterator[Breach]:
         yield Breach("acknowledged is there", f"half {half.place} is {half.name}, it was {known.name}")
         return
     asked = known.asked if known is not None else set()
-    if known is not None and known.told:
-        if half.state != known.told:
-            yield Breach("decided once", f"{half.name} is {half.state}; {known.told} was acknowledged")
+    if known is not None and known.acknowledged:
+        if half.state != known.acknowledged:
+            yield Breach("decided once", f"{half.name} is {half.state}; {known.acknowledged} was acknowledged")
     elif half.state != OPEN and half.state not in asked:
         yield Breach("no decision of its own", f"{half.name} is {half.state}; asked was {sorted(asked) or 'nothing'}")
 

@@ -41,11 +41,11 @@ class LogPositions:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A story from its beginning to its end."""
+    """A workload that was played to its end."""
 
     flush: str
     cuts: list[Cut]
-    seen: list[LogPositions]
+    positions: list[LogPositions]
     """For each cut."""
     facts: list[Fact]
     log: dict[int, bytes]
@@ -55,13 +55,13 @@ class Played:
 
 
 class ScenarioRun:
-    """Plays the story once, and keeps what every crash of it needs."""
+    """Plays the workload once, and keeps what every crash of it needs."""
 
     def __init__(self, flush: str) -> None:
         self.flush = flush
         self.facts: list[Fact] = []
         self.cuts: list[Cut] = []
-        self.seen: list[LogPositions] = []
+        self.positions: list[LogPositions] = []
         self.log: dict[int, bytes] = {}
         self.disk = JournalDisk(self._cut)
         self.station: Station
@@ -80,7 +80,7 @@ class ScenarioRun:
                 self.now_ms = self.station.now_ms
                 self.station.end()
         self._cut(self.disk.freeze())
-        return Played(self.flush, self.cuts, self.seen, self.facts, self.log, self.now_ms, errors)
+        return Played(self.flush, self.cuts, self.positions, self.facts, self.log, self.now_ms, errors)
 
     async def _live(self, chapters: list[str]) -> None:
         """One process, from its start to its orderly stop."""
@@ -98,7 +98,7 @@ class ScenarioRun:
 
     def _cut(self, cut: Cut) -> None:
         self.cuts.append(cut)
-        self.seen.append((self.seen[-1] if self.seen else LogPositions()).later(self.station))
+        self.positions.append((self.positions[-1] if self.positions else LogPositions()).later(self.station))
 
     def copy_log(self) -> None:
         """To be called before files of the log are removed, too."""
@@ -162,7 +162,7 @@ class ScenarioRun:
         refused = call.end("early", COMMIT, ResponseCode.SYSTEM_ERROR, place=guess)
         await _all(stored, refused)
         if call.places["early"] != guess:
-            raise InvariantViolated("the story guesses where a half message goes, and was wrong")
+            raise InvariantViolated("the workload guesses where a half message goes, and was wrong")
         await _all(call.end("early", ROLLBACK))
 
     async def many(self) -> None:
@@ -252,7 +252,7 @@ class ScenarioRun:
         await asyncio.sleep(RETENTION_S)
         disk.used_bytes = 0
         if self.station.broker.store.min_log_offset == start:
-            raise InvariantViolated("retention removes nothing in this story")
+            raise InvariantViolated("retention removes nothing in this workload")
 
     async def next_life(self) -> None:
         """After an orderly stop and a start: what was open is ended."""
@@ -267,7 +267,7 @@ class ScenarioRun:
             if true():
                 return
             await asyncio.sleep(0.1)
-        raise InvariantViolated("the story waits for what never comes")
+        raise InvariantViolated("the workload waits for what never comes")
 
 
 async def _all(*waited: Awaitable[object]) -> None:

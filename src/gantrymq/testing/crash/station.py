@@ -28,7 +28,7 @@ CHECKS = 2
 
 
 def settings(flush: str) -> BrokerConfig:
-    """A broker whose files are small, so that a short story meets their ends. The file of a queue is a little larger
+    """A broker whose files are small, so that a short workload meets their ends. The file of a queue is a little larger
     than a sector of 512 bytes, and its 26th entry lies in two."""
     return BrokerConfig.of(
         broker_ip1=ADDRESS, bind_address=ADDRESS, store_path_root_dir="/store", flush_disk_type=flush,
@@ -120,7 +120,7 @@ class Client:
 
 
 class Station:
-    """A broker's process on a disk. ``later_ms``: how late it is compared with the beginning of the story."""
+    """A broker's process on a disk. ``later_ms``: how late it is compared with the beginning of the workload."""
 
     def __init__(self, disk: SimDisk, flush: str, later_ms: int = 0) -> None:
         self.disk = disk
@@ -137,7 +137,7 @@ class Station:
 
     @property
     def now_ms(self) -> int:
-        """Since the beginning of the story."""
+        """Since the beginning of the workload."""
         return self._start_ms + int(self.loop.time() * 1000)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

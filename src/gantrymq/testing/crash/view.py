@@ -23,7 +23,7 @@ from gantrymq.transactions.records.half import parse_op
 from gantrymq.transactions.table.decisions import Decision
 
 LATE_MS = 60_000
-"""How long after the end of the story the broker is started again."""
+"""How long after the end of the workload the broker is started again."""
 OPEN = "open"
 ASKED = 2
 """Halves that are asked about by requests: the newest decided ones, and the newest open ones."""
@@ -80,7 +80,7 @@ class View:
     end: int = 0
     """Of the log, as recovery found it."""
     differs_at: int = 0
-    """Up to there the log holds, byte by byte, what the story wrote."""
+    """Up to there the log holds, byte by byte, what the workload wrote."""
     quarantined: int = 0
     places: dict[Place, tuple[str, int]] = field(default_factory=dict)
     """Of every record with a queue: name and log offset."""
@@ -127,15 +127,15 @@ async def _look(station: Station, played: Played, view: View, note: Note) -> Non
             view.offsets[READERS, topic, queue] = offset
     _read_log(store, view)
     view.problems += _queue_problems(store, view)
-    for half_seen in view.halves.values():
-        decision = broker.coordinator.table.decisions[half_seen.place[0]]
-        half_seen.known_as = _NAMES.get(decision, decision.name)
+    for view_of_half in view.halves.values():
+        decision = broker.coordinator.table.decisions[view_of_half.place[0]]
+        view_of_half.known_as = _NAMES.get(decision, decision.name)
     for half in broker.coordinator.table:
-        seen = view.halves.get((half.queue_offset, half.log_offset))
-        if seen is None:
+        open_half = view.halves.get((half.queue_offset, half.log_offset))
+        if open_half is None:
             view.problems.append(f"the table holds a half at {half.queue_offset} that is not in the log")
         else:
-            seen.in_table = True
+            open_half.in_table = True
     await _Prober(station, view, note).ask()
 
 

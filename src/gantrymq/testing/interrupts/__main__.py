@@ -71,7 +71,7 @@ class Run:
         for number in points:
             injector = Injector(number, self._handler)
             self._attempt(f"point {number}", injector)
-            if injector.seen <= number:
+            if injector.passed <= number:
                 break
             self.tried += 1
             self._judge(f"point {number} ({injector.place})", self._scenario.settle)

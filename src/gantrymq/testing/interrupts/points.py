@@ -37,13 +37,13 @@ def interrupt() -> None:
 class Injector:
     """Runs ``handler`` at the point number ``at`` of what is called within ``with``, counted from 0; -1: never.
 
-    Afterwards ``seen`` is the number of points that were passed, and ``place`` says where the handler was run.
+    Afterwards ``passed`` is the number of points that were passed, and ``place`` says where the handler was run.
     """
 
     def __init__(self, at: int, handler: Handler = interrupt) -> None:
         self._at = at
         self._handler = handler
-        self.seen = 0
+        self.passed = 0
         self.place = ""
 
     @property
@@ -66,7 +66,7 @@ class Injector:
         return _Frame(self, frame).step
 
     def point(self, frame: FrameType) -> None:
-        number, self.seen = self.seen, self.seen + 1
+        number, self.passed = self.passed, self.passed + 1
         if number == self._at:
             self.place = f"{frame.f_code.co_qualname} of {frame.f_code.co_filename}, line {frame.f_lineno}"
             self._handler()

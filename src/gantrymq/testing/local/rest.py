@@ -59,13 +59,13 @@ class _Wait:
 class _Stand:
     """One foreign loop that is asked to stand still once."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, told: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, notify: Callable[[], None]) -> None:
         self.loop = loop
         self.look = Look((), False)
         self.over = False
         """Whether it went on without waiting to be released; then it is asked anew."""
         self._still = self._held = False
-        self._told = told
+        self._notify = notify
         self._lock = threading.Lock()
         self._released = threading.Event()
 
@@ -81,13 +81,13 @@ class _Stand:
             return
         self.look = look_at(self.loop, of_the_test=True)
         self._still = True
-        self._told()
+        self._notify()
         if self._released.wait(STAND_S):
             return
         with self._lock:
             self.over = not self._held
         if self.over:
-            self._told()
+            self._notify()
         else:
             self._released.wait()
 

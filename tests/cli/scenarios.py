@@ -1,6 +1,6 @@
-"""What a person does with the tools, as stories that hold on our broker and on Apache's.
+"""Tests of the command line that run on our broker and on Apache's.
 
-Each makes topics and groups of its own, so that they can share a cluster.
+Each creates topics and groups of its own, so that they can share a cluster.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def consumers(tool: Tool) -> None:
     assert lag_is(0)
 
 
-def resets(tool: Tool, *, told_offsets: bool) -> None:
+def resets(tool: Tool, *, reported_offsets: bool) -> None:
     """A group goes on elsewhere: without members by any offset, with members they are told.
 
     ``told_offsets``: the broker can tell members an offset, not only a time.
@@ -200,7 +200,7 @@ def resets(tool: Tool, *, told_offsets: bool) -> None:
         eventually(lambda: len(got) >= 6)
         eventually(lambda: lag_is(0))
         by_offset = ("consumer", "reset", group, topic, "--to", "offset:2", "--yes")
-        if told_offsets:
+        if reported_offsets:
             assert tool.json(*by_offset)["how"] == "members"
             eventually(lambda: len(got) >= 7)
         else:
@@ -291,9 +291,9 @@ def parked(tool: Tool) -> str:
         eventually(lambda: _state(tool, one) == "parked")
         (row,) = tool.json("transactions", "list", "--group", group)
         assert (row["id"], row["state"]) == (one, "parked") and row["checks"] > 0
-        (told,) = tool.json("transactions", "explain", one)
-        assert "gantry transactions resume" in told["advice"]
-        assert [event["event"] for event in told["events"]][-1] == "parked"
+        (reported,) = tool.json("transactions", "explain", one)
+        assert "gantry transactions resume" in reported["advice"]
+        assert [event["event"] for event in reported["events"]][-1] == "parked"
         assert "resume" in tool.fails("transactions", "commit", one, "--why", "x", "--yes")
     assert tool.json("transactions", "resume", one, "--why", "mended", "--yes")["outcome"] == "open again"
     eventually(lambda: _state(tool, one) == "open")

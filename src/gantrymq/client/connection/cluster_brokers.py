@@ -1,0 +1,54 @@
+"""All brokers that the name servers know, for a client that has something to answer wherever its predecessor sent.
+
+Source: RouteInfoManager.getAllClusterInfo.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.errors import GantryError
+from gantrymq.protocol.bodies.route import ClusterInfo
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+
+log = logging.getLogger("gantrymq.client")
+
+LOOK_UP_INTERVAL_S: Final = 2.0
+"""How often the name servers are asked until they answer; from then on at the interval of the routes."""
+
+
+class ClusterBrokers:
+    """Asks the name servers for the brokers, at intervals."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._masters: dict[str, None] = {}
+
+    def addresses(self) -> list[str]:
+        """The masters: first those of the topics in use, then all others."""
+        return list(dict.fromkeys((*sorted(self._endpoint.routes.masters()), *self._masters)))
+
+    async def keep(self, connect: Callable[[], Awaitable[None]]) -> None:
+        """Ask for ever, and ``connect`` to the brokers after every answer."""
+        clock, config = self._endpoint.clock, self._endpoint.config
+        while True:
+            answered = await self._ask()
+            if answered:
+                await connect()
+            await clock.sleep(config.route_refresh_ms / 1000 if answered else LOOK_UP_INTERVAL_S)
+
+    async def _ask(self) -> bool:
+        try:
+            answer = await self._endpoint.name_servers.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+            if answer.code != ResponseCode.SUCCESS:
+                log.debug("the name server does not list its brokers: %d %s", answer.code, answer.remark)
+                return False
+            brokers = ClusterInfo.decode(answer.body).broker_addr_table.values()
+        except GantryError as error:
+            log.debug("the brokers are not known: %s", error)
+            return False
+        self._masters = dict.fromkeys(sorted(master for broker in brokers if (master := broker.master) is not None))
+        return bool(self._masters)
