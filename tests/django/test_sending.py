@@ -352,7 +352,7 @@ def test_a_missing_table_says_what_to_run(project: Project, sqlite: Place) -> No
     project.use(sqlite, migrate=False)
     with pytest.raises(ConfigError, match=r"manage\.py migrate gantrymq --database default"):
         start()
-    with pytest.raises(ConfigError, match="manage.py migrate"), transaction.atomic():
+    with pytest.raises(ConfigError, match=r"manage\.py migrate"), transaction.atomic():
         send(Message("orders", "o-1"))
 
 
