@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gantrymq.errors import OutcomeUnknown as OutcomeUnknown
     from gantrymq.errors import TransactionClaimed as TransactionClaimed
+    from gantrymq.errors import TransactionTooOld as TransactionTooOld
     from gantrymq.sql.async_connections import AsyncConnectionTransaction as AsyncConnectionTransaction
     from gantrymq.sql.async_connections import AsyncConnectionTransactions as AsyncConnectionTransactions
+    from gantrymq.sql.async_inbox import AsyncInbox as AsyncInbox
+    from gantrymq.sql.async_inbox import AsyncInboxTransaction as AsyncInboxTransaction
     from gantrymq.sql.async_transactions import AsyncTransactions as AsyncTransactions
     from gantrymq.sql.connections import ConnectionTransaction as ConnectionTransaction
     from gantrymq.sql.connections import ConnectionTransactions as ConnectionTransactions
+    from gantrymq.sql.inbox import Inbox as Inbox
+    from gantrymq.sql.inbox import InboxTransaction as InboxTransaction
     from gantrymq.sql.sqlalchemy_async import AsyncLocalTransaction as AsyncLocalTransaction
     from gantrymq.sql.sqlalchemy_async import AsyncSessionTransactions as AsyncSessionTransactions
     from gantrymq.sql.sqlalchemy_sessions import send as send
@@ -25,15 +30,20 @@ if TYPE_CHECKING:
 _HOMES = {
     "AsyncConnectionTransaction": "sql.async_connections",
     "AsyncConnectionTransactions": "sql.async_connections",
+    "AsyncInbox": "sql.async_inbox",
+    "AsyncInboxTransaction": "sql.async_inbox",
     "AsyncLocalTransaction": "sql.sqlalchemy_async",
     "AsyncSessionTransactions": "sql.sqlalchemy_async",
     "AsyncTransactions": "sql.async_transactions",
     "ConnectionTransaction": "sql.connections",
     "ConnectionTransactions": "sql.connections",
+    "Inbox": "sql.inbox",
+    "InboxTransaction": "sql.inbox",
     "LocalTransaction": "sql.sqlalchemy_transactions",
     "OutcomeUnknown": "errors",
     "SessionTransactions": "sql.sqlalchemy_transactions",
     "TransactionClaimed": "errors",
+    "TransactionTooOld": "errors",
     "Transactions": "sql.transactions",
     "send": "sql.sqlalchemy_sessions",
 }

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.transaction_producer import TransactionProducer
-from gantrymq.errors import TransactionClaimed, TransactionTooOld
+from gantrymq.errors import Closed, TransactionClaimed, TransactionTooOld
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.runtime.clock import SystemClock
@@ -124,7 +124,9 @@ class AsyncEnlistment:
         weakref.finalize(self, self._left).atexit = False
 
     def send(self, message: Message, level: object = None) -> None:
-        """Send the half message now, without waiting for it. Raises MessageIllegal."""
+        """Send the half message now, without waiting for it. Raises MessageIllegal, and Closed during the commit."""
+        if self.stage is not Stage.OPEN:
+            raise Closed("this transaction is committing, and takes no more messages")
         self._check(message)
         self._halves.add(self._sent, message.with_properties({**message.properties, **self._marks}))
         self._levels[self._sent] = level

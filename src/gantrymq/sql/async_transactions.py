@@ -13,9 +13,15 @@ from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.sql import cleaning
+from gantrymq.sql.async_enlistment import perform
+from gantrymq.sql.cleaning import KEPT_S, check_age
 from gantrymq.sql.failed_commit import may_run_again
+from gantrymq.sql.greenlet_database import for_loop
+from gantrymq.sql.open_halves import oldest_open
 from gantrymq.sql.settings import TransactionsSettings, read_settings
 from gantrymq.sql.transactions import kind_for
+from gantrymq.sql.upkeep import EVERY_S, clean_for_ever
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -58,10 +64,15 @@ class AsyncTransactions(Generic[A]):
             return super().__new__(kind)
         raise ConfigError("AsyncTransactions takes an AsyncEngine; with an Engine, use Transactions")
 
+    _local: Any
+    """The database, once it is known: Local or AsyncLocal."""
+    _database: Any
+
     def _set_up(self, group: str, settings: Mapping[str, Any]) -> None:
         self._settings, self._producer_settings = read_settings(group, settings)
         self._lock = asyncio.Lock()
         self._running: TransactionProducer | None = None
+        self._upkeep: asyncio.Task[None] | None = None
         self._closed = False
 
     # Life.
@@ -78,6 +89,11 @@ class AsyncTransactions(Generic[A]):
                 )  # fmt: skip
                 await producer.start()
                 self._running = producer
+                keep = self._settings.keep_rows
+                if keep is not None:
+                    self._upkeep = asyncio.get_running_loop().create_task(
+                        clean_for_ever(lambda: self._clean(keep, every=EVERY_S))
+                    )
 
     async def _connect(self) -> TransactionListener:
         """Ask the database what must be known of it; returns what answers check-backs."""
@@ -87,6 +103,9 @@ class AsyncTransactions(Generic[A]):
         """Wait for running transactions, and disconnect from the brokers. The engine stays open."""
         async with self._lock:
             self._closed = True
+            if self._upkeep is not None:
+                self._upkeep.cancel()
+                await asyncio.gather(self._upkeep, return_exceptions=True)
             if self._running is not None:
                 await self._running.close()
 
@@ -102,6 +121,18 @@ class AsyncTransactions(Generic[A]):
     async def create_table(self) -> None:
         """Create both tables unless they exist. For production, put ``gantry sql ddl`` into your migrations."""
         raise NotImplementedError
+
+    async def clean(self, older_than: float = KEPT_S) -> None:
+        """Delete the outcome rows of transactions that are older than this many seconds; see ``Transactions.clean``."""
+        await self.start()
+        await self._clean(check_age(older_than, self._settings.longest_transaction))
+
+    async def _clean(self, older_than: float, every: float = 0.0) -> None:
+        local, alone = self._local, for_loop(self._database).alone
+        horizon_ms = await perform(cleaning.horizon_of(local.outcomes, local.clock.wall_ms(), older_than, every), alone)
+        if horizon_ms is not None:
+            oldest = await oldest_open(self._settings.name_servers, self._producer_settings, local.identity)
+            await perform(cleaning.clean_outcomes(local.outcomes, cleaning.horizon_id(horizon_ms, oldest)), alone)
 
     # Ways in.
 

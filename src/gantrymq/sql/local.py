@@ -12,12 +12,11 @@ from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.sql import transaction_id
 from gantrymq.sql.claim import Failed, Query, Rows
+from gantrymq.sql.cleaning import DAY_S, KEPT_S, check_age
 from gantrymq.sql.database import Database
 from gantrymq.sql.enlistment import Enlistment, Waiter, ask, marks_of
 from gantrymq.sql.outcomes import IDENTITY_BYTES, Outcomes, failed
 from gantrymq.sql.tables import INBOX, OUTCOMES, check_name, ddl
-
-DAY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +30,8 @@ class Settings:
     claim_timeout: float = 2.0
     """Seconds that a check-back waits for a row that a running local transaction holds. Then it answers UNKNOWN, and
     the broker asks again."""
+    keep_rows: float | None = KEPT_S
+    """Seconds that outcome rows are kept; once an hour, older ones are deleted in the background. None: never."""
     table: str = OUTCOMES
     inbox_table: str = INBOX
 
@@ -41,6 +42,8 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
                 raise ConfigError(f"{name} is a number of seconds, above 0 and up to {most}, not {value!r}")
+        if self.keep_rows is not None:
+            check_age(self.keep_rows, self.longest_transaction)
 
 
 class Local:

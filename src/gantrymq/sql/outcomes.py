@@ -22,6 +22,7 @@ class Outcomes:
     """The statements about outcomes for one database and one producer group."""
 
     def __init__(self, dialect: Dialect, group: str, table: str = OUTCOMES, claim_timeout_ms: int = 2_000) -> None:
+        self.dialect: Final = dialect
         self.table: Final = table
         self.group: Final = group
         self._statements: Final = OutcomeStatements(dialect, table, claim_timeout_ms)
@@ -29,6 +30,10 @@ class Outcomes:
     def insert(self, transaction_id: str) -> Statement:
         """What the local transaction executes before it commits."""
         return self._statements.insert, (transaction_id, int(Outcome.COMMITTED), self.group)
+
+    def look(self) -> list[Statement]:
+        """The two rows that are no transactions."""
+        return [(self._statements.find, ("",))]
 
     def query(self, query: Query, transaction_id: str) -> list[Statement]:
         """The statements of one query of a claim; its answer is that of the last one with rows."""
@@ -76,13 +81,13 @@ class Outcomes:
     def clean(self, horizon: str, count: int) -> list[list[Statement]]:
         """Delete the rows of ids below ``horizon``: first so that everybody can know it, then ``count`` rows of them.
 
-        Each list is one call; failures of the first one mean that the row ``#cleaned`` exists. The last one is to be
-        repeated until it deletes nothing.
+        Each list is one call. The first one fails as a duplicate when the row ``#cleaned`` exists. The last one is to
+        be repeated until no rows come back. See ``cleaning``.
         """
         return [
             [(self._statements.insert, (CLEANED, int(Outcome.NONE), ""))],
             [(self._statements.move_horizon, (horizon, horizon))],
-            [(self._statements.clean, (horizon, count))],
+            [(self._statements.clean, (horizon, count)), (self._statements.left, (horizon,))],
         ]
 
 

@@ -16,6 +16,7 @@ class TransactionsSettings(TransactionProducerSettings, total=False):
     name_servers: Required[str | Iterable[str]]
     longest_transaction: float
     claim_timeout: float
+    keep_rows: float | None
     table: str
     inbox_table: str
 

@@ -171,16 +171,18 @@ class InboxStatements:
 
     def __init__(self, dialect: Dialect, table: str = INBOX) -> None:
         name, written = check_name(table), dialect.written
+        self.insert: Final = written(f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)")
+        """group, id of the message, ms since 1970"""
         # PostgreSQL ends a transaction with the first error in it, so there the second row must not be one.
         unless = " ON CONFLICT DO NOTHING RETURNING 1" if dialect.kind is Kind.POSTGRESQL else ""
-        self.insert: Final = written(
-            f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?){unless}"
-        )
-        """group, id of the message, ms since 1970. If the row is there already, then on PostgreSQL none comes back, and
-        elsewhere it fails as a duplicate. All wait for a transaction that has inserted the same and has not ended."""
+        self.take: Final = self.insert + unless
+        """The same. If the row is there already, then on PostgreSQL none comes back, and elsewhere it fails as a
+        duplicate. All wait for a transaction that has inserted the same and has not ended."""
         self.find: Final = written(f"SELECT consumed_at FROM {name} WHERE consumer_group = ? AND message_id = ?")
         """group, id of the message"""
-        self.clean: Final = written(_CLEAN_INBOX[dialect.kind].format(name=name))
+        self.clean: Final = written(f"DELETE FROM {name} WHERE consumed_at < ?")
+        """ms since 1970"""
+        self.clean_some: Final = written(_CLEAN_INBOX[dialect.kind].format(name=name))
         """ms since 1970, how many"""
         self.left: Final = written(f"SELECT 1 FROM {name} WHERE consumed_at < ? LIMIT 1")
         """ms since 1970; whether there is anything left to clean"""

@@ -24,12 +24,16 @@ from gantrymq.client import sync
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.sql import cleaning
 from gantrymq.sql.checker import OutcomeChecker
+from gantrymq.sql.cleaning import KEPT_S, check_age
 from gantrymq.sql.database import Database
 from gantrymq.sql.enlistment import Enlistment
 from gantrymq.sql.failed_commit import may_run_again
 from gantrymq.sql.local import Local, create_tables
+from gantrymq.sql.open_halves import oldest_open
 from gantrymq.sql.settings import TransactionsSettings, read_settings
+from gantrymq.sql.upkeep import EVERY_S, Upkeep
 from gantrymq.sql.waiters import ThreadWaiter
 
 if TYPE_CHECKING:
@@ -77,8 +81,10 @@ class Transactions(Generic[L]):
 
     ``name_servers``: as for every client. ``longest_transaction``: seconds that a local transaction may take while its
     process lives. After that, a check-back rolls it back. ``claim_timeout``: seconds that a check-back waits for a row
-    that a running local transaction holds; then it answers UNKNOWN, and the broker asks again. ``table``,
-    ``inbox_table``: names of the two tables, perhaps with a schema. All others: fields of TransactionProducerConfig.
+    that a running local transaction holds; then it answers UNKNOWN, and the broker asks again. ``keep_rows``: seconds
+    that outcome rows are kept, 7 days unless you say otherwise; once an hour, older ones are deleted in the background;
+    None: never. ``table``, ``inbox_table``: names of the two tables, perhaps with a schema. All others: fields of
+    TransactionProducerConfig.
     """
 
     @overload
@@ -107,6 +113,7 @@ class Transactions(Generic[L]):
         self._lock = threading.Lock()
         self._running: tuple[Local, sync.TransactionProducer, int] | None = None
         """With the id of the process that it belongs to."""
+        self._upkeep: Upkeep | None = None
         self._closed = False
 
     # Life.
@@ -136,6 +143,9 @@ class Transactions(Generic[L]):
             **self._producer_settings,
         )  # fmt: skip
         producer.start()
+        keep = self._settings.keep_rows
+        if keep is not None:
+            self._upkeep = Upkeep(lambda: self._clean(local, producer, keep, every=EVERY_S))
         return local, producer, os.getpid()
 
     def close(self) -> None:
@@ -143,6 +153,8 @@ class Transactions(Generic[L]):
         with self._lock:
             self._closed = True
             if self._running is not None and self._running[2] == os.getpid():
+                if self._upkeep is not None:
+                    self._upkeep.stop()
                 self._running[1].close()
 
     def __enter__(self) -> Self:
@@ -157,6 +169,23 @@ class Transactions(Generic[L]):
     def create_table(self) -> None:
         """Create both tables unless they exist. For production, put ``gantry sql ddl`` into your migrations."""
         create_tables(self._database, self._settings)
+
+    def clean(self, older_than: float = KEPT_S) -> None:
+        """Delete the outcome rows of transactions that are older than this many seconds, 2 days at least.
+
+        That also happens by itself, see ``keep_rows``. Rows stay when a half message of their transaction is open, as
+        far as brokers can be asked. A half message whose row is gone is never committed or rolled back by a check-back.
+        """
+        local, producer, _ = self._started()
+        self._clean(local, producer, check_age(older_than, self._settings.longest_transaction))
+
+    def _clean(self, local: Local, producer: sync.TransactionProducer, older_than: float, every: float = 0.0) -> None:
+        alone, own_ms = local.database.alone, local.clock.wall_ms()
+        horizon_ms = cleaning.performed(cleaning.horizon_of(local.outcomes, own_ms, older_than, every), alone)
+        if horizon_ms is not None:
+            asked = (self._settings.name_servers, self._producer_settings, local.identity)
+            horizon = cleaning.horizon_id(horizon_ms, producer._door().call(oldest_open, *asked))
+            cleaning.performed(cleaning.clean_outcomes(local.outcomes, horizon), alone)
 
     # Ways in.
 

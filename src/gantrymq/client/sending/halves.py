@@ -99,10 +99,10 @@ class Halves:
         Raises the error of the first one that could not be sent or rolled back, or HalfNotStored when a broker did not
         confirm that it is on its disk.
         """
-        for half in list(self._halves.values()):
-            begun = await _begun(half)
-            if begun.result.status is not SendStatus.SEND_OK:
-                raise HalfNotStored(begun.message.topic, begun.result.status.name)
+        known = -1
+        while known != len(self._halves):  # while we wait, somebody else may add one
+            known = len(self._halves)
+            await self._all_stored()
         for half in self._dropped:
             begun = await _begun(half)
             assert half.ended is not None
@@ -111,6 +111,12 @@ class Halves:
                 raise ended
             if not ended.decided:
                 raise ended.decision_error or HalfNotStored(begun.message.topic, "its rollback is not confirmed")
+
+    async def _all_stored(self) -> None:
+        for half in list(self._halves.values()):
+            begun = await _begun(half)
+            if begun.result.status is not SendStatus.SEND_OK:
+                raise HalfNotStored(begun.message.topic, begun.result.status.name)
 
     async def end(self, outcome: ListenerAnswer) -> Sequence[TransactionSendResult]:
         """``begin_to_end`` and ``ended``."""
