@@ -7,35 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from django.conf import settings
-
-GANTRYMQ = {"GROUP": "shop", "NAME_SERVERS": "127.0.0.1:9876", "DATABASES": ["default"]}
-if not settings.configured:
-    settings.configure(
-        SECRET_KEY="tests",
-        INSTALLED_APPS=["gantrymq.django", "tests.django.orders"],
-        DATABASES={
-            alias: {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"} for alias in ("default", "second")
-        },
-        DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
-        USE_TZ=True,
-        ROOT_URLCONF="tests.django.urls",
-        ALLOWED_HOSTS=["*"],
-        GANTRYMQ=GANTRYMQ,
-    )
-    import django
-
-    django.setup()
-
 from django.core.management import call_command
 from django.db import connections
 from django.test import override_settings
 
 from gantrymq import django as gantry_django
 from gantrymq.testing import LocalCluster
+from tests.django import GANTRYMQ
 from tests.sql.databases import Place, database, database_server, mariadb, postgresql, sqlite
 
-__all__ = ["database", "database_server", "mariadb", "postgresql", "sqlite"]
+__all__ = ["GANTRYMQ", "database", "database_server", "mariadb", "postgresql", "sqlite"]
 
 
 def entry(place: Place, **options: Any) -> dict[str, Any]:

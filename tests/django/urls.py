@@ -1,8 +1,8 @@
 """The views of the tests."""
 
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
 
+from django.urls import path
 from gantrymq import Message
 from gantrymq.django import send
 from tests.django.orders.models import Order

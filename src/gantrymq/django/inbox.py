@@ -30,10 +30,6 @@ Key = Callable[[MessageView], str]
 MAX_ID: Final = 255
 
 
-class _ConsumedBefore(Exception):
-    """Leaves the transaction of a message whose row is there."""
-
-
 def message_id(message: MessageView) -> str:
     """The id that stays the same when a message comes again."""
     if properties.UNIQ_KEY in message.properties:
@@ -72,14 +68,6 @@ class Inbox:
             )
         return self._decorated(work)
 
-    def clean(self, older_than_days: float) -> int:
-        """Delete the rows of messages that were consumed before that; returns how many. Keep them for longer than a
-        message may come again: the broker's ``fileReservedTime`` is 3 days."""
-        horizon = SystemClock().wall_ms() - round(older_than_days * 86_400_000)
-        with connections[self.using].cursor() as cursor:
-            cursor.execute(self._statements().clean, (horizon,))
-            return int(cursor.rowcount)
-
     def _decorated(self, work: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(work)
         def listener(*arguments: Any) -> Any:
@@ -101,39 +89,34 @@ class Inbox:
         self._refresh()
         try:
             with transaction.atomic(using=self.using):
-                self._insert(message)
+                if not self._take(message):
+                    return None
                 answer = work(message)
                 if _comes_again(answer):
                     transaction.set_rollback(True, using=self.using)
                 return answer
-        except _ConsumedBefore:
-            return None
         finally:
             self._refresh()
 
     @contextmanager
     def _block(self, message: MessageView) -> Iterator[bool]:
-        block = transaction.atomic(using=self.using)
-        try:
-            with block:
-                self._insert(message)
-                yield True
-                return
-        except _ConsumedBefore:
-            pass
-        yield False
+        with transaction.atomic(using=self.using):
+            yield self._take(message)
 
-    def _insert(self, message: MessageView) -> None:
+    def _take(self, message: MessageView) -> bool:
+        """Insert the row of the message; False: it is there. Waits for a transaction that has just inserted it."""
         name = self._key(message)
         if not isinstance(name, str) or not 0 < len(name) <= MAX_ID:
             raise ConfigError(f"the key of a message must be a text of 1 to {MAX_ID} characters, not {name!r}")
         row = (self.group, name, SystemClock().wall_ms())
+        connection = connections[self.using]
         try:
-            execute(connections[self.using], self._statements().insert, row)
+            rows = execute(connection, self._statements().insert, row)
         except Exception as error:
-            if read_failure(error) is Failure.DUPLICATE:
-                raise _ConsumedBefore from error
+            if read_failure(error) is Failure.DUPLICATE:  # which ends no transaction, but on PostgreSQL
+                return False
             raise
+        return bool(rows) or connection.vendor != "postgresql"
 
     def _statements(self) -> InboxStatements:
         return InboxStatements(Dialect(VENDORS[connections[self.using].vendor], "format"))

@@ -21,12 +21,20 @@ from gantrymq.sql.outcomes import Statement
 
 @dataclass(slots=True, eq=False)
 class Recorded:
-    """One message. ``sent``: its block has ended."""
+    """One message."""
 
     message: Message
     level: object
     recording: Recording
     sent: bool = False
+    """Its block has ended."""
+    cleared_in: object = None
+    """The block of the test that wants to see no more of it. A message of ``setUpTestData`` is there again for the next
+    test, as its rows are."""
+
+    @property
+    def visible(self) -> bool:
+        return self.sent and self.cleared_in not in self.recording.blocks
 
 
 recorded: Final[list[Recorded]] = []
@@ -52,10 +60,18 @@ class Recording:
     def drop(self, belongs: Callable[[object], bool]) -> None:
         recorded[:] = [one for one in recorded if one.recording is not self or not belongs(one.level)]
 
+    @property
+    def blocks(self) -> list[object]:
+        """The ``atomic`` blocks that are open: of the test class, of the test, and then those of the project."""
+        blocks: list[object] = self._connection.atomic_blocks
+        return blocks
+
     def released(self) -> None:
         """A block has ended; also called before somebody looks, because blocks without a savepoint end silently."""
-        blocks = self._connection.atomic_blocks
-        if all(block._from_testcase for block in blocks) and not self._connection.needs_rollback:
+        if (
+            all(block._from_testcase for block in self._connection.atomic_blocks)
+            and not self._connection.needs_rollback
+        ):
             self.committed()
 
     def prepare(self, insert: Callable[[Statement], object]) -> None:
