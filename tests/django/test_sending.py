@@ -285,9 +285,7 @@ def test_a_connection_that_dies_in_the_transaction(shop: Project, database: Plac
 
 
 @pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
-def test_an_unknown_outcome_says_so(
-    shop: Project, database: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_outcome_says_so(shop: Project, database: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is done, its answer is lost, and no new connection can be made."""
     created = connections.create_connection
 

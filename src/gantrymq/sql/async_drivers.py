@@ -30,7 +30,7 @@ class AsyncPsycopgDriver:
     async def begin(self) -> None:
         self._outermost = may_begin(self._connection)
         self._block = self._connection.transaction()
-        await self._block.__aenter__()
+        self._transaction = await self._block.__aenter__()
 
     def verify(self) -> None:
         verify_status(self._connection)
@@ -46,7 +46,7 @@ class AsyncPsycopgDriver:
     async def commit(self) -> None:
         block, self._block = self._block, None
         await block.__aexit__(None, None, None)
-        verify_end(block)
+        verify_end(self._transaction)
         if not self._outermost:
             await self._connection.commit()
 
@@ -92,7 +92,7 @@ class AsyncConnectionDatabase:
         try:
             async_driver_of(connection)
         except ConfigError:
-            closing = connection.close()
+            closing = connection.close() if hasattr(connection, "close") else None
             if hasattr(closing, "__await__"):
                 await closing
             raise
