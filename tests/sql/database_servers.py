@@ -304,6 +304,7 @@ def _keep(kind: str, place: Path) -> None:
         fcntl.flock(users, fcntl.LOCK_EX)
         (place / "port").unlink()
         server.stop()
+        server.log.rename(place / f"{server.root.name}.log")
         shutil.rmtree(server.root, ignore_errors=True)
 
 

@@ -158,21 +158,22 @@ class AsyncConnectionTransaction:
             if kind is None:
                 await self._commit()
             else:
-                await asyncio.shield(self._give_up())
+                await asyncio.shield(self._give_up(certain=True))
         finally:
             await asyncio.shield(self._leave())
 
     async def _commit(self) -> None:
-        enlistment = self._enlistment
+        enlistment, commits = self._enlistment, False
         try:
             if self._broken is not None:
                 raise TransactionBroken("a savepoint of this transaction could not be rolled back") from self._broken
             self._driver.verify()
             if enlistment is not None:
                 await enlistment.prepare(self._driver.execute)
+            commits = True
             await self._driver.commit()
         except BaseException as error:
-            await asyncio.shield(self._give_up())
+            await asyncio.shield(self._give_up(certain=not commits))
             raised = error_after(error, enlistment)
             if raised is error:
                 raise
@@ -182,8 +183,11 @@ class AsyncConnectionTransaction:
             if enlistment is not None:
                 await enlistment.committed()
 
-    async def _give_up(self) -> None:
-        """Roll back, then settle. Who sees the error of the block wants that one, and not what comes of it here."""
+    async def _give_up(self, certain: bool) -> None:
+        """Roll back, then settle. Who sees the error of the block wants that one, and not what comes of it here.
+
+        ``certain``: no commit was tried.
+        """
         connection = self.connection
         try:
             await self._driver.rollback()
@@ -192,7 +196,10 @@ class AsyncConnectionTransaction:
                 await connection.close()
         if self._enlistment is not None:
             try:
-                await self._enlistment.failed()
+                if certain:
+                    await self._enlistment.rolled_back()
+                else:
+                    await self._enlistment.failed()
             except Exception as error:  # noqa: BLE001 - as above
                 log.warning("brokers will ask how transaction %s ended: %r", self.transaction_id, error)
 

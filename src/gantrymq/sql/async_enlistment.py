@@ -150,6 +150,10 @@ class AsyncEnlistment:
         """The database has committed: end the halves. Raises TransactionConflict."""
         return await self._end(steps.committed())
 
+    async def rolled_back(self) -> Answer:
+        """It is certain that the database has not committed, and never will: no commit was sent to it."""
+        return await self._end(steps.rolled_back())
+
     async def failed(self) -> Answer:
         """The database did not say that it committed: roll back, or ask it what happened."""
         if self.stage is Stage.PREPARED:

@@ -146,21 +146,22 @@ class ConnectionTransaction:
             if kind is None:
                 self._commit()
             else:
-                self._give_up()
+                self._give_up(certain=True)
         finally:
             self._leave()
 
     def _commit(self) -> None:
-        enlistment = self._enlistment
+        enlistment, commits = self._enlistment, False
         try:
             if self._broken is not None:
                 raise TransactionBroken("a savepoint of this transaction could not be rolled back") from self._broken
             self._driver.verify()
             if enlistment is not None:
                 enlistment.prepare(self._driver.execute)
+            commits = True
             self._driver.commit()
         except BaseException as error:
-            self._give_up()
+            self._give_up(certain=not commits)
             raised = error_after(error, enlistment)
             if raised is error:
                 raise
@@ -170,16 +171,22 @@ class ConnectionTransaction:
             if enlistment is not None:
                 enlistment.committed()
 
-    def _give_up(self) -> None:
-        """Roll back, then settle. Who sees the error of the block wants that one, and not what comes of it here."""
+    def _give_up(self, certain: bool) -> None:
+        """Roll back, then settle. Who sees the error of the block wants that one, and not what comes of it here.
+
+        ``certain``: no commit was tried.
+        """
         try:
-            self._driver.rollback()
+            certain = self._driver.rollback() or certain
         except Exception:  # noqa: BLE001 - as above; a connection in an unknown state must not keep its locks
             with suppress(Exception):
                 self.connection.close()
         if self._enlistment is not None:
             try:
-                self._enlistment.failed()
+                if certain:
+                    self._enlistment.rolled_back()
+                else:
+                    self._enlistment.failed()
             except Exception as error:  # noqa: BLE001 - as above
                 log.warning("brokers will ask how transaction %s ended: %r", self.transaction_id, error)
 

@@ -49,7 +49,8 @@ class Driver(Protocol):
 
     def commit(self) -> None: ...
 
-    def rollback(self) -> None: ...
+    def rollback(self) -> bool:
+        """Whether it is certain that a commit before, which raised, has changed nothing."""
 
 
 class SqliteDriver:
@@ -85,11 +86,13 @@ class SqliteDriver:
         else:
             self._connection.commit()
 
-    def rollback(self) -> None:
+    def rollback(self) -> bool:
+        certain = bool(self._connection.in_transaction)  # still: a COMMIT that found the database locked ends nothing
         if getattr(self._connection, "autocommit", None) is not True:
             self._connection.rollback()
-        elif self._connection.in_transaction:
+        elif certain:
             self._execute("ROLLBACK")
+        return certain
 
     def stand_alone(self, wait_ms: int) -> None:
         """Autocommit, for a check-back; ``wait_ms``: how long it waits for whoever is writing."""
@@ -132,8 +135,9 @@ class PyMySQLDriver:
     def commit(self) -> None:
         self._connection.commit()
 
-    def rollback(self) -> None:
+    def rollback(self) -> bool:
         self._connection.rollback()
+        return False
 
     def stand_alone(self, wait_ms: int) -> None:
         self._connection.autocommit(True)
@@ -184,13 +188,14 @@ class PsycopgDriver:
         if not self._outermost:
             self._connection.commit()
 
-    def rollback(self) -> None:
+    def rollback(self) -> bool:
         block, self._block = self._block, None
         if block is not None:
             error = TransactionBroken("rolled back")
             block.__exit__(type(error), error, None)
         if block is None or not self._outermost:  # without a block: its commit failed
             self._connection.rollback()
+        return False
 
     def stand_alone(self, wait_ms: int) -> None:
         self._connection.commit()  # settings that the user's function made

@@ -154,6 +154,10 @@ class Enlistment:
         """The database has committed: end the halves. Raises TransactionConflict."""
         return self._end(steps.committed())
 
+    def rolled_back(self) -> Answer:
+        """It is certain that the database has not committed, and never will: no commit was sent to it."""
+        return self._end(steps.rolled_back())
+
     def failed(self) -> Answer:
         """The database did not say that it committed: roll back, or ask it what happened."""
         if self.stage is Stage.PREPARED:
