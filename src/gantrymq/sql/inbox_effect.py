@@ -153,7 +153,7 @@ class Effect:
     def _swallows(self, error: BaseException | None) -> bool:
         """Whether the block ended because its message was consumed before. In a task group: all of its errors."""
         if isinstance(error, BaseExceptionGroup):
-            return error.split(self._is_ours)[1] is None
+            return error.split(lambda one: self._is_ours(one))[1] is None
         return error is not None and self._is_ours(error)
 
     def _is_ours(self, error: BaseException) -> bool:
