@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import threading
+import time
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 
 from gantrymq import ConsumeStatus, Message, PushConsumer
-from gantrymq.django import Inbox, send
+from gantrymq.client.results import ReconsumeLater
+from gantrymq.django import Inbox, send, start
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from tests.django.conftest import Project
@@ -32,18 +36,57 @@ def test_a_function_runs_once_for_a_message(shop: Project) -> None:
     calls: list[str] = []
 
     @inbox.once
-    def ship(message: MessageView) -> str:
+    def ship(message: MessageView) -> None:
         calls.append(message.body.decode())
         Order.objects.create(name=message.body.decode(), status="shipped")
-        return "shipped"
 
     assert ship.__name__ == "ship"
-    assert ship(given) == "shipped" and ship(given) is None
-    ship([given, message(shop, "o-2")])  # type: ignore[arg-type]
+    assert ship(given) is ship(given) is ConsumeStatus.CONSUME_SUCCESS
+    ship([given, message(shop, "o-2")])
     assert calls == names() == ["o-1", "o-2"]
     other = Inbox("billing").once(calls.append)
-    other(given)  # type: ignore[arg-type]
+    other(given)
     assert len(calls) == 3
+
+
+def test_a_whole_batch_is_one_transaction(shop: Project) -> None:
+    batches: list[list[str]] = []
+    first, second, third = (message(shop, f"o-{number}") for number in range(3))
+
+    @Inbox("shipping").once(whole_batch=True)
+    def ship(messages: list[MessageView]) -> None:
+        batches.append([message.body.decode() for message in messages])
+        Order.objects.bulk_create(Order(name=name, status="shipped") for name in batches[-1])
+        if len(batches) == 1:
+            raise ValueError("the carrier does not answer")
+
+    with pytest.raises(ValueError, match="carrier"):
+        ship([first, second])
+    assert names() == []
+    ship([second, first, second])
+    ship([first, second, third])
+    ship([first, second, third])
+    assert batches == [["o-0", "o-1"], ["o-1", "o-0"], ["o-2"]] and names() == ["o-0", "o-1", "o-2"]
+
+
+def test_old_rows_are_cleaned(shop: Project) -> None:
+    start()
+    for age, number in ((10, "1"), (1, "2")):
+        ms = round((time.time() - age * 86_400) * 1000)
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO gantrymq_inbox VALUES ('shipping', %s, %s)", (number, ms))
+            cursor.execute("INSERT INTO gantrymq_outcomes VALUES (%s, 1, 'shop')", (f"{ms:012x}{number * 20}",))
+    call_command("gantrymq_clean", verbosity=0, stdout=io.StringIO())
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT message_id FROM gantrymq_inbox")
+        assert [row[0] for row in cursor.fetchall()] == ["2"]
+        cursor.execute("SELECT id FROM gantrymq_outcomes WHERE id NOT LIKE '#%'")
+        assert [row[0][-1] for row in cursor.fetchall()] == ["2"]
+    Inbox("shipping").clean()
+    with pytest.raises(ConfigError, match="rows are kept for"):
+        Inbox("shipping").clean(older_than=60)
+    with pytest.raises(CommandError, match="rows are kept for"):
+        call_command("gantrymq_clean", days=1)
 
 
 def test_an_error_takes_the_row_back(shop: Project) -> None:
@@ -60,7 +103,7 @@ def test_an_error_takes_the_row_back(shop: Project) -> None:
     with pytest.raises(ValueError, match="carrier"):
         ship(given)
     assert names() == []
-    assert ship([given]) is ConsumeStatus.RECONSUME_LATER  # type: ignore[arg-type]
+    assert isinstance(ship([given]), ReconsumeLater)
     assert names() == []
     ship(given)
     ship(given)
@@ -127,7 +170,7 @@ class Shipping:
 @pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
 def test_a_consumer_takes_it_as_its_listener(shop: Project, database: Place) -> None:
     shop.gantry.create_topic("orders")
-    listener: Any = Shipping().ship
+    listener = Shipping().ship
     with PushConsumer("shipping", name_servers="127.0.0.1:9876", listener=listener).subscribe("orders"):
         for number in range(4):
             if number == 2:
@@ -145,6 +188,10 @@ def test_what_cannot_be_decorated(on_sqlite: Project) -> None:
     with pytest.raises(ConfigError, match="async def"):
         Inbox("shipping").once(ship)
     for key in ("", None):
-        broken = Inbox("shipping", key=lambda message, key=key: key)  # type: ignore[misc, return-value]
+        broken = Inbox("shipping", key=lambda message, key=key: key)  # type: ignore[misc]
         with pytest.raises(ConfigError, match="the key of"):
             broken.once(print)(message(on_sqlite))
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE gantrymq_inbox")
+    with pytest.raises(ConfigError, match=r"run `manage\.py migrate gantrymq"):
+        Inbox("shipping").once(print)(message(on_sqlite))

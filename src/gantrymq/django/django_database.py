@@ -28,28 +28,17 @@ _inherited: Final[list[BaseDatabaseWrapper]] = []
 class DjangoDatabase:
     """The database with this alias. Any thread may use it, also after a fork."""
 
-    def __init__(self, using: str, claim_timeout_s: float) -> None:
+    def __init__(self, using: str, claim_timeout_s: float = 2.0) -> None:
         self.using: Final = using
         self._claim_timeout_s = claim_timeout_s
         self._idle: list[BaseDatabaseWrapper] = []
         self._pid = os.getpid()
 
     def dialect(self) -> Dialect:
-        return dialect_of(self._kind().value, "format")  # Django's cursors take %s for every database
-
-    def _kind(self) -> Kind:
         connection = self._take()
-        kind = VENDORS.get(connection.vendor)
-        if kind is None:
-            raise ConfigError(
-                f"the database {self.using!r} is of the kind {connection.vendor!r}, which is not supported; supported "
-                f"are {', '.join(VENDORS)}"
-            )
-        if kind is Kind.MYSQL:
-            connection.ensure_connection()
-            kind = Kind.MARIADB if connection.mysql_is_mariadb else kind
+        dialect = dialect_of_connection(connection)
         self._idle.append(connection)
-        return kind
+        return dialect
 
     def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
         connection = self._take()
@@ -97,6 +86,19 @@ class DjangoDatabase:
         if connection.vendor == "sqlite":  # which has no such limit for one statement
             options["timeout"] = self._claim_timeout_s
         return {**connection.settings_dict, "OPTIONS": options}
+
+
+def dialect_of_connection(connection: BaseDatabaseWrapper) -> Dialect:
+    """Connects to find out which of MySQL and MariaDB it is."""
+    kind = VENDORS.get(connection.vendor)
+    if kind is None:
+        raise ConfigError(
+            f"the database {connection.alias!r} is of the kind {connection.vendor!r}, which is not supported; "
+            f"supported are {', '.join(VENDORS)}"
+        )
+    if kind is Kind.MYSQL and connection.mysql_is_mariadb:
+        kind = Kind.MARIADB
+    return dialect_of(kind.value, "format")  # Django's cursors take %s for every database
 
 
 def execute(connection: BaseDatabaseWrapper, statement: str, parameters: tuple[Any, ...]) -> Rows:

@@ -1,132 +1,168 @@
 """The inbox: the effect of a message in the project's database happens once, however often the message comes.
 
-The effect and a row of the table ``gantrymq_inbox`` commit in one transaction. The row is inserted first. When it is
-there already, another delivery of the same message has committed, and the effect is not repeated.
+The effect and a row of the table ``gantrymq_inbox`` commit in one transaction. The row is inserted first, so a second
+consumer of the same message waits for the first one. See ``gantrymq.sql.inbox_rows`` for what the row is.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, overload
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from gantrymq.client.listener import is_async
+from gantrymq.client.message_listener import read_answer
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater
-from gantrymq.django.django_database import VENDORS, execute
+from gantrymq.django import upkeep
+from gantrymq.django.django_database import dialect_of_connection, execute
 from gantrymq.errors import ConfigError
-from gantrymq.message import properties
 from gantrymq.message.message import MessageView
 from gantrymq.message.system_topics import check_group
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.sql.dialect import Dialect
+from gantrymq.sql.claim import ATTEMPTS
+from gantrymq.sql.cleaning import KEPT_S, check_age
+from gantrymq.sql.failed_commit import may_run_again
 from gantrymq.sql.failures import Failure, read_failure
-from gantrymq.sql.tables import InboxStatements
+from gantrymq.sql.inbox_rows import InboxRows, Key, row_id
+from gantrymq.sql.tables import INBOX
+from gantrymq.sql.upkeep import Hourly, in_thread
 
-F = TypeVar("F", bound=Callable[..., Any])
-Key = Callable[[MessageView], str]
-MAX_ID: Final = 255
-
-
-def message_id(message: MessageView) -> str:
-    """The id that stays the same when a message comes again."""
-    if properties.UNIQ_KEY in message.properties:
-        return message.message_id
-    return message.properties.get(properties.ORIGIN_MESSAGE_ID, message.message_id)
+log = logging.getLogger("gantrymq.django")
+Answer = ConsumeStatus | ReconsumeLater
+Listener = Callable[..., Any]
 
 
 class Inbox:
-    """What one consumer group has consumed, in one database. Share it among all threads."""
+    """What one consumer group has consumed, in one database of the project. Share it among all threads.
 
-    def __init__(self, group: str, *, using: str = DEFAULT_DB_ALIAS, key: Key = message_id) -> None:
-        """``group``: the consumer group. ``key``: what makes two messages the same; by default their ids."""
+    ``key``: a function of a message that returns what makes two messages the same; by default that is the topic with
+    the message's id. ``keep_rows``: seconds that rows are kept (7 days); once an hour, older ones are deleted in the
+    background. None: for ever.
+    """
+
+    def __init__(
+        self, group: str, *, using: str = DEFAULT_DB_ALIAS, key: Key | None = None, keep_rows: float | None = KEPT_S
+    ) -> None:
         check_group(group)
+        if key is not None and not callable(key):
+            raise ConfigError(f"key must be a function of a message that returns a text, not {key!r}")
         self.group: Final = group
         self.using: Final = using
         self._key = key
+        self._keep_rows = None if keep_rows is None else check_age(keep_rows)
+        self._hourly = Hourly()
 
     @overload
-    def once(self, work: MessageView) -> AbstractContextManager[bool]: ...
+    def once(self, what: MessageView) -> AbstractContextManager[bool]: ...
     @overload
-    def once(self, work: F) -> F: ...
-    def once(self, work: MessageView | Callable[..., Any]) -> Any:
-        """``@inbox.once`` for a function of one message; ``with inbox.once(message) as first: if first: ...`` for a
-        block.
+    def once(self, what: Listener) -> Callable[..., Answer]: ...
+    @overload
+    def once(self, *, whole_batch: bool = False) -> Callable[[Listener], Callable[..., Answer]]: ...
+    def once(self, what: Any = None, *, whole_batch: bool = False) -> Any:
+        """``@inbox.once`` for a function ``def ship(message)``, which becomes a listener of PushConsumer;
+        ``with inbox.once(message) as first: if first: ...`` for a block.
 
-        The decorated function runs in a transaction, and not at all for a message that was consumed before. It can be
-        the listener of a consumer: it also takes a list of messages, each of which is a transaction of its own. An
-        error rolls back, and so does an answer that asks for the message again (ReconsumeLater).
+        The function runs in ``transaction.atomic()``, and not at all for a message that was consumed before. An error
+        rolls back, and the message comes again. So does an answer that wants it again (RECONSUME_LATER,
+        ReconsumeLater). Each message of a batch is a transaction of its own, and the first one that fails ends the
+        batch. With ``@inbox.once(whole_batch=True)`` the function gets a list of messages, those that were not consumed
+        before, and all of them are one transaction. A function whose transaction the database could not serialize is
+        called again.
         """
-        if isinstance(work, MessageView):
-            return self._block(work)
-        if not callable(work) or is_async(work):
-            raise ConfigError(
-                f"once takes a message, or a function that is no `async def`, not {work!r}: Django's transactions run "
-                "in threads"
-            )
-        return self._decorated(work)
-
-    def _decorated(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(work)
-        def listener(*arguments: Any) -> Any:
-            *before, given = arguments
-            if isinstance(given, MessageView):
-                return self._consume(functools.partial(work, *before), given)
-            return self._consume_all(functools.partial(work, *before), given)
-
-        return listener
-
-    def _consume_all(self, work: Callable[[MessageView], Any], messages: Iterable[MessageView]) -> Any:
-        for message in messages:
-            answer = self._consume(work, message)
-            if _comes_again(answer):
-                return answer
-        return None
-
-    def _consume(self, work: Callable[[MessageView], Any], message: MessageView) -> Any:
-        self._refresh()
-        try:
-            with transaction.atomic(using=self.using):
-                if not self._take(message):
-                    return None
-                answer = work(message)
-                if _comes_again(answer):
-                    transaction.set_rollback(True, using=self.using)
-                return answer
-        finally:
-            self._refresh()
+        if isinstance(what, MessageView):
+            return self._block(what)
+        if what is None:
+            return functools.partial(self._listening, whole_batch=whole_batch)
+        return self._listening(what, whole_batch)
 
     @contextmanager
     def _block(self, message: MessageView) -> Iterator[bool]:
         with transaction.atomic(using=self.using):
-            yield self._take(message)
+            yield bool(self._take([message]))
 
-    def _take(self, message: MessageView) -> bool:
-        """Insert the row of the message; False: it is there. Waits for a transaction that has just inserted it."""
-        name = self._key(message)
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_ID:
-            raise ConfigError(f"the key of a message must be a text of 1 to {MAX_ID} characters, not {name!r}")
-        row = (self.group, name, SystemClock().wall_ms())
-        connection = connections[self.using]
+    def clean(self, older_than: float = KEPT_S) -> None:
+        """Delete the rows of messages that were consumed more than this many seconds ago, 2 days at least."""
+        upkeep.clean_inbox(self.using, INBOX, check_age(older_than))
+
+    def _listening(self, function: Listener, whole_batch: bool) -> Callable[..., Answer]:
+        if not callable(function) or is_async(function):
+            raise ConfigError(
+                f"once takes a message, or a function that is no `async def`, not {function!r}: Django's transactions "
+                "run in threads"
+            )
+
+        @functools.wraps(function)
+        def listen(*arguments: Any) -> Answer:
+            *before, given = arguments  # a method has its object in front
+            messages = [given] if isinstance(given, MessageView) else list(given)
+            for batch in [messages] if whole_batch and messages else [[message] for message in messages]:
+                again = self._consume(functools.partial(function, *before), batch, whole_batch)
+                if again is not None:
+                    return again
+            if self._keep_rows is not None and self._hourly.is_due():
+                in_thread(functools.partial(self.clean, self._keep_rows))
+            return ConsumeStatus.CONSUME_SUCCESS
+
+        return listen
+
+    def _consume(self, function: Listener, batch: list[MessageView], whole_batch: bool) -> ReconsumeLater | None:
+        self._refresh()
         try:
-            rows = execute(connection, self._statements().insert, row)
-        except Exception as error:
-            if read_failure(error) is Failure.DUPLICATE:  # which ends no transaction, but on PostgreSQL
-                return False
-            raise
-        return bool(rows) or connection.vendor != "postgresql"
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    return self._once(function, batch, whole_batch)
+                except Exception as error:
+                    if attempt == ATTEMPTS or not may_run_again(error) or connections[self.using].in_atomic_block:
+                        raise
+                    log.info("a listener is called again, because the database could not serialize it: %s", error)
+        finally:
+            self._refresh()
+        raise AssertionError
 
-    def _statements(self) -> InboxStatements:
-        return InboxStatements(Dialect(VENDORS[connections[self.using].vendor], "format"))
+    def _once(self, function: Listener, batch: list[MessageView], whole_batch: bool) -> ReconsumeLater | None:
+        with transaction.atomic(using=self.using):
+            left = self._take(batch)
+            if not left:
+                return None
+            again = read_answer(function(left if whole_batch else left[0]))
+            if again is not None:
+                transaction.set_rollback(True, using=self.using)
+            return again
+
+    def _take(self, messages: Sequence[MessageView]) -> list[MessageView]:
+        """Insert the rows of these messages; returns those that were not there, each id once."""
+        connection = connections[self.using]
+        ids: dict[str, MessageView] = {}
+        for message in messages:
+            ids.setdefault(row_id(message, self._key), message)
+        rows = InboxRows(dialect_of_connection(connection), self.group)
+        asking = rows.take(list(ids), SystemClock().wall_ms())
+        try:
+            statement = next(asking)
+            while True:
+                try:
+                    found = execute(connection, *statement)
+                except Exception as error:  # noqa: BLE001 - raised again unless it says that the row is there
+                    statement = asking.throw(self._understood(error))
+                else:
+                    statement = asking.send(found)
+        except StopIteration as end:
+            return [message for one, message in ids.items() if one in end.value]
+
+    def _understood(self, error: Exception) -> Exception:
+        if read_failure(error) is not Failure.NO_TABLE:
+            return error
+        return ConfigError(
+            f"the database {self.using!r} has no table {INBOX}: run `manage.py migrate gantrymq --database "
+            f"{self.using}`"
+        )
 
     def _refresh(self) -> None:
         """What Django does between two requests: drop a connection that died or is too old (CONN_MAX_AGE)."""
         connection = connections[self.using]
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()
-
-
-def _comes_again(answer: object) -> bool:
-    return isinstance(answer, ReconsumeLater) or answer is ConsumeStatus.RECONSUME_LATER

@@ -7,11 +7,10 @@ from typing import Any
 from django.db import router
 from django.db.migrations.operations.base import Operation
 
-from gantrymq.django.django_database import VENDORS, execute
-from gantrymq.errors import ConfigError
+from gantrymq.django.django_database import dialect_of_connection, execute
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.sql.database import Rows
-from gantrymq.sql.dialect import Dialect, Kind
+from gantrymq.sql.dialect import Dialect
 from gantrymq.sql.outcomes import IDENTITY_BYTES, Outcomes
 from gantrymq.sql.tables import INBOX, OUTCOMES, ddl
 
@@ -33,11 +32,11 @@ class CreateGantryTables(Operation):
         connection = schema_editor.connection
         if not router.allow_migrate(connection.alias, app_label):
             return
-        kind = _kind(connection)
-        for statement in ddl(kind):
+        dialect = dialect_of_connection(connection)
+        for statement in ddl(dialect.kind):
             schema_editor.execute(statement, params=None)
         if not schema_editor.collect_sql:  # what sqlmigrate prints may be executed in several databases
-            _identify(connection, kind)
+            _identify(connection, dialect)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         if router.allow_migrate(schema_editor.connection.alias, app_label):
@@ -48,9 +47,9 @@ class CreateGantryTables(Operation):
         return f"Create the tables {OUTCOMES} and {INBOX}"
 
 
-def _identify(connection: Any, kind: Kind) -> None:
+def _identify(connection: Any, dialect: Dialect) -> None:
     """Write the rows that are no transactions: the first ``start`` then only reads, beside a transaction that runs."""
-    asking = Outcomes(Dialect(kind, "format"), "").identify(SystemRng().token(IDENTITY_BYTES).hex())
+    asking = Outcomes(dialect, "").identify(SystemRng().token(IDENTITY_BYTES).hex())
     try:
         statements = next(asking)
         while True:
@@ -60,13 +59,3 @@ def _identify(connection: Any, kind: Kind) -> None:
             statements = asking.send(rows)
     except StopIteration:
         return
-
-
-def _kind(connection: Any) -> Kind:
-    kind = VENDORS.get(connection.vendor)
-    if kind is None:
-        raise ConfigError(
-            f"the database {connection.alias!r} is of the kind {connection.vendor!r}, in which GantryMQ's tables "
-            "cannot be created; keep them out of it with a database router (allow_migrate)"
-        )
-    return Kind.MARIADB if kind is Kind.MYSQL and connection.mysql_is_mariadb else kind

@@ -7,6 +7,7 @@
 | DATABASES           | aliases whose transactions take messages, or ``{alias: producer group}``     | ``["default"]`` |
 | LONGEST_TRANSACTION | see ``gantrymq.sql.local.Settings``                                          | 60              |
 | CLAIM_TIMEOUT       | see ``gantrymq.sql.local.Settings``                                          | 2               |
+| KEEP_ROWS           | see ``gantrymq.sql.local.Settings``                                          | 7 days          |
 | PRODUCER            | further settings of the producers, by the names of TransactionProducerConfig | ``{}``          |
 
 Each database has a producer group of its own, because a check-back asks one database: GROUP for the database
@@ -29,7 +30,7 @@ from gantrymq.message.system_topics import check_group
 from gantrymq.sql.local import Settings
 
 NAME: Final = "GANTRYMQ"
-KEYS: Final = ("GROUP", "NAME_SERVERS", "DATABASES", "LONGEST_TRANSACTION", "CLAIM_TIMEOUT", "PRODUCER")
+KEYS: Final = ("GROUP", "NAME_SERVERS", "DATABASES", "LONGEST_TRANSACTION", "CLAIM_TIMEOUT", "KEEP_ROWS", "PRODUCER")
 EXAMPLE: Final = f'{NAME} = {{"GROUP": "shop", "NAME_SERVERS": "127.0.0.1:9876"}}'
 
 
@@ -144,5 +145,7 @@ def _group_problems(groups: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _settings(given: Mapping[str, Any], group: str) -> Settings:
-    times = {key: given[key.upper()] for key in ("longest_transaction", "claim_timeout") if key.upper() in given}
+    times = {
+        key: given[key.upper()] for key in ("longest_transaction", "claim_timeout", "keep_rows") if key.upper() in given
+    }
     return Settings(group=group, name_servers=given["NAME_SERVERS"], **times)

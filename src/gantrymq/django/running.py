@@ -17,12 +17,14 @@ from gantrymq.client import sync
 from gantrymq.django import project_settings
 from gantrymq.django.django_database import DjangoDatabase
 from gantrymq.django.project_settings import ProjectSettings
+from gantrymq.django.upkeep import clean_outcomes
 from gantrymq.errors import ConfigError
 from gantrymq.sql.checker import OutcomeChecker
 from gantrymq.sql.enlistment import Enlistment
 from gantrymq.sql.failures import Failure, is_database_error, read_failure
 from gantrymq.sql.local import Local, Settings
 from gantrymq.sql.local import create_tables as create_both
+from gantrymq.sql.upkeep import EVERY_S, Upkeep
 from gantrymq.sql.waiters import ThreadWaiter
 
 
@@ -33,7 +35,16 @@ class Running:
     database: DjangoDatabase
     local: Local
     producer: sync.TransactionProducer
+    upkeep: Upkeep | None
     pid: int
+
+    def close(self) -> None:
+        """Nothing in a forked child, whose parent goes on."""
+        if self.pid == os.getpid():
+            if self.upkeep is not None:
+                self.upkeep.stop()
+            self.producer.close()
+            self.database.close()
 
 
 _running: Final[dict[str, Running]] = {}
@@ -64,10 +75,7 @@ def close() -> None:
     """Disconnect from the brokers, after waiting for transactions that run. The next message connects again."""
     with _lock:
         for alias in list(_running):
-            ended = _running.pop(alias)
-            if ended.pid == os.getpid():
-                ended.producer.close()
-                ended.database.close()
+            _running.pop(alias).close()
 
 
 atexit.register(close)
@@ -106,7 +114,12 @@ def _start(using: str, settings: ProjectSettings) -> Running:
     except BaseException:
         database.close()
         raise
-    return Running(database, local, producer, os.getpid())
+    return Running(database, local, producer, _upkeep(local, producer), os.getpid())
+
+
+def _upkeep(local: Local, producer: sync.TransactionProducer) -> Upkeep | None:
+    keep = local.settings.keep_rows
+    return None if keep is None else Upkeep(lambda: clean_outcomes(local, producer, keep, EVERY_S))
 
 
 def table_is_missing(database: DjangoDatabase, settings: Settings) -> bool:
