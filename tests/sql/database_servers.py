@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 from gantrymq.demo.ports import free_port
 
@@ -80,10 +81,14 @@ class DatabaseServer:
         while any(_is_running(child) for child in children):
             time.sleep(0.002)
 
+    def ended(self) -> int | None:
+        """The status with which it ended by itself; None while it runs."""
+        return None if self._process is None else self._process.poll()
+
     def stop(self) -> None:
         """An orderly stop that does not wait for clients; harmless when it is not running."""
         if self._process is not None:
-            self._process.send_signal(self._stop_signal)
+            self._process.send_signal(self._stop_signal)  # harmless when it has ended
             self._process.wait(timeout=START_SECONDS)
             self._process = None
 
@@ -301,11 +306,24 @@ def _keep(kind: str, place: Path) -> None:
     (place / "port").write_text(str(server.port))
     print("ready", flush=True)
     with (place / "users").open("a") as users:
-        fcntl.flock(users, fcntl.LOCK_EX)
+        while not _alone(users):
+            status = server.ended()
+            if status is not None:  # somebody has killed it: say so, and let the next one start anew
+                print(f"{kind} ended with status {status} while tests used it", file=sys.stderr, flush=True)
+                break
+            time.sleep(0.05)
         (place / "port").unlink()
         server.stop()
         server.log.rename(place / f"{server.root.name}.log")
         shutil.rmtree(server.root, ignore_errors=True)
+
+
+def _alone(users: IO[str]) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ _COMMANDS: Final = {
     "consumer": ("gantrymq.cli.consumer", "app"),
     "transactions": ("gantrymq.cli.transactions", "app"),
     "cluster": ("gantrymq.cli.cluster", "app"),
+    "sql": ("gantrymq.cli.sql", "app"),
+    "checker": ("gantrymq.cli.checker", "checker"),
     "demo": ("gantrymq.cli.demo", "demo"),
     "simulate": ("gantrymq.cli.simulate", "simulate"),
     "check-history": ("gantrymq.cli.check_history", "check_history"),

@@ -92,7 +92,7 @@ class AsyncConnectionDatabase:
         try:
             async_driver_of(connection)
         except ConfigError:
-            closing = connection.close() if hasattr(connection, "close") else None
+            closing: Any = connection.close() if hasattr(connection, "close") else None
             if hasattr(closing, "__await__"):
                 await closing
             raise

@@ -20,7 +20,7 @@ from gantrymq.sql.failed_commit import may_run_again
 from gantrymq.sql.greenlet_database import for_loop
 from gantrymq.sql.open_halves import oldest_open
 from gantrymq.sql.settings import TransactionsSettings, read_settings
-from gantrymq.sql.transactions import kind_for
+from gantrymq.sql.transactions import ASYNC_CONNECT, kind_at, kind_for
 from gantrymq.sql.upkeep import EVERY_S, clean_for_ever
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ class AsyncTransactions(Generic[A]):
         if cls is not AsyncTransactions:
             return super().__new__(cls)
         if callable(engine):  # also a plain function, which returns a coroutine
-            from gantrymq.sql.async_connections import AsyncConnectionTransactions
-
-            return super().__new__(AsyncConnectionTransactions)
+            return super().__new__(kind_at(*ASYNC_CONNECT))
         kind = kind_for(engine)
         if isinstance(kind, type) and issubclass(kind, AsyncTransactions):
             return super().__new__(kind)

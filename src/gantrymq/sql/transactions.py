@@ -17,8 +17,9 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack, overload
 
 from gantrymq.client import sync
 from gantrymq.errors import Closed, ConfigError
@@ -47,30 +48,31 @@ L = TypeVar("L", bound=AbstractContextManager[Any])
 """The kind of local transaction: of a session, or of a connection."""
 
 
+# By name: each builds on this module, and is imported by those only who have what it needs.
+_ENGINE: Final = ("sqlalchemy_transactions", "SessionTransactions")
+_ASYNC_ENGINE: Final = ("sqlalchemy_async", "AsyncSessionTransactions")
+_CONNECT: Final = ("connections", "ConnectionTransactions")
+ASYNC_CONNECT: Final = ("async_connections", "AsyncConnectionTransactions")
+
+
 def kind_for(engine: object) -> Any:
     """The class for what a database is reached by. Raises ConfigError."""
-    home = type(engine).__module__.partition(".")[0]
-    if home == "sqlalchemy":
-        # Its module is imported only by those who have SQLAlchemy.
-        if type(engine).__name__ == "AsyncEngine":
-            from gantrymq.sql.sqlalchemy_async import AsyncSessionTransactions
+    if type(engine).__module__.partition(".")[0] == "sqlalchemy":
+        home, name = _ASYNC_ENGINE if type(engine).__name__ == "AsyncEngine" else _ENGINE
+    elif inspect.iscoroutinefunction(engine):
+        home, name = ASYNC_CONNECT
+    elif callable(engine):
+        home, name = _CONNECT
+    else:
+        raise ConfigError(
+            "Transactions takes an Engine or AsyncEngine of SQLAlchemy, or a function that returns a new connection "
+            f"(`lambda: psycopg.connect(...)`), not {type(engine).__name__}"
+        )
+    return kind_at(home, name)
 
-            return AsyncSessionTransactions
-        from gantrymq.sql.sqlalchemy_transactions import SessionTransactions
 
-        return SessionTransactions
-    if inspect.iscoroutinefunction(engine):
-        from gantrymq.sql.async_connections import AsyncConnectionTransactions
-
-        return AsyncConnectionTransactions
-    if callable(engine):
-        from gantrymq.sql.connections import ConnectionTransactions
-
-        return ConnectionTransactions
-    raise ConfigError(
-        "Transactions takes an Engine or AsyncEngine of SQLAlchemy, or a function that returns a new connection "
-        f"(`lambda: psycopg.connect(...)`), not {type(engine).__name__}"
-    )
+def kind_at(home: str, name: str) -> Any:
+    return getattr(import_module(f"gantrymq.sql.{home}"), name)
 
 
 class Transactions(Generic[L]):

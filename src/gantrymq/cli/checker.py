@@ -1,0 +1,131 @@
+"""``gantry checker``: answer check-backs of a producer group from its database, where no producer lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from gantrymq.admin import Admin
+from gantrymq.cli.cluster_options import CALL_TIMEOUT_MS, LOCAL, USAGE, NameServers, fail
+from gantrymq.cli.serving.running import run
+from gantrymq.client.listener import ListenerAnswer
+from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.errors import ConfigError
+from gantrymq.message.message import MessageView
+from gantrymq.sql.checker import OutcomeChecker
+from gantrymq.sql.local import Local, Settings
+from gantrymq.sql.tables import OUTCOMES
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+NAME: Final = "checker"
+
+
+class SayingChecker(OutcomeChecker):
+    """Prints a line for each answer."""
+
+    def check_local_transaction(self, message: MessageView) -> ListenerAnswer:
+        answer = self._answer(message)
+        reason = f": {answer.reason}" if answer.reason else ""
+        typer.echo(
+            f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {answer.state.name:8}  topic {message.topic}, message "
+            f"{message.message_id}{reason}"
+        )
+        return ListenerAnswer(answer.state, remark=answer.reason)
+
+
+def checker(
+    group: Annotated[
+        str, typer.Option("--group", "-g", help="Producer group of the Transactions that it answers for.")
+    ],
+    database_url: Annotated[
+        str,
+        typer.Option(
+            "--database-url",
+            "-d",
+            envvar="GANTRY_DATABASE_URL",
+            show_envvar=True,
+            help="Their database, as SQLAlchemy writes it: postgresql+psycopg://user:password@localhost/name. In the "
+            "environment, nobody sees the password in the list of processes.",
+        ),
+    ],
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", help="Only the brokers of this topic; may be repeated. Default: all brokers."),
+    ] = None,
+    table: Annotated[str, typer.Option("--table", help="Name of the outcome table, perhaps with a schema.")] = OUTCOMES,
+    claim_timeout: Annotated[
+        float, typer.Option("--claim-timeout", help="Seconds to wait for a running local transaction.")
+    ] = 2.0,
+    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "warning",
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Answer check-backs of a producer group (gantrymq.sql) from its database, where no producer lives.
+
+    It joins the group and prints a line for each answer. Any number of them may run beside producers.
+    """  # fmt: skip
+    try:
+        settings = Settings(group=group, name_servers=name_servers, table=table, claim_timeout=claim_timeout)
+        engine = open_engine(database_url)
+    except ConfigError as error:
+        fail(str(error), NAME, USAGE)
+    run(NAME, lambda: _running(engine, settings, topics or []), log_level)
+
+
+@contextlib.asynccontextmanager
+async def _running(engine: Engine, settings: Settings, topics: list[str]) -> AsyncIterator[str]:
+    from gantrymq.sql.sqlalchemy_database import SqlAlchemyDatabase
+
+    async with Admin(settings.name_servers, call_timeout_ms=CALL_TIMEOUT_MS) as admin:
+        clusters = (await admin.cluster_info()).cluster_addr_table
+        for topic in topics:
+            await admin.route(topic)  # says so when there is no such topic
+    if not clusters:
+        raise ConfigError("the name server knows no broker; start one, or see --name-servers")
+    local = await asyncio.to_thread(Local, SqlAlchemyDatabase(engine), settings)
+    # Every broker has a topic with the name of its cluster. That is how it is found, now and when it comes later.
+    producer = TransactionProducer(
+        settings.group, name_servers=settings.name_servers, listener=SayingChecker(local.ask),
+        topics=topics or sorted(clusters),
+    )  # fmt: skip
+    async with producer:
+        where = f"topic {', '.join(topics)}" if topics else f"cluster {', '.join(sorted(clusters))}"
+        yield f"producer group {settings.group}, {where}, database {describe(engine)}"
+    engine.dispose()
+
+
+def open_engine(url: str) -> Engine:
+    """An engine for a URL. Raises ConfigError without the secrets that are in it."""
+    try:
+        from sqlalchemy import create_engine
+        from sqlalchemy.exc import SQLAlchemyError
+    except ModuleNotFoundError as error:
+        raise ConfigError("this command needs SQLAlchemy: pip install 'gantrymq[sql]'") from error
+    try:
+        engine = create_engine(url, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the database's driver is not installed: pip install {error.name}") from None
+    except (SQLAlchemyError, ValueError, TypeError):
+        raise ConfigError(
+            "--database-url cannot be read (it is not shown, because it may hold a password); write it as "
+            "postgresql+psycopg://user:password@localhost:5432/name, mysql+pymysql://... or sqlite:////path/of/the/file"
+        ) from None
+    if engine.dialect.is_async:
+        raise ConfigError(
+            f"--database-url names the asynchronous driver {engine.dialect.driver}; use a blocking one, such as "
+            "postgresql+psycopg, mysql+pymysql or sqlite"
+        )
+    return engine
+
+
+def describe(engine: Engine) -> str:
+    """Which database it is, for people: no user, password or options."""
+    url = engine.url
+    place = f" at {url.host}{f':{url.port}' if url.port else ''}" if url.host else ""
+    return f"{url.database or '(default)'} ({engine.dialect.name}{place})"

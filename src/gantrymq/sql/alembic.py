@@ -1,0 +1,51 @@
+"""For Alembic: create and drop the two tables in a migration, and keep ``--autogenerate`` away from them.
+
+A migration::
+
+    from alembic import op
+    from gantrymq.sql import alembic as gantrymq
+
+    def upgrade() -> None:
+        gantrymq.create_tables(op)
+
+    def downgrade() -> None:
+        gantrymq.drop_tables(op)
+
+And in ``env.py``: ``context.configure(..., include_name=gantrymq.include_name)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gantrymq.sql.dialect import Kind, dialect_of
+from gantrymq.sql.tables import INBOX, OUTCOMES, check_name, ddl
+
+_OURS: Final = (OUTCOMES, INBOX)
+
+
+def create_tables(op: Any, table: str = OUTCOMES, inbox_table: str = INBOX) -> None:
+    """Create both tables unless they exist. ``op``: ``alembic.op``. Works offline (``alembic upgrade --sql``), too."""
+    for statement in ddl(_kind(op), table, inbox_table):
+        op.execute(statement)
+
+
+def drop_tables(op: Any, table: str = OUTCOMES, inbox_table: str = INBOX) -> None:
+    """Drop both tables. No half message may be open: without its row, nobody can say how its transaction ended."""
+    for name in (table, inbox_table):
+        op.execute(f"DROP TABLE {check_name(name)}")
+
+
+def include_name(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:
+    """Whether ``--autogenerate`` may compare this: not our tables, which are in no metadata of yours.
+
+    For tables with other names, write one of your own that calls this one.
+    """
+    return not (kind == "table" and name in _OURS)
+
+
+def _kind(op: Any) -> Kind:
+    dialect = op.get_context().dialect
+    name = "mariadb" if getattr(dialect, "is_mariadb", False) else dialect.name
+    return dialect_of(name, dialect.paramstyle).kind
