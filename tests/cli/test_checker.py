@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.cli.checker import open_engine
+from gantrymq.cli.databases import open_engine
 from gantrymq.errors import ConfigError
 from gantrymq.sql import Transactions
 from tests.cli.test_serve import Program, address, program, server

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from gantrymq.sql import Transactions
 from gantrymq.sql.dialect import Kind
 from gantrymq.sql.tables import ddl
+from gantrymq.sql.transaction_id import make
+from gantrymq.testing import LocalCluster
 from tests.cli.tool import Tool
 from tests.sql.databases import Place, database, database_server, mariadb, postgresql, sqlite
 
@@ -40,3 +44,40 @@ def test_what_is_wrong_is_said(tool: Tool) -> None:
     assert "'oracle' is not one of" in tool.fails("sql", "ddl", "--dialect", "oracle", status=2)
     assert "Missing option '--dialect'" in tool.fails("sql", "ddl", status=2)
     assert "table name 'a b' is not usable" in tool.fails("sql", "ddl", "-d", "sqlite", "--table", "a b", status=2)
+
+
+DAY_MS = 86_400_000
+
+
+def test_clean_deletes_old_rows_of_both_tables(tool: Tool, database: Place, gantry: LocalCluster) -> None:
+    Transactions("g", database.connect, name_servers=gantry.name_servers).create_table()
+    now = round(time.time() * 1000)
+    for days in (1, 10, 20):
+        then = now - days * DAY_MS
+        database.execute(
+            f"INSERT INTO gantrymq_outcomes VALUES ('{make(then, bytes(10))}', 1, 'g')",
+            f"INSERT INTO gantrymq_inbox VALUES ('g', '{days}', {then})",
+        )
+    arguments = ("sql", "clean", "-d", database.url(), "-n", gantry.name_servers)
+    counts = "2 rows of gantrymq_outcomes and 2 rows of gantrymq_inbox"
+    assert tool.text(*arguments, "--dry-run") == f"{counts} would be deleted (--dry-run)\n"
+    assert "1 rows of gantrymq_outcomes and 1 rows" in tool.text(*arguments, "--dry-run", "--older-than", "360h")
+    assert tool.text(*arguments) == f"{counts} were deleted\n"
+    assert database.execute("SELECT message_id FROM gantrymq_inbox") == [("1",)]
+    assert len(database.execute("SELECT id FROM gantrymq_outcomes WHERE id >= '0'")) == 1
+    assert tool.text(*arguments).startswith("0 rows of gantrymq_outcomes and 0 rows")
+
+
+def test_clean_says_what_is_wrong(tool: Tool, sqlite: Place) -> None:
+    arguments = ("sql", "clean", "-d", sqlite.url())
+    assert "write a number and a unit" in tool.fails(*arguments, "--older-than", "week", status=2)
+    assert "rows are kept for 172800 seconds or more" in tool.fails(*arguments, "--older-than", "1d", status=2)
+    assert "has no table gantrymq_outcomes" in tool.fails(*arguments, status=2)
+    Transactions("g", sqlite.connect, name_servers="127.0.0.1:1").create_table()
+    assert "cannot reach 127.0.0.1:1" in tool.fails(*arguments, "-n", "127.0.0.1:1")
+    dead = tool.fails("sql", "clean", "-d", "postgresql+psycopg://u:secret@127.0.0.1:1/d", status=2)
+    assert "cannot be read" in dead
+    assert "secret" not in dead
+    sqlite.execute("DROP TABLE gantrymq_inbox")
+    with LocalCluster() as cluster:
+        assert "no such table" in tool.fails(*arguments, "-n", cluster.name_servers)

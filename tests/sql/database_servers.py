@@ -6,6 +6,7 @@ of this machine. Run as a program, this file keeps one shared server for a test 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -18,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,7 +58,7 @@ class DatabaseServer:
         deadline = time.monotonic() + START_SECONDS
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_apart, cwd=self.root,
+                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_apart, cwd="/",
                 **_as_user(self._account()),
             )  # fmt: skip
         while not self._ready():
@@ -111,7 +113,7 @@ class DatabaseServer:
 
     def _run(self, *command: str | Path) -> None:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=self.root, **_as_user(self._account())
+            command, capture_output=True, text=True, check=False, cwd="/", **_as_user(self._account())
         )
         if done.returncode:
             raise RuntimeError(f"{command[0]} ended with status {done.returncode}: {done.stdout}{done.stderr}")
@@ -123,32 +125,40 @@ class PostgreSQL(DatabaseServer):
     kind, user = "postgresql", "postgres"
     _stop_signal = signal.SIGINT  # "fast shutdown"
 
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._data: Path | None = None
+
     def _account(self) -> str | None:
         return "nobody" if os.geteuid() == 0 else None
 
     def _prepare(self) -> None:
-        data = self.root / "data"
-        if data.exists():
+        if self._data is not None:
             return
-        data.mkdir(parents=True)
+        self.root.mkdir(parents=True, exist_ok=True)
         account = self._account()
-        if account is not None:
-            for place in (self.root, *self.root.parents):  # pytest makes its directories for their owner alone
-                if place.stat().st_uid == 0 and not place.stat().st_mode & 0o001:
-                    place.chmod(place.stat().st_mode | 0o001)
-            os.chown(data, pwd.getpwnam(account).pw_uid, pwd.getpwnam(account).pw_gid)
+        if account is None:
+            self._data = self.root / "data"
+        else:
+            # Each run of pytest takes from others the right to enter the directories of all runs: not below those.
+            home = Path(tempfile.mkdtemp(prefix="gantrymq-postgresql-"))
+            atexit.register(shutil.rmtree, home, ignore_errors=True)
+            os.chown(home, pwd.getpwnam(account).pw_uid, pwd.getpwnam(account).pw_gid)
+            self._data = home / "data"
         self._run(
-            self._program("initdb"), "-D", data, "-U", self.user, "--auth=trust", "--encoding=UTF8", "--locale=C",
+            self._program("initdb"), "-D", self._data, "-U", self.user, "--auth=trust", "--encoding=UTF8", "--locale=C",
             "--no-sync", "--no-instructions",
         )  # fmt: skip
 
     def _command(self) -> Sequence[str | Path]:
         options = [word for name, value in POSTGRESQL_OPTIONS.items() for word in ("-c", f"{name}={value}")]
-        return [self._program("postgres"), "-D", self.root / "data", "-p", str(self.port), *options]
+        assert self._data is not None
+        return [self._program("postgres"), "-D", self._data, "-p", str(self.port), *options]
 
     def _ready(self) -> bool:
-        lines = self.root / "data" / "postmaster.pid"
+        assert self._data is not None
         try:
+            lines = self._data / "postmaster.pid"
             return lines.read_text().splitlines()[7].strip() == "ready" and _listens(self.port)
         except (OSError, IndexError):
             return False
@@ -157,7 +167,8 @@ class PostgreSQL(DatabaseServer):
         found = postgresql_programs()
         assert found is not None
         if self._account() is not None and not _open_to_others(found):
-            found = _copy_of(found, self.root.parent / "postgresql-programs")
+            assert self._data is not None
+            found = _copy_of(found, self._data.parent / "programs")
         return found / name
 
 

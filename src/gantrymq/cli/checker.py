@@ -12,6 +12,7 @@ import typer
 
 from gantrymq.admin import Admin
 from gantrymq.cli.cluster_options import CALL_TIMEOUT_MS, LOCAL, USAGE, NameServers, fail
+from gantrymq.cli.databases import DatabaseUrl, describe, open_engine
 from gantrymq.cli.serving.running import run
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.transaction_producer import TransactionProducer
@@ -44,17 +45,7 @@ def checker(
     group: Annotated[
         str, typer.Option("--group", "-g", help="Producer group of the Transactions that it answers for.")
     ],
-    database_url: Annotated[
-        str,
-        typer.Option(
-            "--database-url",
-            "-d",
-            envvar="GANTRY_DATABASE_URL",
-            show_envvar=True,
-            help="Their database, as SQLAlchemy writes it: postgresql+psycopg://user:password@localhost/name. In the "
-            "environment, nobody sees the password in the list of processes.",
-        ),
-    ],
+    database_url: DatabaseUrl,
     topics: Annotated[
         list[str] | None,
         typer.Option("--topic", "-t", help="Only the brokers of this topic; may be repeated. Default: all brokers."),
@@ -98,34 +89,3 @@ async def _running(engine: Engine, settings: Settings, topics: list[str]) -> Asy
         where = f"topic {', '.join(topics)}" if topics else f"cluster {', '.join(sorted(clusters))}"
         yield f"producer group {settings.group}, {where}, database {describe(engine)}"
     engine.dispose()
-
-
-def open_engine(url: str) -> Engine:
-    """An engine for a URL. Raises ConfigError without the secrets that are in it."""
-    try:
-        from sqlalchemy import create_engine
-        from sqlalchemy.exc import SQLAlchemyError
-    except ModuleNotFoundError as error:
-        raise ConfigError("this command needs SQLAlchemy: pip install 'gantrymq[sql]'") from error
-    try:
-        engine = create_engine(url, pool_pre_ping=True)
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"the database's driver is not installed: pip install {error.name}") from None
-    except (SQLAlchemyError, ValueError, TypeError):
-        raise ConfigError(
-            "--database-url cannot be read (it is not shown, because it may hold a password); write it as "
-            "postgresql+psycopg://user:password@localhost:5432/name, mysql+pymysql://... or sqlite:////path/of/the/file"
-        ) from None
-    if engine.dialect.is_async:
-        raise ConfigError(
-            f"--database-url names the asynchronous driver {engine.dialect.driver}; use a blocking one, such as "
-            "postgresql+psycopg, mysql+pymysql or sqlite"
-        )
-    return engine
-
-
-def describe(engine: Engine) -> str:
-    """Which database it is, for people: no user, password or options."""
-    url = engine.url
-    place = f" at {url.host}{f':{url.port}' if url.port else ''}" if url.host else ""
-    return f"{url.database or '(default)'} ({engine.dialect.name}{place})"
