@@ -3,15 +3,15 @@
 A migration::
 
     from alembic import op
-    from gantrymq.sql import alembic as gantrymq
+    from gantrymq.sql.alembic import create_tables, drop_tables
 
     def upgrade() -> None:
-        gantrymq.create_tables(op)
+        create_tables(op)
 
     def downgrade() -> None:
-        gantrymq.drop_tables(op)
+        drop_tables(op)
 
-And in ``env.py``: ``context.configure(..., include_name=gantrymq.include_name)``.
+And in ``env.py``: ``context.configure(..., include_name=gantrymq.sql.alembic.include_name)``.
 """
 
 from __future__ import annotations
