@@ -533,9 +533,8 @@ def test_a_block_is_used_once_and_inside_only(shop: Shop) -> None:
     block = shop.transactions.begin()
     with pytest.raises(Closed, match="once"):
         block.send(Message("orders", b"1"))
-    with block:
-        with pytest.raises(ConfigError, match="used already"), block:
-            pass
+    with block, pytest.raises(ConfigError, match="used already"), block:
+        pass
     with pytest.raises(ConfigError, match="used already"), block:
         pass
     with pytest.raises(Closed):
