@@ -13,6 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = """
+    import sys
+
+    sys.modules["sqlalchemy"] = None  # a Django project has none
     SECRET_KEY = "tests"
     INSTALLED_APPS = ["gantrymq.django", "tests.django.orders"]
     DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "unused.db"}}
