@@ -10,11 +10,12 @@ import sqlite3
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from own_server import name_servers
 
 from gantrymq import Message, MessageView, PushConsumer
-from gantrymq.sql import Transactions
+from gantrymq.sql import Inbox, Transactions
 
 TOPIC = "transfer"
 CROWNS = 1_000
@@ -45,7 +46,6 @@ def open_account(path: Path, crowns: int) -> None:
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("CREATE TABLE account (balance INTEGER CHECK (balance >= 0))")
-        database.execute("CREATE TABLE received (id TEXT PRIMARY KEY)")
         database.execute("INSERT INTO account VALUES (?)", (crowns,))
 
 
@@ -56,11 +56,12 @@ def main() -> None:
         open_account(bob, 0)
         transactions_of(alice, address).create_table()
 
-        def credit(messages: list[MessageView]) -> None:
-            with sqlite3.connect(bob, timeout=30) as database:
-                for message in messages:  # the second delivery of a message finds its id, and changes nothing
-                    new = database.execute("INSERT OR IGNORE INTO received VALUES (?)", (message.message_id,)).rowcount
-                    database.execute("UPDATE account SET balance = balance + ?", (int(message.body) * new,))
+        inbox = Inbox("bob-bank", lambda: sqlite3.connect(bob, timeout=30))
+        inbox.create_table()
+
+        @inbox.once  # the second delivery of a message finds its row in the inbox, and changes nothing
+        def credit(message: MessageView, tx: Any) -> None:
+            tx.execute("UPDATE account SET balance = balance + ?", (int(message.body),))
 
         with PushConsumer("bob-bank", name_servers=address, listener=credit).subscribe(TOPIC):
             for kill in range(KILLS + 1):

@@ -40,6 +40,7 @@ def problems(result: dict[str, Any]) -> list[str]:
         "missing, doubled and phantom are 0": [result["missing"], result["doubled"], result["phantom"]] == [0, 0, 0],
         "nothing is wrong": result["wrong"] == 0,
         "all orders are decided": result["paid"] + result["rolled_back"] == ORDERS,
+        "no transaction is open": result["open"] == 0,
         "every paid order was delivered": result["delivered"] >= result["paid"],
         "each table has a row for every paid order": set(result["rows"].values()) == {result["paid"]},
         "at least 20 were decided by check-back": result["decided_by_check_back"] >= 20,

@@ -1,4 +1,4 @@
-"""The order service's listener and gate; the service as a whole is run by ``test_story``."""
+"""The order service's payments and gate; the service as a whole is run by ``test_script``."""
 
 from __future__ import annotations
 
@@ -9,101 +9,123 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq import LocalTransactionState, Message, MessageQueue, MessageView
 from gantrymq.demo import order_service
+from gantrymq.demo.decisions import CheckBacks, open_transactions
+from gantrymq.demo.layout import GROUP, TOPIC
 from gantrymq.demo.order_database import Order, OrderDatabase
-from gantrymq.demo.order_service import Attempt, Gate, OrderListener
+from gantrymq.demo.order_service import Gate, Payments
 from gantrymq.demo.plan import Fate
-from gantrymq.message.queues import LogOffset, QueueOffset
+from gantrymq.errors import TransactionClaimed
+from gantrymq.testing import LocalCluster
 
-COMMIT, ROLLBACK, UNKNOWN = (
-    LocalTransactionState.COMMIT,
-    LocalTransactionState.ROLLBACK,
-    LocalTransactionState.UNKNOWN,
-)
 ORDER = Order("o-1", "u-1", 500)
 PATIENCE_SECONDS = 30
+pytestmark = pytest.mark.gantry(broker={"brokerName": "broker-x", "transactionCheckInterval": "500"})
 
 
 @pytest.fixture
-def listener(tmp_path: Path) -> Iterator[OrderListener]:
-    path = tmp_path / "orders.db"
-    database = OrderDatabase(path)
-    database.create([ORDER])
-    database.close()
-    found = OrderListener(path)
+def database(tmp_path: Path) -> Iterator[OrderDatabase]:
+    found = OrderDatabase(tmp_path / "orders.db")
+    found.create([ORDER])
     yield found
-    found.database.close()
+    found.close()
 
 
-def half(transaction_id: str) -> Message:
-    message = Message("orders-paid", b"{}", keys=["o-1"])
-    message.properties["UNIQ_KEY"] = transaction_id
-    return message
+@pytest.fixture
+def payments(database: OrderDatabase, tmp_path: Path, gantry: LocalCluster) -> Iterator[Payments]:
+    gantry.create_topic(TOPIC)
+    found = Payments(tmp_path / "orders.db", GROUP, gantry.name_servers, TOPIC)
+    found.transactions.create_table()
+    with found.transactions:
+        yield found
+        found.ended.set()
 
 
-def question(transaction_id: str) -> MessageView:
-    """What a check-back hands to the listener."""
-    return MessageView(
-        topic="orders-paid",
-        body=b"{}",
-        properties={"UNIQ_KEY": transaction_id, "KEYS": "o-1"},
-        flag=0,
-        queue=MessageQueue("orders-paid", "broker-a", 0),
-        queue_offset=QueueOffset(0),
-        message_id=transaction_id,
-        offset_message_id="",
-        born_timestamp=0,
-        born_host="127.0.0.1:1",
-        store_timestamp=0,
-        store_host="127.0.0.1:2",
-        reconsume_times=0,
-        log_offset=LogOffset(0),
-    )
+def delivered(gantry: LocalCluster) -> list[str]:
+    return [message.keys[0] for message in gantry.messages(TOPIC)]
+
+
+def test_a_payment_and_its_message(payments: Payments, database: OrderDatabase, gantry: LocalCluster) -> None:
+    payments.try_to_pay(ORDER, Fate.PAID)
+    assert database.paid_orders() == {"o-1"}
+    payments.try_to_pay(ORDER, Fate.PAID)  # another try changes nothing, and sends nothing
+    assert delivered(gantry) == ["o-1"]
+    assert not payments.is_new(ORDER)
+    assert not open_transactions(gantry.name_servers)
+
+
+def test_a_declined_payment_sends_nothing(payments: Payments, database: OrderDatabase, gantry: LocalCluster) -> None:
+    payments.try_to_pay(ORDER, Fate.DECLINED)
+    assert database.counts().rolled_back == 1
+    assert not delivered(gantry)
+    assert not open_transactions(gantry.name_servers)
+
+
+@pytest.fixture
+def sibling(payments: Payments, tmp_path: Path, gantry: LocalCluster) -> Iterator[Payments]:
+    """Another worker: about a transaction that still runs, its own producer answers UNKNOWN."""
+    found = Payments(tmp_path / "orders.db", GROUP, gantry.name_servers, TOPIC)
+    with found.transactions:
+        yield found
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sibling")
+def test_a_payment_that_hangs_is_rolled_back_by_a_check_back_and_paid_by_the_next(
+    payments: Payments, database: OrderDatabase, gantry: LocalCluster
+) -> None:
+    checks = CheckBacks(gantry.name_servers, "broker-x")
+    with pytest.raises(TransactionClaimed):
+        payments.try_to_pay(ORDER, Fate.HANGS_BEFORE_COMMIT)
+    assert database.is_new("o-1")
+    assert not delivered(gantry)
+    assert checks.update() == 1
+    payments.try_to_pay(ORDER, Fate.PAID)
+    assert delivered(gantry) == ["o-1"]
+    assert checks.update() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sibling")
+def test_a_payment_that_hangs_after_its_commit_is_committed_by_a_check_back(
+    payments: Payments, database: OrderDatabase, gantry: LocalCluster
+) -> None:
+    payments.try_to_pay(ORDER, Fate.HANGS_AFTER_COMMIT)
+    assert database.paid_orders() == {"o-1"}
+    assert delivered(gantry) == ["o-1"]
+    assert CheckBacks(gantry.name_servers, "broker-x").update() == 1
 
 
 @pytest.mark.parametrize(
-    ("fate", "answer", "answer_to_check"),
+    ("fate", "event", "paid"),
     [
-        (Fate.PAID, COMMIT, COMMIT),
-        (Fate.DECLINED, ROLLBACK, ROLLBACK),
-        (Fate.UNKNOWN_PAID, UNKNOWN, COMMIT),
-        (Fate.UNKNOWN_DECLINED, UNKNOWN, ROLLBACK),
+        (Fate.KILLED_AFTER_COMMIT, "committed_and_silent", {"o-1"}),
+        (Fate.KILLED_BEFORE_COMMIT, "uncommitted_and_silent", set()),
     ],
 )
-def test_each_fate_answers_as_planned_and_the_check_back_tells_the_truth(
-    listener: OrderListener, fate: Fate, answer: LocalTransactionState, answer_to_check: LocalTransactionState
-) -> None:
-    assert listener.execute_local_transaction(half("T1"), Attempt(ORDER, fate)) is answer
-    assert listener.check_local_transaction(question("T1")) is answer_to_check
-    assert not listener.database.is_new("o-1")
-
-
-def test_a_half_whose_send_failed_is_rolled_back_and_the_order_is_paid_by_the_next(listener: OrderListener) -> None:
-    assert listener.check_local_transaction(question("T1")) is ROLLBACK
-    assert listener.execute_local_transaction(half("T1"), Attempt(ORDER, Fate.PAID)) is ROLLBACK
-    assert listener.database.is_new("o-1")
-    assert listener.execute_local_transaction(half("T2"), Attempt(ORDER, Fate.PAID)) is COMMIT
-    assert listener.check_local_transaction(question("T1")) is ROLLBACK
-    assert listener.check_local_transaction(question("T2")) is COMMIT
-
-
-def test_a_producer_to_be_killed_commits_tells_and_falls_silent(
-    listener: OrderListener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_producer_to_be_killed_tells_and_falls_silent(
+    payments: Payments, database: OrderDatabase, gantry: LocalCluster, monkeypatch: pytest.MonkeyPatch,
+    fate: Fate, event: str, paid: set[str],
+) -> None:  # fmt: skip
+    """Its message is stored. It is silent until the test lets it go on."""
     reported: list[str] = []
-    monkeypatch.setattr(order_service, "tell", lambda event, **more: reported.append(f"{event} {more['order']}"))
-    attempt = Attempt(ORDER, Fate.PRODUCER_KILLED)
-    thread = threading.Thread(
-        target=listener.execute_local_transaction, args=(half("T1"), attempt), daemon=True, name="silent"
-    )
+    said, go_on = threading.Event(), threading.Event()
+
+    def fall_silent(event: str, order: Order) -> None:
+        reported.append(f"{event} {order.order_id}")
+        said.set()
+        go_on.wait(PATIENCE_SECONDS)
+
+    monkeypatch.setattr(order_service, "fall_silent", fall_silent)
+    thread = threading.Thread(target=payments.try_to_pay, args=(ORDER, fate))
     thread.start()
-    thread.join(0.5)
-    while not reported:
-        thread.join(0.05)
-    assert thread.is_alive()
-    assert reported == ["committed_and_silent o-1"]
-    assert listener.check_local_transaction(question("T1")) is COMMIT
+    assert said.wait(PATIENCE_SECONDS)
+    assert reported == [f"{event} o-1"]
+    assert database.paid_orders() == paid
+    assert len(open_transactions(gantry.name_servers)) == 1
+    go_on.set()
+    thread.join(PATIENCE_SECONDS)
+    assert delivered(gantry) == ["o-1"]
 
 
 def test_the_gate_holds_orders_back_until_the_limit_is_raised() -> None:
@@ -134,6 +156,7 @@ def test_its_command_line_needs_everything() -> None:
     words += ["--orders", "20", "--seed", "1", "--share", "0", "--shares", "3"]
     options = order_service.parse(words)
     assert isinstance(options, argparse.Namespace)
-    assert (options.orders, options.database) == (20, Path("d"))
+    assert (options.orders, options.database, options.unharmed) == (20, Path("d"), [])
+    assert order_service.parse([*words, "--unharmed", "o-1", "o-2"]).unharmed == ["o-1", "o-2"]
     with pytest.raises(SystemExit):
         order_service.parse(words[2:])

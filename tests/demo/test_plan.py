@@ -6,10 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gantrymq.demo.plan import CERTAIN_UNKNOWN, MAX_ORDERS, MIN_ORDERS, PRODUCER_KILLS, Fate, make_plan
+from gantrymq.demo.plan import (
+    HANGING,
+    KILLED,
+    LEAST_HANGING,
+    MAX_ORDERS,
+    MIN_ORDERS,
+    MOST_HANGING,
+    PRODUCER_KILLS,
+    Fate,
+    make_plan,
+)
 from gantrymq.errors import ConfigError
-
-UNKNOWN = (Fate.UNKNOWN_PAID, Fate.UNKNOWN_DECLINED)
 
 
 @given(orders=st.integers(MIN_ORDERS, 3_000), seed=st.integers(0, 2**32))
@@ -18,15 +26,15 @@ def test_every_kind_of_failure_is_in_every_plan(orders: int, seed: int) -> None:
     plan = make_plan(orders, seed)
     assert plan == make_plan(orders, seed)
     assert len(plan.fates) == orders
-    assert plan.count(Fate.PRODUCER_KILLED) == PRODUCER_KILLS
+    assert plan.count(*KILLED) == PRODUCER_KILLS
     assert all(plan.count(fate) >= 1 for fate in Fate)
     assert plan.half_way < plan.broker_kill_at <= orders
 
 
 def test_500_orders_have_more_than_20_check_backs_of_both_outcomes() -> None:
     plan = make_plan(500, 1)
-    assert plan.count(*UNKNOWN) >= CERTAIN_UNKNOWN
-    assert plan.count(Fate.UNKNOWN_PAID) == plan.count(Fate.UNKNOWN_DECLINED) == 15
+    assert plan.count(*HANGING) >= LEAST_HANGING
+    assert plan.count(Fate.HANGS_AFTER_COMMIT) == plan.count(Fate.HANGS_BEFORE_COMMIT) == 15
     assert plan.count(Fate.DECLINED) == 40
     assert plan.certain_checks == 15 + 15 + PRODUCER_KILLS
 
@@ -36,7 +44,9 @@ def test_another_seed_is_another_plan() -> None:
 
 
 def test_large_runs_kill_more_producers() -> None:
-    assert make_plan(20_000, 1).count(Fate.PRODUCER_KILLED) == PRODUCER_KILLS + 4
+    plan = make_plan(20_000, 1)
+    assert plan.count(*KILLED) == PRODUCER_KILLS + 4
+    assert plan.count(*HANGING) == MOST_HANGING
 
 
 @pytest.mark.parametrize("orders", [-1, 0, MIN_ORDERS - 1, MAX_ORDERS + 1])

@@ -27,6 +27,7 @@ def a_result(**changes: object) -> Result:
         "paid": 9,
         "rolled_back": 1,
         "decided_by_check_back": 4,
+        "open": 0,
         "delivered": 9,
         "rows": Rows(shipping=9, points=9, cart=9),
         "missing": 0,

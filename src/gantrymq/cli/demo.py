@@ -76,7 +76,9 @@ class TerminalShow:
         counts, rows = snapshot.counts, snapshot.rows
         in_tables = min(rows.shipping, rows.points, rows.cart) if rows else 0
         self._progress.update(self._decided, completed=counts.decided)
-        self._progress.update(self._checked, completed=counts.checked, total=max(counts.checked, self._certain_checks))
+        self._progress.update(
+            self._checked, completed=snapshot.checked, total=max(snapshot.checked, self._certain_checks)
+        )
         if self._rows is not None:
             self._progress.update(self._rows, completed=in_tables, total=max(counts.paid, 1))
         if not self._console.is_terminal:
@@ -92,7 +94,7 @@ class TerminalShow:
         tables = f", {in_tables} in every table" if snapshot.rows else ""
         self._console.print(
             f"{now - self._started:9.0f} s  {counts.paid} paid, {counts.rolled_back} rolled back, "
-            f"{counts.checked} decided by check-back{tables}",
+            f"{snapshot.checked} decided by check-back{tables}",
             highlight=False,
             soft_wrap=True,
         )
@@ -107,6 +109,7 @@ def result_table(result: Result) -> Table:
     for text, number in (("orders paid", result.paid), ("rolled back", result.rolled_back)):
         table.add_row(text, str(number))
     table.add_row("decided by check-back", str(result.decided_by_check_back))
+    table.add_row("still open", good if result.open == 0 else f"[bold red]{result.open}[/bold red]")
     table.add_row("delivered to the topic", str(result.delivered))
     if result.rows is not None:
         for name in ("shipping", "points", "cart"):

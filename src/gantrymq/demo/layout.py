@@ -9,6 +9,7 @@ from gantrymq.errors import ConfigError
 
 DEFAULT_NAME = "gantry-demo"
 TOPIC = "orders-paid"
+BROKER_NAME = "broker-demo"
 GROUP = "order-service"
 
 TRANSACTION_TIME_OUT_MS = 2_000
@@ -18,7 +19,7 @@ TRANSACTION_CHECK_INTERVAL_MS = 2_000
 
 BROKER_CONF = """\
 # Settings of the demo's broker; every key is RocketMQ's.
-brokerName=broker-demo
+brokerName={broker_name}
 brokerIP1=127.0.0.1
 storePathRootDir={store}
 listenPort={broker_port}
@@ -72,6 +73,7 @@ class Layout:
         self.logs.mkdir(parents=True, exist_ok=True)
         self.broker_conf.write_text(
             BROKER_CONF.format(
+                broker_name=BROKER_NAME,
                 store=self.store,
                 broker_port=broker_port,
                 name_server_port=name_server_port,

@@ -15,9 +15,11 @@ MAX_ORDERS = 1_000_000
 """The limit exists because all orders of a plan are in memory."""
 
 DECLINED_SHARE = 0.08
-UNKNOWN_SHARE = 0.06
-CERTAIN_UNKNOWN = 20
-"""In a run that is large enough, at least this many listeners answer UNKNOWN, so that check-backs decide them."""
+HANGING_SHARE = 0.06
+LEAST_HANGING = 20
+"""In a run that is large enough, at least this many payments hang, so that check-backs decide them."""
+MOST_HANGING = 600
+"""Each keeps a thread for some seconds."""
 
 PRODUCER_KILLS = 3
 ORDERS_PER_EXTRA_KILL = 5_000
@@ -28,13 +30,20 @@ class Fate(enum.Enum):
 
     PAID = "paid"
     DECLINED = "declined"
-    """The local transaction rolls back, and the listener answers ROLLBACK."""
-    UNKNOWN_PAID = "unknown_paid"
-    """The local transaction commits, but the listener answers UNKNOWN; the check-back must find the payment."""
-    UNKNOWN_DECLINED = "unknown_declined"
-    """The local transaction rolls back, and the listener answers UNKNOWN; the check-back must find nothing."""
-    PRODUCER_KILLED = "producer_killed"
-    """The local transaction commits, and the process is killed before it can report the commit."""
+    """The payment breaks a constraint of the database. It rolls back, and so does its message."""
+    HANGS_BEFORE_COMMIT = "hangs_before_commit"
+    """The payment takes so long that a check-back rolls it back. It can no longer commit, and is run again."""
+    HANGS_AFTER_COMMIT = "hangs_after_commit"
+    """The payment commits, and its thread hangs before it tells the broker. A check-back finds the outcome row."""
+    KILLED_BEFORE_COMMIT = "killed_before_commit"
+    """The process is killed when its message is stored and its rows are written, but not committed. A check-back rolls
+    back; another process pays the order."""
+    KILLED_AFTER_COMMIT = "killed_after_commit"
+    """The payment commits, and the process is killed before it can tell the broker."""
+
+
+HANGING = (Fate.HANGS_BEFORE_COMMIT, Fate.HANGS_AFTER_COMMIT)
+KILLED = (Fate.KILLED_BEFORE_COMMIT, Fate.KILLED_AFTER_COMMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,7 @@ class Plan:
     @property
     def certain_checks(self) -> int:
         """The number of transactions that only a check-back can decide."""
-        return self.count(Fate.UNKNOWN_PAID, Fate.UNKNOWN_DECLINED, Fate.PRODUCER_KILLED)
+        return self.count(*HANGING, *KILLED)
 
 
 def make_plan(orders: int, seed: int) -> Plan:
@@ -62,10 +71,10 @@ def make_plan(orders: int, seed: int) -> Plan:
     rng = SystemRng(seed)
     fates = [Fate.PAID] * orders
     kills = PRODUCER_KILLS + orders // ORDERS_PER_EXTRA_KILL
-    for number in _spread(orders, kills, rng):
-        fates[number] = Fate.PRODUCER_KILLED
-    unknown = max(round(orders * UNKNOWN_SHARE), min(CERTAIN_UNKNOWN, orders // 8))
-    wanted = [Fate.UNKNOWN_PAID] * (unknown - unknown // 2) + [Fate.UNKNOWN_DECLINED] * (unknown // 2)
+    for kill, number in enumerate(_spread(orders, kills, rng)):
+        fates[number] = Fate.KILLED_BEFORE_COMMIT if kill % 3 == 1 else Fate.KILLED_AFTER_COMMIT
+    hanging = min(max(round(orders * HANGING_SHARE), min(LEAST_HANGING, orders // 8)), MOST_HANGING)
+    wanted = [Fate.HANGS_AFTER_COMMIT] * (hanging - hanging // 2) + [Fate.HANGS_BEFORE_COMMIT] * (hanging // 2)
     wanted += [Fate.DECLINED] * round(orders * DECLINED_SHARE)
     free = [number for number, fate in enumerate(fates) if fate is Fate.PAID]
     for fate in wanted:

@@ -44,6 +44,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     rolled_back: int
     decided_by_check_back: int
     """Transactions that the broker checked with the order service, and that the answer committed or rolled back."""
+    open: int
+    """Transactions that are not decided in the end."""
     delivered: int
     """The number of messages in the topic."""
     rows: Rows | None

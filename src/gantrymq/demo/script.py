@@ -15,8 +15,9 @@ from typing import Protocol
 
 from gantrymq import PullConsumer
 from gantrymq.demo import verify
-from gantrymq.demo.layout import TOPIC, TRANSACTION_CHECK_INTERVAL_MS, TRANSACTION_TIME_OUT_MS, Layout
-from gantrymq.demo.order_database import Counts, OrderDatabase
+from gantrymq.demo.decisions import CheckBacks, open_transactions
+from gantrymq.demo.layout import BROKER_NAME, GROUP, TOPIC, Layout
+from gantrymq.demo.order_database import Counts, OrderDatabase, transactions_of
 from gantrymq.demo.orders import make_order
 from gantrymq.demo.pace import Pace
 from gantrymq.demo.plan import make_plan
@@ -29,10 +30,8 @@ from gantrymq.demo.spark_job import DRAIN_SECONDS, RECONCILE_SECONDS, START_SECO
 from gantrymq.runtime.clock import SystemClock
 
 STEP_SECONDS = 0.1
-QUIET_SECONDS = 1.5 * (TRANSACTION_TIME_OUT_MS + TRANSACTION_CHECK_INTERVAL_MS) / 1000
-"""After this long without any change, no half message is left that the broker would still check."""
 PATIENT_SECONDS = 60.0
-"""The same time when messages are still missing, because the broker may have to wait for a live producer."""
+"""After this long without any change, transactions that are open stay open, and messages that are missing, too."""
 STALL_SECONDS = 180.0
 """After this long without any change the demo fails."""
 
@@ -54,6 +53,8 @@ class Snapshot:
     """The current numbers, for the progress bars."""
 
     counts: Counts
+    checked: int
+    """Transactions that a check-back decided."""
     delivered: int
     rows: Rows | None
 
@@ -79,7 +80,8 @@ class DemoRun:
         self.layout = Layout(settings.directory)
         self._seconds: dict[str, float] = {}
         self._delivered = 0
-        self._last_counts = Counts(0, 0, 0, 0)
+        self._open = 0
+        self._last_counts = Counts(0, 0)
         self._last_change = 0.0
 
     def run(self) -> Result:
@@ -97,6 +99,8 @@ class DemoRun:
                 self._server.start()
                 self._server.wait_until_ready()
                 self._server.create_topic()
+                self._checks.start()
+                stack.callback(self._checks.end)
             with self._stage("orders", f"paying {self._settings.orders} orders"):
                 self._start_others(stack)
                 self._pay_orders()
@@ -120,6 +124,8 @@ class DemoRun:
         self._database = OrderDatabase(self.layout.orders_db)
         self._database.create(make_order(number, settings.orders, settings.seed) for number in range(settings.orders))
         self._server = Server(self.layout, name_server_port, broker_port, watchdog)
+        transactions_of(self.layout.orders_db, GROUP, self._server.name_servers, TOPIC).create_table()
+        self._checks = CheckBacks(self._server.name_servers, BROKER_NAME)
         self._shop = Shop(self.layout, self._plan, settings.seed, self._server.name_servers, watchdog)
         self._spark = SparkJob(self.layout, self._server.name_servers, watchdog) if settings.spark else None
 
@@ -144,8 +150,8 @@ class DemoRun:
     def _look(self) -> Counts:
         """Check every process, update the numbers and show them."""
         self._clock.block(STEP_SECONDS)
-        for order in self._shop.step():
-            self._show.event(f"killed the producer of {order} between its local commit and the end of its transaction")
+        for news in self._shop.step():
+            self._show.event(news)
         if self._spark is not None:
             self._spark.step()
         counts = self._database.counts()
@@ -153,7 +159,7 @@ class DemoRun:
         if counts != self._last_counts:
             self._last_counts, self._last_change = counts, now
         rows = self._spark.rows if self._spark is not None else None
-        self._show.progress(Snapshot(counts, self._delivered, rows))
+        self._show.progress(Snapshot(counts, self._checks.count, self._delivered, rows))
         if now - self._last_change > STALL_SECONDS:
             raise DemoFailed(f"nothing has changed for {STALL_SECONDS:.0f} s; look into {self.layout.logs}")
         return counts
@@ -182,21 +188,22 @@ class DemoRun:
         self._server.wait_until_ready()
 
     def _settle(self) -> None:
-        """Wait until every transaction is decided: each paid order is in the topic, and the broker sends no checks."""
+        """Wait until every transaction is decided, and each paid order is in the topic."""
         while True:
             counts = self._look()
             self._server.child.check_alive()
-            delivered = self._count_delivered()
-            if delivered != self._delivered:
-                self._delivered, self._last_change = delivered, self._clock.monotonic()
-            quiet = self._clock.monotonic() - self._last_change
-            # A transaction without a confirmation may be decided nevertheless: its producer was killed before it was
-            # confirmed.
-            if quiet > QUIET_SECONDS and delivered >= counts.paid:
-                return
-            if quiet > PATIENT_SECONDS:
-                self._show.event(f"only {delivered} of {counts.paid} paid orders were delivered; going on to name them")
-                return
+            still_open, delivered = len(open_transactions(self._server.name_servers)), self._count_delivered()
+            if (still_open, delivered) != (self._open, self._delivered):
+                self._open, self._delivered, self._last_change = still_open, delivered, self._clock.monotonic()
+            if not still_open and delivered >= counts.paid:
+                break
+            if self._clock.monotonic() - self._last_change > PATIENT_SECONDS:
+                self._show.event(
+                    f"{still_open} transactions are open, {delivered} of {counts.paid} paid orders were delivered; "
+                    "going on to name them"
+                )
+                break
+        self._checks.update()
 
     def _count_delivered(self) -> int:
         """The number of messages in the topic."""
@@ -235,12 +242,13 @@ class DemoRun:
         found = verdict.missing + verdict.doubled + verdict.phantom + verdict.wrong
         rows = self._spark.rows if self._spark is not None else None
         return Result(
-            ok=found == 0,
+            ok=found == 0 and self._open == 0,
             orders=self._settings.orders,
             seed=self._settings.seed,
             paid=counts.paid,
             rolled_back=counts.rolled_back,
-            decided_by_check_back=counts.checked,
+            decided_by_check_back=self._checks.count,
+            open=self._open,
             delivered=self._delivered,
             rows=rows,
             missing=verdict.missing,

@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 
 from gantrymq.demo.layout import GROUP, TOPIC, Layout
-from gantrymq.demo.plan import Fate, Plan
+from gantrymq.demo.plan import KILLED, Plan
 from gantrymq.demo.processes import Child, DemoFailed, Watchdog
 
 WORKERS = 3
 """At least two, so that another member of the group is alive when one is killed."""
 END_SECONDS = 10
+SILENT = {
+    "committed_and_silent": "between its local commit and the end of its transaction",
+    "uncommitted_and_silent": "just before its local commit",
+}
+"""Events after which a worker is killed."""
 
 
 class Shop:
@@ -26,7 +31,7 @@ class Shop:
         self._finished: set[int] = set()
         self._limit = 0
         self.kills: list[str] = []
-        """Orders whose producer was killed between the local commit and the end of the transaction."""
+        """Orders whose producer was killed just before or after the commit of the payment."""
         self.failed_sends = 0
 
     def start(self) -> None:
@@ -37,7 +42,7 @@ class Shop:
         command = [sys.executable, "-m", "gantrymq.demo.order_service", "--name-servers", self._name_servers]
         command += ["--topic", TOPIC, "--group", GROUP, "--database", str(self._layout.orders_db)]
         command += ["--orders", str(len(self._plan.fates)), "--seed", str(self._seed)]
-        command += ["--share", str(share), "--shares", str(WORKERS)]
+        command += ["--share", str(share), "--shares", str(WORKERS), "--unharmed", *self.kills]
         log = self._layout.logs / f"order-service-{share}.log"
         worker = Child(f"order service {share}", command, log, self._watchdog)
         self._workers[share] = worker
@@ -51,24 +56,23 @@ class Shop:
                 worker.say(f"limit {limit}")
 
     def step(self) -> list[str]:
-        """Check the workers, and return the orders whose producers were killed now. Raises DemoFailed when a worker
-        ended unexpectedly."""
+        """Check the workers, and return what was killed now. Raises DemoFailed when a worker ended unexpectedly."""
         killed = []
         for share, worker in list(self._workers.items()):
             if silent := self._follow(share, worker):
+                self.kills += silent
                 self._kill_and_replace(share, worker)
-                killed += silent
+                killed += [f"killed the producer of {order} {moment}" for order, moment in silent.items()]
             else:
                 worker.check_alive()
-        self.kills += killed
         return killed
 
-    def _follow(self, share: int, worker: Child) -> list[str]:
-        """Orders that are committed in the database, but whose message this worker will not decide any more."""
-        silent = []
+    def _follow(self, share: int, worker: Child) -> dict[str, str]:
+        """Orders whose message this worker will not decide any more, and at which moment it fell silent."""
+        silent = {}
         for event in worker.events():
-            if event["event"] == "committed_and_silent":
-                silent.append(str(event["order"]))
+            if event["event"] in SILENT:
+                silent[str(event["order"])] = SILENT[event["event"]]
             elif event["event"] == "send_failed":
                 self.failed_sends += 1
             elif event["event"] == "finished":
@@ -89,7 +93,7 @@ class Shop:
 
     def check_kills(self) -> None:
         """Raise DemoFailed unless every kill of the plan has happened."""
-        wanted = self._plan.count(Fate.PRODUCER_KILLED)
+        wanted = self._plan.count(*KILLED)
         if len(self.kills) != wanted:
             raise DemoFailed(f"the plan has {wanted} producer kills, but {len(self.kills)} happened")
 
