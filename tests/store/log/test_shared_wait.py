@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from gantrymq.errors import StoreError
+from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.log.shared_wait import SharedWait
-from tests.support.safety import FakeLog, safety_of
+from tests.support.safety import empty_log, safety_of
 
 Told = list[tuple[list[str], StoreError | None]]
 
 
-def _waiting() -> tuple[FakeLog, LogSafety, SharedWait[str], Told]:
-    log, told = FakeLog(), Told()
+def _waiting() -> tuple[CommitLog, LogSafety, SharedWait[str], Told]:
+    log, told = empty_log(), Told()
     safety = safety_of(log)
     return log, safety, safety.shared_wait(lambda items, error: told.append((items, error))), told
 
