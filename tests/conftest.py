@@ -9,6 +9,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from gantrymq.build_info import COMPILED, build_info
+
 # A busy machine may stop us at any time for longer than the 200 ms that an example is given by default.
 settings.register_profile("gantrymq", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", settings.get_profile("gantrymq"), max_examples=2_000)
@@ -28,8 +30,18 @@ APART = ("slow", "interop", "compiled", *NEEDED, "kill")
 """Marks of tests that ``python3 run.py test quick`` leaves out."""
 
 
+def pytest_configure() -> None:
+    """Never test pure Python where the compiled core was asked for: a source that is edited meanwhile would do that."""
+    core = build_info()
+    if os.environ.get(COMPILED) and not core.compiled and not core.why_pure:
+        raise pytest.UsageError(f"{COMPILED} is set, and pure Python runs")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out, by name, what this environment cannot run. On CI nothing is left out: there it fails instead."""
+    for item in items if build_info().compiled else ():
+        if (mark := item.get_closest_marker("pure")) is not None:
+            item.add_marker(pytest.mark.skip(reason=mark.args[0]))
     if os.environ.get("CI"):
         return
     for mark, package in NEEDED.items():

@@ -1,9 +1,9 @@
 """Runs all checks of the project, one after another: ``python3 run.py test`` and CI call it.
 
 ``run.py test`` runs all stages except those in ONLY_WHEN_NAMED, ``run.py test lint tests`` only the named ones, and
-``run.py test quick`` those in SHORT. Arguments after ``--`` are passed to pytest. All stages except ``compiled`` test
-pure Python. Each stage shows its own output. At the end there are a table of the stages with their times and one line
-with the result. No failed test is run a second time.
+``run.py test quick`` those in SHORT. Arguments after ``--`` are passed to pytest. All stages except ``compiled`` and
+``compiled-interop`` test pure Python. Each stage shows its own output. At the end there are a table of the stages with
+their times and one line with the result. No failed test is run a second time.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,34 +111,40 @@ def demo(_: list[str]) -> bool:
     return run(BIN / "python", ROOT / "tools" / "demo_without_java.py")
 
 
-COMPILED_TESTS = [
-    f"tests/{name}" for name in ("admin", "broker", "cli", "client", "golden", "kill", "message", "nameserver")
-]
-COMPILED_TESTS += [f"tests/{name}" for name in ("protocol", "remoting", "runtime", "store", "transactions")]
-COMPILED_TESTS += ["tests/packaging/test_compiled_wheel.py"]
-"""The tests of the compiled core. Simulation tests and those of tests/holes with broken brokers need pure Python,
-because they replace parts of modules at run time. Interop tests: ``run.py test compiled -- tests/interop -m
-interop``."""
+ON_THE_COMPILED_CORE = ("not pure", "not interop", "not spark", "not (packaging and not compiled)")
+"""The tests of the stage ``compiled``: all except those that replace parts of the core while it runs (the mark ``pure``
+gives the reason) and those that do not test the core, which are Spark's and those of the pure wheel."""
 
 
-def compiled(arguments: list[str]) -> bool:
-    """Compile the core, unless that is done, and run its tests. ``arguments`` replace the selection of tests."""
-    core = ROOT / "tools" / "mypyc_build" / "core.py"
-    home = Path(sys.prefix) / "compiled"
+@contextmanager
+def compiled_core() -> Iterator[bool]:
+    """Compile the core, unless that is done, and let the programs of a stage use it. Yields False when that failed."""
     with tempfile.TemporaryDirectory() as directory:
         printed = Path(directory, "core.log")
         print("compiling the core; this takes minutes when its sources have changed", flush=True)
-        made = run(BIN / "python", core, home, output=printed)
+        core = ROOT / "tools" / "mypyc_build" / "core.py"
+        made = run(BIN / "python", core, Path(sys.prefix) / "compiled", output=printed)
         text = printed.read_text()
     if not made:
         print(text, flush=True)
-        return False
+        yield False
+        return
     os.environ["GANTRY_COMPILED"] = text.splitlines()[-1].removeprefix("compiled ")
-    marks = "not interop and not spark"
     try:
-        return run(*PYTEST, *(arguments or [*WORKERS, "-m", marks, *COMPILED_TESTS]))
+        yield True
     finally:
         del os.environ["GANTRY_COMPILED"]
+
+
+def compiled(arguments: list[str]) -> bool:
+    marks = " and ".join(ON_THE_COMPILED_CORE)
+    with compiled_core() as made:
+        return made and run(*PYTEST, *WORKERS, "-m", marks, *arguments)
+
+
+def compiled_interop(arguments: list[str]) -> bool:
+    with compiled_core() as made:
+        return made and interop(arguments)
 
 
 STAGES: dict[str, Callable[[list[str]], bool]] = {
@@ -150,8 +156,9 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "interop": interop,
     "demo": demo,
     "compiled": compiled,
+    "compiled-interop": compiled_interop,
 }
-ONLY_WHEN_NAMED = {"unit", "compiled"}
+ONLY_WHEN_NAMED = {"unit", "compiled", "compiled-interop"}
 """Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
 SHORT = ["lint", "types", "layers", "unit"]
 """The stages of ``quick``."""
@@ -177,7 +184,7 @@ def main() -> int:
         results.append((name, STAGES[name](for_pytest), time.monotonic() - started))
     print("\n=== stages")
     for name, good, seconds in results:
-        print(f"{name:8} {'passed' if good else 'FAILED'} {seconds:7.1f} s")
+        print(f"{name:16} {'passed' if good else 'FAILED'} {seconds:7.1f} s")
     failed = sum(not good for _, good, _ in results)
     print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0

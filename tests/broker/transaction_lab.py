@@ -222,6 +222,8 @@ class Lab:
     def __init__(self, root: Path, *, flush: FlushDiskType = FlushDiskType.SYNC_FLUSH, **config: object) -> None:
         self.root = root
         self.flush = flush
+        self.index = True
+        """Whether the store keeps an index of keys; counts for the next ``open``."""
         self.config = TransactionConfig(broker_name="broker-a", **config)  # type: ignore[arg-type]
         self.clock = LabClock()
         self.topics = LabTopics({TOPIC: LabTopic(4)})
@@ -235,6 +237,7 @@ class Lab:
         config = StoreConfig(
             root=str(self.root), flush_disk_type=self.flush, mapped_file_size_commit_log=1 << 20,
             mapped_file_size_consume_queue=20_000, max_index_num=2_000, max_hash_slot_num=500,
+            message_index_enable=self.index,
         )  # fmt: skip
         self.store = MessageStore.open(config, self.disk, self.clock, HOST)
         self.clock.run()

@@ -280,7 +280,7 @@ def test_tasks_cancelled_before_their_first_step_leave_the_pool_whole(tmp_path: 
 
             def cancelled(work: Any, **more: Any) -> asyncio.Task[Any]:
                 task = create(work, **more)
-                if work.__name__ == "_consume" and len(hit) < 2:
+                if getattr(work, "__name__", "") == "_consume" and len(hit) < 2:
                     hit.append(task.cancel())
                 return task
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.broker.transactions import check_turns
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from tests.holes.actors import always
@@ -24,23 +23,20 @@ LATE = 30
 
 async def committed_during_the_burst(stage: OurStage) -> Observed:
     """So many halves are due at once that some must wait; those at the end are committed meanwhile."""
-    limit, check_turns.OUTSTANDING_PER_PRODUCER = check_turns.OUTSTANDING_PER_PRODUCER, AT_ONCE  # type: ignore[misc]
-    try:
-        topic, producer = await stage.topic(), await stage.producer()
-        halves = await producer.halves(topic, HALVES)
-        await stage.until(lambda: len(producer.checks) >= AT_ONCE, "the first checks")
-        late = halves[-LATE:]
-        require(not any(producer.checks_of(half) for half in late), "the last ones wait for their turn")
-        committed = {}
-        for half in late:
-            answer = await producer.commit(half)
-            require(answer.code == ResponseCode.SUCCESS, f"not committed: {answer.remark}")
-            committed[half.key] = stage.now()
-        producer.answer = always(Resolution.COMMIT)
-        await stage.sleep(5 * INTERVAL_S)
-        keys = await stage.keys(topic)
-    finally:
-        check_turns.OUTSTANDING_PER_PRODUCER = limit  # type: ignore[misc]
+    stage.ask_at_once(AT_ONCE)
+    topic, producer = await stage.topic(), await stage.producer()
+    halves = await producer.halves(topic, HALVES)
+    await stage.until(lambda: len(producer.checks) >= AT_ONCE, "the first checks")
+    late = halves[-LATE:]
+    require(not any(producer.checks_of(half) for half in late), "the last ones wait for their turn")
+    committed = {}
+    for half in late:
+        answer = await producer.commit(half)
+        require(answer.code == ResponseCode.SUCCESS, f"not committed: {answer.remark}")
+        committed[half.key] = stage.now()
+    producer.answer = always(Resolution.COMMIT)
+    await stage.sleep(5 * INTERVAL_S)
+    keys = await stage.keys(topic)
     broken = sum(bool(producer.checks_of(half)) or keys.count(half.key) != 1 for half in late)
     return Observed(broken, LATE, f"{len(keys)} delivered")
 

@@ -1,4 +1,4 @@
-"""A connection without sockets, which records what the broker sends, for tests of the broker's operations."""
+"""Connections without sockets, which record what the broker sends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gantrymq.protocol.hosts import pack_host
+
+
+class FakeLink:
+    """A connection in memory."""
+
+    peer = local = "192.0.2.1:1"
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
 
 
 @dataclass(eq=False)

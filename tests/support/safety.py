@@ -1,16 +1,18 @@
-"""Test doubles for ``store.log.safety``: a condition that the test lets confirm, and a log with positions only."""
+"""For tests of ``store.log.safety``: a condition that the test lets confirm, and a log with positions only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from gantrymq.message.send_status import SendStatus
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.dispatch import Dispatch
+from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.log.safety import LogSafety
+from gantrymq.testing.disk import SimDisk
 from tests.support.sim_clock import SimClock
 
 EVERYTHING = 1 << 62
@@ -55,36 +57,21 @@ class LateReplica:
             changed()
 
 
-class FakeLog:
-    """The positions of a log, which the test sets."""
-
-    def __init__(self) -> None:
-        self.appended = self.written = self.flushed = 0
-        self.dirty = False
+def empty_log() -> CommitLog:
+    """A log without files, whose positions the test sets."""
+    return CommitLog(OpenFiles(SimDisk()), "/log", 1 << 20, [])
 
 
-class FakeDispatch:
-    """Records the position up to which consumers could read."""
-
-    def __init__(self) -> None:
-        self.position = 0
-        self.taken_back: list[int] = []
-
-    def advance(self, position: int) -> None:
-        assert position >= self.position
-        self.position = position
-
-    def take_back(self, position: int) -> None:
-        self.taken_back.append(position)
+def empty_dispatch() -> Dispatch:
+    """Has the position up to which consumers could read."""
+    return Dispatch(0, -1, 0, None)
 
 
 def safety_of(
-    log: FakeLog,
-    dispatch: FakeDispatch | None = None,
+    log: CommitLog,
+    dispatch: Dispatch | None = None,
     clock: Clock | None = None,
     conditions: Sequence[Condition] = (),
     **more: Any,
 ) -> LogSafety:
-    return LogSafety(
-        cast(CommitLog, log), cast(Dispatch, dispatch or FakeDispatch()), clock or SimClock(), conditions, **more
-    )
+    return LogSafety(log, dispatch or empty_dispatch(), clock or SimClock(), conditions, **more)

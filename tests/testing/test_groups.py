@@ -17,6 +17,8 @@ from gantrymq.testing.mutations import MUTATIONS, find
 from gantrymq.testing.simulation import Plan, Result
 from tests.testing.test_simulation import gantry
 
+pytestmark = pytest.mark.pure("the simulation of groups puts itself between a broker and its consumer offsets")
+
 HAPPENED = {
     "close cancelled", "commit cancelled", "connection broken", "connection parted", "exception in the loop",
     "frame late", "frame lost", "frame reset", "listener raised", "listener wants it later", "member joined",

@@ -10,6 +10,8 @@ import pytest
 from gantrymq.testing.mutations import MUTATIONS, broken, find
 from gantrymq.testing.simulation import Plan, run
 
+pytestmark = pytest.mark.pure("the broker is broken while it runs")
+
 FAST = ("a rollback commits", "a commit rolls back", "halves are visible", "the sync is skipped",
          "immunity is ignored")  # fmt: skip
 """Those that show in many seeds: which seed shows a rare one changes with every change of the client or the broker."""

@@ -66,6 +66,7 @@ def test_without_faults_everything_arrives() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.pure("the broker is broken while it runs")
 def test_a_failing_seed_is_made_shorter() -> None:
     (mutation,) = [mutation for mutation in MUTATIONS if mutation.name == "a commit rolls back"]
     broken_run = find(mutation, range(10))

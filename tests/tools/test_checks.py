@@ -43,6 +43,10 @@ def test_the_marks_that_quick_leaves_out_exist_and_are_the_same_everywhere(check
     assert left_out <= {mark.split(":")[0] for mark in marks}
 
 
+def test_the_compiled_core_is_not_tested_unless_it_is_named(checks: ModuleType) -> None:
+    assert {"compiled", "compiled-interop"} <= checks.ONLY_WHEN_NAMED
+
+
 def test_python_keeps_its_byte_code(checks: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     environment = checks.environment()

@@ -29,6 +29,7 @@ class Durability:
 
     def __init__(self, config: LiveConfig, store: MessageStore) -> None:
         self._store = store
+        self._max_waiting_bytes = MAX_WAITING_BYTES
         self._safety = safety = store.safety
         self.limited: Final = config.store.flush_disk_type == "SYNC_FLUSH" or safety.has_conditions
         """Whether ``check_waiting`` has to be asked before an append: only then answers wait for more than a write."""
@@ -52,7 +53,7 @@ class Durability:
     def check_waiting(self) -> None:
         """Raise Refused when too much waits for the disk."""
         waiting = self._store.appended - self._safety.position
-        if waiting > MAX_WAITING_BYTES:
+        if waiting > self._max_waiting_bytes:
             raise Refused(
                 Refusal.BUSY,
                 f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",

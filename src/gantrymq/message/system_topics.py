@@ -55,9 +55,12 @@ def dead_letter_topic(group: str) -> str:
     return DEAD_LETTER_PREFIX + group
 
 
-def check_topic(topic: str) -> None:
-    """Raise MessageIllegal saying what is wrong with a topic name. Source: TopicValidator.validateTopic."""
-    if topic.__class__ is str:
+def check_topic(topic: object) -> None:
+    """Raise MessageIllegal saying what is wrong with a topic name. Source: TopicValidator.validateTopic.
+
+    ``object``: compiled code would refuse what a user passes in place of a text with a TypeError of its own.
+    """
+    if type(topic) is str:
         _check_topic(topic)
     else:  # it may be of a type that cannot be hashed for a cache
         _check_name("topic", topic, TOPIC_MAX_LENGTH)
@@ -68,7 +71,7 @@ def _check_topic(topic: str) -> None:
     _check_name("topic", topic, TOPIC_MAX_LENGTH)
 
 
-def check_group(group: str) -> None:
+def check_group(group: object) -> None:
     """Raise MessageIllegal saying what is wrong with a group name. Source: Validators.checkGroup."""
     _check_name("group", group, GROUP_MAX_LENGTH)
 

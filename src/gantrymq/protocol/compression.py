@@ -31,6 +31,10 @@ _LIBRARIES: Final = {flags.COMPRESSION_LZ4: "lz4.frame", flags.COMPRESSION_ZSTD:
 _NAMES: Final = {flag: name for name, flag in KINDS.items()}
 
 
+class LibraryMissing(RemoteProtocolError):
+    """The library that reads a kind of compression is not installed. (Compiled code keeps no ``__cause__``.)"""
+
+
 def flags_of(name: str) -> int:
     """The bits in the system flag for a kind of compression. Raises ConfigError when the kind is unknown or its library
     is missing."""
@@ -58,8 +62,8 @@ def compress(body: bytes, level: int = LEVEL, sys_flag: int = SENT_FLAGS) -> byt
 def decompress(body: bytes, sys_flag: int) -> bytes:
     """The body as its producer wrote it; ``body`` itself when it is not compressed according to ``sys_flag``.
 
-    Raises RemoteProtocolError when the bytes do not have the format of the flag, would be larger than MAX_BYTES, or
-    need a library that is not installed.
+    Raises RemoteProtocolError when the bytes do not have the format of the flag or would be larger than MAX_BYTES, and
+    LibraryMissing when a library is needed that is not installed.
     """
     if not sys_flag & flags.COMPRESSED:
         return body
@@ -70,7 +74,7 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
     try:
         library = import_module(_LIBRARIES[kind])
     except ImportError as error:
-        raise RemoteProtocolError(
+        raise LibraryMissing(
             f"the body is compressed with {_NAMES[kind]}; to read it, pip install 'gantrymq[compression]'"
         ) from error
     if kind == flags.COMPRESSION_LZ4:

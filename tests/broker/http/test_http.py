@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gantrymq.broker.http import server as http_server
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer, parse_target
-from gantrymq.broker.http.server import HttpServer, is_local_name, is_loopback
+from gantrymq.broker.http.server import HttpServer, Limits, is_local_name, is_loopback
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import StoreUnavailable
 from gantrymq.protocol.codes import RequestCode
@@ -23,6 +22,7 @@ from gantrymq.protocol.headers.tools import ExplainTransaction
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork
 from tests.support.brokers import Cluster, on_broker, until
+from tests.support.connections import FakeLink
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
 Got = tuple[int, dict[str, str], Any]
@@ -63,7 +63,9 @@ class Client:
 
 
 def served(
-    work: Callable[[Client, HttpServer], Awaitable[None]], handle: Callable[[Request], Awaitable[Answer]] | None = None
+    work: Callable[[Client, HttpServer], Awaitable[None]],
+    handle: Callable[[Request], Awaitable[Answer]] | None = None,
+    limits: Limits | None = None,
 ) -> None:
     """Run ``work`` against an endpoint without a broker, which by default returns the question as its answer."""
 
@@ -71,7 +73,7 @@ def served(
         return answer({"path": list(asked.path), "query": asked.query})
 
     async def run() -> None:
-        server = HttpServer(TcpNetwork(), SystemClock(), handle or echo)
+        server = HttpServer(TcpNetwork(), SystemClock(), handle or echo, limits)
         address = await server.start("127.0.0.1", 0)
         try:
             async with asyncio.timeout(30):
@@ -209,9 +211,7 @@ def test_nonsense_is_answered_with_what_is_wrong(sent: bytes, status: int) -> No
     served(work)
 
 
-def test_who_is_too_slow_is_told_so_and_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.3)
-
+def test_who_is_too_slow_is_told_so_and_cut_off() -> None:
     async def work(client: Client, server: HttpServer) -> None:
         reader, writer = await client.connect()
         writer.write(b"GET / HTTP/1.1\r\nHo")
@@ -227,12 +227,10 @@ def test_who_is_too_slow_is_told_so_and_cut_off(monkeypatch: pytest.MonkeyPatch)
             one.close()
         await until(lambda: not server._connections)
 
-    served(work)
+    served(work, limits=Limits(request_seconds=0.3))
 
 
-def test_who_does_not_read_its_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.5)
-
+def test_who_does_not_read_its_answers_is_cut_off() -> None:
     async def large(asked: Request) -> Answer:
         return answer("x" * 10_000_000)
 
@@ -244,12 +242,10 @@ def test_who_does_not_read_its_answers_is_cut_off(monkeypatch: pytest.MonkeyPatc
         await until(lambda: not server._connections)
         writer.close()
 
-    served(work, large)
+    served(work, large, Limits(request_seconds=0.5))
 
 
-def test_an_answer_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "ANSWER_SECONDS", 0.2)
-
+def test_an_answer_that_takes_too_long_is_given_up() -> None:
     async def never(asked: Request) -> Answer:
         await asyncio.Event().wait()
         raise AssertionError
@@ -258,12 +254,10 @@ def test_an_answer_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPat
         status, _, reported = await client.get("/")
         assert status == 503 and "too long" in reported["error"]["reason"]
 
-    served(work, never)
+    served(work, never, Limits(answer_seconds=0.2))
 
 
-def test_more_connections_than_allowed_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
-
+def test_more_connections_than_allowed_are_told_to_come_back() -> None:
     async def work(client: Client, server: HttpServer) -> None:
         held = [await client.connect() for _ in range(3)]
         await until(lambda: len(server._connections) == 3)
@@ -274,7 +268,7 @@ def test_more_connections_than_allowed_are_told_to_come_back(monkeypatch: pytest
         await until(lambda: not server._connections)
         assert (await client.get("/"))[0] == 200
 
-    served(work)
+    served(work, limits=Limits(connections=3))
 
 
 def test_a_defect_is_one_answer_and_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -308,30 +302,6 @@ def test_a_client_that_leaves_while_it_is_answered_harms_nobody() -> None:
         assert (await client.get("/"))[0] == 200
 
     served(work, slow)
-
-
-class FakeLink:
-    """A connection in memory."""
-
-    peer = local = "192.0.2.1:1"
-
-    def __init__(self) -> None:
-        self.written = b""
-        self.closed = False
-
-    def write(self, data: bytes) -> None:
-        assert not self.closed
-        self.written += data
-
-    def close(self) -> None:
-        self.closed = True
-
-    def abort(self) -> None:
-        self.closed = True
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
 
 
 LINES = st.sampled_from(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.operations import queries
 from gantrymq.broker.operations.queries import KEY_MAX, UNIQUE_KEY_MAX, FoundByKey, KeyQuery, Queries
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.protocol.stored_message import decode_record
@@ -61,12 +60,12 @@ def test_counts_are_limited(lab: Lab) -> None:
     assert len(lab.find(count=1, unique=True).records) == UNIQUE_KEY_MAX
 
 
-def test_bytes_are_limited_but_one_message_is_always_found(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_are_limited_but_one_message_is_always_found(lab: Lab) -> None:
     for _ in range(3):
         lab.send_with_key(bytes(1000))
-    monkeypatch.setattr(queries, "ANSWER_MAX_BYTES", 2500)
+    lab.queries = Queries(lab.store, answer_max_bytes=2500)
     assert len(lab.find().records) == 2
-    monkeypatch.setattr(queries, "ANSWER_MAX_BYTES", 10)
+    lab.queries = Queries(lab.store, answer_max_bytes=10)
     assert len(lab.find().records) == 1
 
 

@@ -13,6 +13,7 @@ from gantrymq.message import properties
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.records.half import parked_record, with_real_place
+from tests.broker.operations.test_admission import admission
 from tests.support.halves import half_record
 
 TARGET = Target(4, 4, None, False)
@@ -31,7 +32,7 @@ class Kept:
 
 def send(key: str, filler: str = "") -> list[tuple[NewRecord, str]]:
     kept = Kept()
-    sends = HalfSends(LiveConfig(BrokerConfig()), type("Admission", (), {"made_topic": False})(), kept)
+    sends = HalfSends(LiveConfig(BrokerConfig()), admission(), kept)
     text = f"TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{key}\x02filler\x01{filler}\x02"
     record = NewRecord("Orders", 3, b"paid", text, 0, bytes(8))
     header = SendMessage(

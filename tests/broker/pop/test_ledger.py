@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gantrymq.broker.pop import ledger as module
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.ledger import Ledger
 
@@ -73,14 +72,10 @@ def test_an_acknowledgement_may_come_before_its_check_point() -> None:
     assert ledger.open(0, 1, point(10)).pending == {10, 11}, "not kept unless asked for"
 
 
-def test_only_so_many_are_kept(monkeypatch: object) -> None:
-    ledger = Ledger()
-    limit, module.MAX_EARLY = module.MAX_EARLY, 1  # type: ignore[misc]
-    try:
-        ledger.ack(Ack(point(0).key, (0, 1)), keep=True)
-        ledger.ack(Ack(point(10).key, (10, 11)), keep=True)
-    finally:
-        module.MAX_EARLY = limit  # type: ignore[misc]
+def test_only_so_many_are_kept() -> None:
+    ledger = Ledger(max_early=1)
+    ledger.ack(Ack(point(0).key, (0, 1)), keep=True)
+    ledger.ack(Ack(point(10).key, (10, 11)), keep=True)
     assert ledger.open(0, 0, point(0)).pending == set()
     assert ledger.open(0, 1, point(10)).pending == {10, 11}
 

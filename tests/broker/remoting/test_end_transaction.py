@@ -6,6 +6,8 @@ import pytest
 
 from gantrymq.broker.client import Client, Operator
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.client_calls import ClientCalls
+from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.transactions.end import Done
 from gantrymq.broker.transactions.end_request import EndRequest
@@ -14,16 +16,25 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.remoting.server import RemotingServer
+from gantrymq.runtime.network import TcpNetwork
+from tests.broker.transaction_lab import LabClock
+from tests.support.connections import FakeLink
 
 
-class Session:
-    """Keeps the answers that were sent to it."""
+class Peer:
+    """The client's side of a real session: keeps the answers."""
 
     def __init__(self) -> None:
-        self.answers: list[Command] = []
+        self._clock = LabClock()
+        self._link = FakeLink()
+        self.session = ClientSession(ClientCalls(self._clock), RemotingServer(TcpNetwork(), self._clock, {}), 1)
+        self.session.connected(self._link)
 
-    def send(self, frame: bytes) -> None:
-        self.answers += [decode_command(*parts) for parts in FrameSplitter().feed(frame)]
+    @property
+    def answers(self) -> list[Command]:
+        self._clock.run()
+        return [decode_command(*parts) for parts in FrameSplitter().feed(self._link.written)]
 
 
 class Ends:
@@ -48,12 +59,12 @@ def command(
     return decode_command(*FrameSplitter().feed(frame)[0])
 
 
-def handled(command: Command) -> tuple[Session, EndRequest, Done | None]:
-    session, ends = Session(), Ends()
-    assert EndTransactionHandler(ends.end).handle(session, command) is None  # type: ignore[arg-type, func-returns-value]
+def handled(command: Command) -> tuple[Peer, EndRequest, Done | None]:
+    peer, ends = Peer(), Ends()
+    assert EndTransactionHandler(ends.end).handle(peer.session, command) is None  # type: ignore[func-returns-value]
     ((client, request, done),) = ends.calls
-    assert client is session
-    return session, request, done
+    assert client is peer.session
+    return peer, request, done
 
 
 @pytest.mark.parametrize("serialize", SerializeType)
@@ -88,11 +99,11 @@ def test_an_operator_is_named_by_the_remark_of_an_answer(
 
 
 def test_the_result_is_the_answer() -> None:
-    session, _, done = handled(command())
-    assert done is not None and session.answers == []
+    peer, _, done = handled(command())
+    assert done is not None and peer.answers == []
     done(None)
     done(Refused(Refusal.CONFLICT, "it is COMMITTED"))
-    assert [(answer.opaque, answer.code, answer.remark) for answer in session.answers] == [
+    assert [(answer.opaque, answer.code, answer.remark) for answer in peer.answers] == [
         (99, ResponseCode.SUCCESS, None),
         (99, ResponseCode.ILLEGAL_OPERATION, "it is COMMITTED"),
     ]

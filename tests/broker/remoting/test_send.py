@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker import durability
 from gantrymq.broker.operations.admission import unique_key_of
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, StoredMessage
@@ -411,14 +410,12 @@ def test_only_who_says_so_is_answered_before_the_sync(text: str, now: bool) -> N
     [("", 0, 5), ("TRAN_MSG\x01true\x02PGROUP\x01PG\x02", 4, 4)],  # halves are longer
     ids=["plain", "halves"],
 )
-def test_a_stalled_disk_ends_in_refusals_and_not_in_a_full_memory(
-    monkeypatch: pytest.MonkeyPatch, more: str, sys_flag: int, taken: int
-) -> None:
-    monkeypatch.setattr(durability, "MAX_WAITING_BYTES", 5_000)
+def test_a_stalled_disk_ends_in_refusals_and_not_in_a_full_memory(more: str, sys_flag: int, taken: int) -> None:
     disk = SimDisk()
 
     async def work(c: Cluster) -> None:
         await c.create_topic("T")
+        c.broker.operations.sending.one._durability._max_waiting_bytes = 5_000
         disk.hold_syncs = True
         sends: list[asyncio.Future[Command]] = []
         try:

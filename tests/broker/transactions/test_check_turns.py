@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker.transactions import check_turns
 from gantrymq.broker.transactions.check_turns import CheckTurns
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Decision, DecisionLog
@@ -25,11 +24,10 @@ def table() -> TransactionTable:
 
 
 @pytest.fixture
-def turns(table: TransactionTable, monkeypatch: pytest.MonkeyPatch) -> CheckTurns:
-    monkeypatch.setattr(check_turns, "OUTSTANDING_PER_PRODUCER", LIMIT)
+def turns(table: TransactionTable) -> CheckTurns:
     producers: Any = LabProducers()
     producers.groups["PG"] = [LabClient()]
-    return CheckTurns(table, producers)
+    return CheckTurns(table, producers, LIMIT)
 
 
 def ask_all(turns: CheckTurns, table: TransactionTable) -> list[int]:

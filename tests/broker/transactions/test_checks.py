@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.refusal import Refusal
-from gantrymq.broker.transactions import check_turns
-from gantrymq.broker.transactions import checks as transaction_checks
 from gantrymq.broker.transactions.check_turns import OUTSTANDING_PER_PRODUCER
 from gantrymq.broker.transactions.checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN
 from gantrymq.message import properties
@@ -372,9 +370,9 @@ def test_a_check_that_waits_for_its_answer_is_not_repeated_for_a_new_producer(la
     assert second.checks() == []
 
 
-def test_a_half_waits_for_one_turn_only(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_waits_for_one_turn_only(lab: Lab) -> None:
     """Or a million halves, looked at every interval, would fill the memory while nobody answers."""
-    monkeypatch.setattr(check_turns, "OUTSTANDING_PER_PRODUCER", 2)
+    lab.coordinator.checks._turns._per_producer = 2
     lab.online()
     for _ in range(10):
         lab.half()
@@ -382,8 +380,8 @@ def test_a_half_waits_for_one_turn_only(lab: Lab, monkeypatch: pytest.MonkeyPatc
     assert 0 < sum(len(line) for line in lab.coordinator.checks._turns._waiting.values()) <= 2 * 10
 
 
-def test_a_producer_that_comes_does_not_make_everybody_wait(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_checks, "WAKES_PER_TURN", 3)
+def test_a_producer_that_comes_does_not_make_everybody_wait(lab: Lab) -> None:
+    lab.coordinator.checks._wakes_per_turn = 3
     for _ in range(10):
         lab.half()
     lab.clock.advance(7)

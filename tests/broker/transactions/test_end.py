@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.refusal import Refusal
-from gantrymq.broker.transactions import end
 from gantrymq.message import flags, properties
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.values import NewRecord
+from gantrymq.transactions.records.half import op_record
+from gantrymq.transactions.table.decisions import Decision
 from tests.broker.transaction_lab import DONE, HOST, TOPIC, Lab, LabClient
 
 
@@ -261,14 +262,12 @@ def test_a_half_that_left_memory_is_committed_from_the_log(lab: Lab, session: La
     assert [final.body for final in lab.delivered()] == [b"paid"]
 
 
-def test_the_time_of_an_old_decision_is_not_looked_for_without_end(
-    lab: Lab, session: LabClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(end, "_WHEN_SEARCH_MAX", 3)
+def test_the_time_of_an_old_decision_is_not_looked_for_without_end(lab: Lab, session: LabClient) -> None:
     old = lab.half()
     lab.commit(session, old)
-    for _ in range(4):
-        lab.roll_back(session, lab.half())
+    others = (op_record(number, Decision.ROLLED_BACK, lab.clock.wall, HOST) for number in range(1, 2_001))
+    lab.store.append(list(others))
+    lab.clock.run()
     assert "since an earlier time" in lab.roll_back(session, old).remark
 
 

@@ -14,7 +14,6 @@ from gantrymq.broker.client import Operator
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.transactions import explanations as explanations_module
 from gantrymq.broker.transactions.explanations import WORKING_MAX, TransactionExplanations
 from gantrymq.broker.transactions.resume import ResumeOperation
 from gantrymq.message.system_topics import HALF, PARKED
@@ -41,13 +40,13 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     lab.crash()
 
 
-def explanations(lab: Lab, config: LiveConfig = CONFIG) -> TransactionExplanations:
-    producers: Any = lab.producers
-    return TransactionExplanations(config, lab.store, lab.coordinator, producers, lab.clock, "127.0.0.1:30911")
+def explanations(lab: Lab, **limits: int) -> TransactionExplanations:
+    address = "127.0.0.1:30911"
+    return TransactionExplanations(CONFIG, lab.store, lab.coordinator, lab.producers, lab.clock, address, **limits)
 
 
-def explain(lab: Lab, half: Half | str) -> dict[str, Any]:
-    (found,) = asyncio.run(explanations(lab).explain(half if isinstance(half, str) else half.key))
+def explain(lab: Lab, half: Half | str, **limits: int) -> dict[str, Any]:
+    (found,) = asyncio.run(explanations(lab, **limits).explain(half if isinstance(half, str) else half.key))
     json.dumps(found)
     return found
 
@@ -173,8 +172,7 @@ def test_what_a_restart_keeps_and_what_a_kill_may_have_taken(lab: Lab) -> None:
     assert "does not reach back" in str(explain(lab, half)["notes"])
 
 
-def test_the_op_is_found_far_behind_and_when_the_clock_was_set_back(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explanations_module, "OPS_AT_ONCE", 3)
+def test_the_op_is_found_far_behind_and_when_the_clock_was_set_back(lab: Lab) -> None:
     producer = lab.online()
     early, late = lab.half(producer), lab.half(producer)
     for _ in range(20):
@@ -185,7 +183,7 @@ def test_the_op_is_found_far_behind_and_when_the_clock_was_set_back(lab: Lab, mo
     lab.clock.wall += 3_600_000
     lab.roll_back(producer, early)
     for half in (early, late):
-        found = explain(lab, half)
+        found = explain(lab, half, ops_at_once=3)
         assert (found["state"], found["events"][-1]["who"]) == ("rolled back", producer.address)
 
 
@@ -211,9 +209,12 @@ def test_a_key_used_twice_is_two_transactions(lab: Lab) -> None:
     assert second.place != first.place
 
 
-def test_an_open_one_is_known_without_the_index(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_one_is_known_without_the_index(lab: Lab) -> None:
+    lab.crash()
+    lab.index = False
+    lab.open()
     half = lab.half()
-    monkeypatch.setattr(lab.store, "query", lambda *arguments: [])
+    assert not lab.store.query(HALF, half.key, 1)
     assert explain(lab, half)["state"] == "open"
 
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gantrymq.broker.refusal import Refusal
-from gantrymq.broker.transactions import half_notes_file
 from gantrymq.broker.transactions.half_notes_file import NOTES_PER_TURN, HalfNotesFile
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
@@ -191,8 +190,8 @@ def test_a_half_that_is_decided_soon_is_never_noted(lab: Lab) -> None:
     assert not notes_path(lab).exists()
 
 
-def test_the_file_is_written_anew_when_most_of_it_is_over(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(half_notes_file, "REWRITE_FROM", 10)
+def test_the_file_is_written_anew_when_most_of_it_is_over(lab: Lab) -> None:
+    lab.coordinator._notes._rewrite_from = 10
     session = lab.online()
     halves = [lab.half() for _ in range(40)]
     lab.clock.advance(12)

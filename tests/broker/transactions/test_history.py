@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gantrymq.broker.refusal import Refusal
-from gantrymq.broker.transactions import history as transaction_history
 from gantrymq.broker.transactions.history import CLEAN_START, FIRST_START, KILLED_START, TransactionHistory
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.hosts import host_text
@@ -238,16 +237,15 @@ def test_journals_that_cannot_be_written_keep_nobody_from_working(tmp_path: Path
 # The files.
 
 
-def history_on(disk: SimDisk, clock: LabClock | None = None) -> TransactionHistory:
-    made = TransactionHistory(disk, clock or Waits(), "/store/gantry/history")
+def history_on(disk: SimDisk, clock: LabClock | None = None, **limits: int) -> TransactionHistory:
+    made = TransactionHistory(disk, clock or Waits(), "/store/gantry/history", **limits)
     made.start()
     return made
 
 
-def test_a_full_journal_begins_anew_and_keeps_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_history, "FILE_MAX_BYTES", 3_000)
+def test_a_full_journal_begins_anew_and_keeps_the_one_before() -> None:
     clock, disk = Waits(), SimDisk(1)
-    history = history_on(disk, clock)
+    history = history_on(disk, clock, file_max_bytes=3_000)
     for number in range(500):
         history.note(Kind.REPEATED, PLACE, number=number, peer="192.0.2.1:1")
         clock.advance(1.1)
@@ -293,10 +291,8 @@ def test_a_power_cut_leaves_a_journal_that_goes_on(steps: list[tuple[int, int]],
     assert numbers[:-1] == sorted(set(numbers[:-1]) & set(written))
 
 
-def test_a_disk_that_takes_nothing_costs_the_oldest_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_history, "WAITING_MAX_BYTES", 200)
-    clock = Waits()
-    history = TransactionHistory(SimDisk(1), clock, "/store/gantry/history")
+def test_a_disk_that_takes_nothing_costs_the_oldest_events() -> None:
+    history = TransactionHistory(SimDisk(1), Waits(), "/store/gantry/history", waiting_max_bytes=200)
     history._disk.make_dirs("/store/gantry", durable=False)
     for number in range(20):
         history.note(Kind.REPEATED, PLACE, number=number)

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import logging
+import sys
 import zlib
 
 import pytest
 
 from gantrymq.client.consuming.pulling import views
 from gantrymq.client.results import PullStatus, RawPull
-from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags
 from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.compression import LibraryMissing
 from gantrymq.protocol.stored_message import encode_record, pack_host
 
 QUEUE = MessageQueue("Orders", "broker-a", 0)
@@ -36,9 +37,6 @@ def test_a_body_that_is_not_what_its_flag_says_keeps_nobody_from_those_behind(ca
 
 
 def test_a_library_that_is_not_installed_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr("gantrymq.protocol.compression.import_module", missing)
-    with pytest.raises(RemoteProtocolError, match="pip install"):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(LibraryMissing, match="pip install"):
         views(pulled((b"x", flags.COMPRESSED | flags.COMPRESSION_ZSTD)), QUEUE)

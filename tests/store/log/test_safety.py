@@ -17,7 +17,7 @@ from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.message_store import MessageStore
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import HOST, record, run, small
-from tests.support.safety import FakeDispatch, FakeLog, LateReplica, safety_of
+from tests.support.safety import LateReplica, empty_dispatch, empty_log, safety_of
 from tests.support.sim_clock import SimClock, settle
 
 ROOT = "/data/store"
@@ -281,7 +281,7 @@ def test_a_store_that_is_closed_with_unconfirmed_records_has_them_at_its_next_st
 
 
 def test_only_what_is_appended_can_be_waited_for() -> None:
-    log = FakeLog()
+    log = empty_log()
     safety = safety_of(log)
     with pytest.raises(InvariantViolated):
         safety.when_safe(1, lambda _error: None)
@@ -299,7 +299,7 @@ class SafetyMachine(RuleBasedStateMachine):
     def begin(self, sync: bool, limit_ms: int | None, flush_limit_ms: int | None) -> None:
         self.sync = sync
         self.clock = ManualClock()
-        self.log, self.dispatch = FakeLog(), FakeDispatch()
+        self.log, self.dispatch = empty_log(), empty_dispatch()
         self.replica = LateReplica(limit_ms)
         self.safety = safety_of(
             self.log, self.dispatch, self.clock, (self.replica,), flush_limit_ms=flush_limit_ms if sync else None

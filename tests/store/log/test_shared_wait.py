@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from gantrymq.errors import StoreError
+from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.log.shared_wait import SharedWait
-from tests.support.safety import FakeLog, safety_of
+from tests.support.safety import empty_log, safety_of
 
 Reported = list[tuple[list[str], StoreError | None]]
 
 
-def _waiting() -> tuple[FakeLog, LogSafety, SharedWait[str], Reported]:
-    log, reported = FakeLog(), Reported()
+def _waiting() -> tuple[CommitLog, LogSafety, SharedWait[str], Reported]:
+    log, reported = empty_log(), Reported()
     safety = safety_of(log)
     return log, safety, safety.shared_wait(lambda items, error: reported.append((items, error))), reported
 

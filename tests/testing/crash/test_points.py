@@ -176,6 +176,7 @@ FILES = {marked_without_a_sync: "gantry/mark", decisions_newer_than_the_log: "ga
 
 
 @pytest.mark.slow
+@pytest.mark.pure("the broker is broken while it runs")
 @pytest.mark.parametrize("break_it", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_a_broken_broker_is_found(
     break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -27,11 +28,6 @@ HEAD_MAX_BYTES: Final = 16 * 1024
 """Of a request's first line and headers."""
 BODY_MAX_BYTES: Final = 64 * 1024
 """Of a body, which no request needs; it is read and thrown away."""
-CONNECTIONS_MAX: Final = 64
-REQUEST_SECONDS: Final = 10.0
-"""Until a request is complete, from the connection or from the answer before on; then the connection is cut."""
-ANSWER_SECONDS: Final = 60.0
-"""Until an answer is made and the next request may come."""
 
 Handler = Callable[[Request], Awaitable[Answer]]
 
@@ -44,12 +40,24 @@ _BUSY: Final = Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; tr
 _DEFECT: Final = Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "the broker hit a defect; its log says more")
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What all clients together, and each request, may take."""
+
+    connections: int = 64
+    request_seconds: float = 10.0
+    """Until a request is complete, from the connection or from the answer before on; then the connection is cut."""
+    answer_seconds: float = 60.0
+    """Until an answer is made and the next request may come."""
+
+
 class HttpServer:
     """One listening address. ``handle`` answers requests; it may raise Refused and GantryError."""
 
-    def __init__(self, network: Network, clock: Clock, handle: Handler) -> None:
+    def __init__(self, network: Network, clock: Clock, handle: Handler, limits: Limits | None = None) -> None:
         self._network = network
         self._handle = handle
+        self.limits = limits or Limits()
         self._listener: Listener | None = None
         self.address = ""
         """``ip:port``; empty while it does not listen."""
@@ -76,7 +84,7 @@ class HttpServer:
             connection.end()
 
     def _accept(self) -> _Connection:
-        connection = _Connection(self, len(self._connections) >= CONNECTIONS_MAX)
+        connection = _Connection(self, len(self._connections) >= self.limits.connections)
         self._connections.add(connection)
         return connection
 
@@ -120,7 +128,7 @@ class _Connection:
         if self._too_many:
             self._refuse(_BUSY)
         else:
-            self._wait(REQUEST_SECONDS)
+            self._wait(self._server.limits.request_seconds)
 
     def received(self, data: bytes) -> None:
         if self._ended:
@@ -163,7 +171,7 @@ class _Connection:
                 self.end()
 
     def _execute(self, asked: h11.Request) -> None:
-        self._wait(ANSWER_SECONDS)
+        self._wait(self._server.limits.answer_seconds)
         try:
             request = self._understood(asked)
         except Refused as refused:
@@ -217,7 +225,7 @@ class _Connection:
             return
         self._http.start_next_cycle()
         self._request = None
-        self._wait(REQUEST_SECONDS)
+        self._wait(self._server.limits.request_seconds)
 
     def _refuse_nonsense(self, error: h11.RemoteProtocolError) -> None:
         self._refuse(Refused(HTTPStatus(error.error_status_hint), f"this is no HTTP request: {error}"))
@@ -232,7 +240,7 @@ class _Connection:
     def _close_when_sent(self) -> None:
         """What comes from now on is not looked at; who does not take the answer is cut off in the end."""
         self._ended = True
-        self._wait(REQUEST_SECONDS)
+        self._wait(self._server.limits.request_seconds)
         if self._link is not None:
             self._link.close()
 

@@ -44,8 +44,9 @@ class FoundByKey:
 class Queries:
     """Questions for single messages."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, answer_max_bytes: int = ANSWER_MAX_BYTES) -> None:
         self._store = store
+        self._answer_max_bytes = answer_max_bytes
 
     def by_key(self, query: KeyQuery) -> FoundByKey:
         """As in Apache's broker a plain query also finds unique keys, and the other way round."""
@@ -56,7 +57,7 @@ class Queries:
         for message in found:
             record = encode_stored(message)
             size += len(record)
-            if records and size > ANSWER_MAX_BYTES:
+            if records and size > self._answer_max_bytes:
                 break
             records.append(record)
         return FoundByKey(

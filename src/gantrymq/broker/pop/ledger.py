@@ -38,7 +38,8 @@ class OpenPoint:
 class Ledger:
     """Check points that are open."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_early: int = MAX_EARLY) -> None:
+        self._max_early = max_early
         self._open: dict[Key, OpenPoint] = {}
         self._times: list[tuple[int, int, OpenPoint]] = []
         """Heap of (due, number, point); entries of closed points are dropped when they come up."""
@@ -83,7 +84,7 @@ class Ledger:
         """Messages were consumed, or are safe elsewhere. ``keep``: the check point may still come."""
         opened = self._open.get(ack.key)
         if opened is None:
-            if keep and len(self._early) < MAX_EARLY:
+            if keep and len(self._early) < self._max_early:
                 self._early.setdefault(ack.key, set()).update(ack.offsets)
             return
         opened.pending.difference_update(ack.offsets)

@@ -16,9 +16,12 @@ drop (Apache's) or answer UNKNOWN (ours), which would count as asked (X6)."""
 class CheckTurns:
     """Counts the checks that are not answered, by group. A half message *has a turn* while its check is one of them."""
 
-    def __init__(self, table: TransactionTable, producers: ProducerGroups) -> None:
+    def __init__(
+        self, table: TransactionTable, producers: ProducerGroups, per_producer: int = OUTSTANDING_PER_PRODUCER
+    ) -> None:
         self._table = table
         self._producers = producers
+        self._per_producer = per_producer
         self._outstanding: dict[str, int] = {}
         """Checks sent and not answered, by group."""
         self._waiting: dict[str, deque[int]] = {}
@@ -27,9 +30,9 @@ class CheckTurns:
     def is_crowded(self, half: OpenHalf) -> bool:
         """Whether the group of a half has as many checks to answer as its members can keep in mind."""
         outstanding = self._outstanding.get(half.group, 0)
-        if half.has_turn or outstanding < OUTSTANDING_PER_PRODUCER:
+        if half.has_turn or outstanding < self._per_producer:
             return False
-        return outstanding >= OUTSTANDING_PER_PRODUCER * len(self._producers.members(half.group))
+        return outstanding >= self._per_producer * len(self._producers.members(half.group))
 
     def wait(self, half: OpenHalf) -> None:
         """A half whose group is crowded waits for a turn."""

@@ -85,6 +85,7 @@ class TransactionChecks:
         self._due = DueTimes(self._is_due_then)
         self._reading = HalfReading(store)
         self._turns = CheckTurns(table, producers)
+        self._wakes_per_turn = WAKES_PER_TURN
         self._lonely: dict[str, set[int]] = {}
         """Halves that were due while nobody of their group was online, by group."""
         self._asked: dict[int, int] = {}
@@ -164,7 +165,7 @@ class TransactionChecks:
     def _wake(self, queue_offsets: deque[int]) -> None:
         """Look at these half messages now, in order, a limited number in each turn of the loop."""
         now = self._clock.monotonic()
-        for _ in range(min(len(queue_offsets), WAKES_PER_TURN)):
+        for _ in range(min(len(queue_offsets), self._wakes_per_turn)):
             half = self._table.get(queue_offsets.popleft())
             if half is not None:
                 half.lonely = 0

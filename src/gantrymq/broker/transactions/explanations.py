@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.clients import ProducerGroups
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
@@ -55,6 +55,7 @@ class TransactionExplanations:
         producers: ProducerGroups,
         clock: Clock,
         address: str,
+        ops_at_once: int = OPS_AT_ONCE,
     ) -> None:
         self._config = config
         self._store = store
@@ -62,6 +63,7 @@ class TransactionExplanations:
         self._producers = producers
         self._clock = clock
         self._address = address
+        self._ops_at_once = ops_at_once
         self._working = 0
 
     # One transaction.
@@ -173,7 +175,7 @@ class TransactionExplanations:
     async def _find_op(self, half: HalfRecord, offset: int, found: dict[int, OpRecord]) -> None:
         end = min(self._store.queue_range(OP, 0)[1], offset + OPS_SEARCHED_MAX)
         while offset < end:
-            part = self._store.get(OP, 0, offset, OPS_AT_ONCE, OPS_AT_ONCE * 1024)
+            part = self._store.get(OP, 0, offset, self._ops_at_once, self._ops_at_once * 1024)
             for record in scan(part.data, check=False):
                 if half.queue_offset in parse_op(record.body):
                     found[half.queue_offset] = OpRecord.of(record)

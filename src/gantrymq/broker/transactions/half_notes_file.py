@@ -74,6 +74,7 @@ class HalfNotesFile:
         self._disk = disk
         self._clock = clock
         self._store = store
+        self._rewrite_from = REWRITE_FROM
         self._part = _Part(store.path(FILE_NAME))
         self._anew: _Part | None = None
         """The file that will take the place of the other one."""
@@ -107,7 +108,7 @@ class HalfNotesFile:
     def go_on(self, table: TransactionTable) -> None:
         """Note what was stored before the last call and is open now, some of it in each turn of the loop."""
         self._until, self._stored = self._stored, self._store.queue_range(HALF, 0)[1]
-        if self._anew is None and self._part.count > 2 * len(table) + REWRITE_FROM:
+        if self._anew is None and self._part.count > 2 * len(table) + self._rewrite_from:
             self._anew = _Part(self._part.path + ".new")
         if self._turn is None:
             self._take_turn(table)

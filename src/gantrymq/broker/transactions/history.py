@@ -44,11 +44,12 @@ CLEAN_START, KILLED_START, FIRST_START = 1, 2, 0
 class Journal:
     """Two files, ``name`` and ``name.old``: when the first is full it becomes the second, which is forgotten."""
 
-    def __init__(self, disk: Disk, path: str, max_bytes: int) -> None:
+    def __init__(self, disk: Disk, path: str, max_bytes: int, waiting_max_bytes: int) -> None:
         self._disk = disk
         self._path = path
         self._old_path = path + ".old"
         self._max_bytes = max_bytes
+        self._waiting_max_bytes = waiting_max_bytes
         self._file: File | None = None
         self._end = 0
         self._waiting = bytearray()
@@ -75,7 +76,7 @@ class Journal:
         return not self._end and not self._waiting
 
     def add(self, data: bytes) -> None:
-        if len(self._waiting) + len(data) > WAITING_MAX_BYTES:
+        if len(self._waiting) + len(data) > self._waiting_max_bytes:
             self.lost += len(self._waiting)
             self._waiting.clear()
         self._waiting += data
@@ -147,12 +148,19 @@ class TransactionHistory:
     Cheap enough to be called for each check; nothing here may be called for a transaction that goes as it should.
     """
 
-    def __init__(self, disk: Disk, clock: Clock, directory: str) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        file_max_bytes: int = FILE_MAX_BYTES,
+        waiting_max_bytes: int = WAITING_MAX_BYTES,
+    ) -> None:
         self._disk = disk
         self._clock = clock
         self._directory = directory
-        self._checks = Journal(disk, f"{directory}/checks", FILE_MAX_BYTES)
-        self._others = Journal(disk, f"{directory}/events", FILE_MAX_BYTES)
+        self._checks = Journal(disk, f"{directory}/checks", file_max_bytes, waiting_max_bytes)
+        self._others = Journal(disk, f"{directory}/events", file_max_bytes, waiting_max_bytes)
         self._timer: Timer | None = None
         self._complained = False
 

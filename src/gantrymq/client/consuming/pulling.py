@@ -18,6 +18,7 @@ from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.message.tags import parse_tag_expression
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
+from gantrymq.protocol.compression import LibraryMissing
 from gantrymq.protocol.headers.pull import PullMessage, PullMessageAnswer
 from gantrymq.protocol.stored_message import scan, to_view
 
@@ -107,13 +108,13 @@ def _view(stored: StoredMessage, queue: MessageQueue) -> MessageView:
     """One message as the program sees it. If the body is not compressed as its flag says, it is returned unchanged:
     either the flag is damaged, or the producer set it wrongly.
 
-    An error would stop every consumer at this message. RemoteProtocolError is raised only when the library for the
-    compression is missing, because it can be installed.
+    An error would stop every consumer at this message. Only LibraryMissing is raised, because the library can be
+    installed.
     """
     try:
         return to_view(stored, queue.broker_name)
+    except LibraryMissing:
+        raise
     except RemoteProtocolError as error:
-        if isinstance(error.__cause__, ImportError):
-            raise
         log.error("message at offset %d of %s: %s; it is delivered as it is stored", stored.queue_offset, queue, error)
         return to_view(replace(stored, sys_flag=stored.sys_flag & ~flags.COMPRESSED), queue.broker_name)
