@@ -14,7 +14,7 @@ from gantrymq import Message
 from gantrymq.errors import Closed, ConfigError, RouteNotFound, TransactionClaimed
 from gantrymq.sql import ConnectionTransaction, ConnectionTransactions, Transactions
 from gantrymq.sql.claim import Failed, Query
-from gantrymq.sql.drivers import TransactionBroken
+from gantrymq.sql.drivers import SqliteDriver, TransactionBroken
 from gantrymq.testing import LocalCluster
 from tests.sql.databases import Place
 from tests.sql.shop import NETWORKED, Shop, service, shop
@@ -270,7 +270,7 @@ def test_a_connection_in_autocommit_gets_a_transaction_for_the_block(shop: Shop)
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 has the attribute autocommit since Python 3.12")
 @pytest.mark.parametrize("autocommit", [True, False])
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_the_new_transaction_control_of_sqlite3(shop: Shop, autocommit: bool) -> None:
+def test_the_new_transaction_control_of_sqlite3(shop: Shop, autocommit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = shop.place.connect(autocommit=autocommit)
     with pytest.raises(ZeroDivisionError), shop.transactions.on(connection) as tx:
         shop.pay(tx, 1)
@@ -285,8 +285,17 @@ def test_the_new_transaction_control_of_sqlite3(shop: Shop, autocommit: bool) ->
     with shop.transactions.begin() as tx:
         shop.pay(tx, 3)
     assert shop.transactions._started()[0].ask(Query.FIND, "0" * 32)
+    commit = SqliteDriver.commit
+
+    def interrupted(self: SqliteDriver) -> None:
+        commit(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SqliteDriver, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt), shop.transactions.begin() as tx:
+        shop.pay(tx, 4)
     shop.transactions._database.connect = connect
-    assert (shop.paid(), shop.bodies()) == ([2, 3], [b"2", b"3"])
+    assert (shop.paid(), shop.bodies()) == ([2, 3, 4], [b"2", b"3", b"4"])
 
 
 def test_two_blocks_on_one_connection_are_refused(shop: Shop) -> None:

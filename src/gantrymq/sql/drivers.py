@@ -87,12 +87,14 @@ class SqliteDriver:
             self._connection.commit()
 
     def rollback(self) -> bool:
-        certain = bool(self._connection.in_transaction)  # still: a COMMIT that found the database locked ends nothing
-        if getattr(self._connection, "autocommit", None) is not True:
+        running, autocommit = bool(self._connection.in_transaction), getattr(self._connection, "autocommit", None)
+        if autocommit is not True:
             self._connection.rollback()
-        elif certain:
+        elif running:
             self._execute("ROLLBACK")
-        return certain
+        # It still runs: a COMMIT that found the database locked ends nothing. But with autocommit=False, the one that
+        # runs may be the next one.
+        return running and autocommit is not False
 
     def stand_alone(self, wait_ms: int) -> None:
         """Autocommit, for a check-back; ``wait_ms``: how long it waits for whoever is writing."""
