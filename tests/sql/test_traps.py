@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, event, text
-from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
 
 from gantrymq import Message
 from gantrymq.errors import Closed, ConfigError, OutcomeUnknown, RouteNotFound, TransactionClaimed
@@ -25,6 +25,15 @@ from tests.sql.traps import COMMIT, ROLLBACK, UNKNOWN, Shop, engine_of, level, o
 
 __all__ = ["level", "shop"]
 CLAIMERS = 4
+
+
+class Base(DeclarativeBase):
+    """The tables of these tests."""
+
+
+class Order(Base):
+    __tablename__ = "orders"
+    id: Mapped[int] = mapped_column(primary_key=True)
 
 
 # Claims and commits at once.
@@ -164,7 +173,7 @@ def test_a_replica_that_lacks_the_row_decides_nothing(shop: Shop) -> None:
             shop.pay(tx, 1)
         engine = engine_of(replica, shop.level)
         local = Local(SqlAlchemyDatabase(engine), shop.transactions._settings)
-        answer = shop.asked_of(local, tx.transaction_id or "")
+        answer = shop.asked(local, tx.transaction_id or "", local.identity)
         engine.dispose()
         assert answer.state is UNKNOWN and "read-only" in (answer.remark or "")
     finally:
@@ -489,15 +498,6 @@ def test_messages_sent_by_several_threads(shop: Shop) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_a_message_sent_in_the_flush_of_the_commit(shop: Shop, first: bool) -> None:
     """SQLAlchemy flushes after its event before_commit: the first message may come when all seems to be over."""
-    from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-
-    class Base(DeclarativeBase):
-        """Of this test."""
-
-    class Order(Base):
-        __tablename__ = "orders"
-        id: Mapped[int] = mapped_column(primary_key=True)
-
     maker = sessionmaker(shop.engine)
     shop.transactions.attach(maker)
     event.listen(maker, "before_flush", lambda session, *_: send(session, Message("orders", "1")))
