@@ -113,6 +113,7 @@ class AsyncLocalTransaction:
             await session.commit()
         except Exception as error:
             await session.close()  # which settles it
+            self._enlistment = session.sync_session.info.get(sqlalchemy_sessions.LAST)  # whoever sent it
             raised = error_after(error, self._enlistment)
             if raised is error:
                 raise

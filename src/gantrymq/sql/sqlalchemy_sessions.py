@@ -29,6 +29,8 @@ from gantrymq.sql.sqlalchemy_database import execute
 
 ENLISTED: Final = "gantrymq.enlisted"
 """In ``session.info``: the Enlistment of the running transaction."""
+LAST: Final = "gantrymq.last"
+"""In ``session.info``: the Enlistment of the last message, also when its transaction has ended."""
 COMMITTING: Final = "gantrymq.committing"
 """In ``session.info`` between before_commit and the end of the transaction."""
 MAKER: Final = "_gantrymq_enlist"
@@ -60,6 +62,8 @@ def _class_of(sessions: Sessions) -> type[Session]:
         # AsyncSession has no events. It makes a Session of its own; let that be of a class that is ours to listen to.
         base = sessions.kw.get("sync_session_class") or sessions.class_.sync_session_class
         base = base.class_ if isinstance(base, sessionmaker) else base
+        if MAKER in vars(base):
+            return base  # which ``attach`` refuses: these sessions take messages already
         made: type[Session] = type(base.__name__, (base,), {})
         sessions.configure(sync_session_class=made)
         return made
@@ -92,6 +96,7 @@ def send(session: Session | AsyncSession | scoped_session[Any], message: Message
         enlistment = inner.info.setdefault(ENLISTED, enlist())  # one step: two threads get the same
     if not inner.in_transaction():
         inner.begin()
+    inner.info[LAST] = enlistment
     enlistment.send(message, inner.get_nested_transaction() or inner.get_transaction())
     if COMMITTING in inner.info:
         enlistment.prepare(_insert_in(inner))

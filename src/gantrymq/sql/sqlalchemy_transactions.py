@@ -90,6 +90,7 @@ class LocalTransaction:
             session.commit()
         except Exception as error:
             session.close()  # which settles it
+            self._enlistment = session.info.get(sqlalchemy_sessions.LAST)  # whoever sent it
             raised = error_after(error, self._enlistment)
             if raised is error:
                 raise

@@ -128,6 +128,8 @@ class Transactions(Generic[L]):
         self._started()
 
     def _started(self) -> tuple[Local, sync.TransactionProducer, int]:
+        if self._closed:  # before the lock, which ``close`` holds while it waits for transactions
+            raise Closed("these Transactions are closed; create new ones")
         running = self._running
         if running is None or running[2] != os.getpid():
             with self._lock:

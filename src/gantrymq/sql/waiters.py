@@ -6,26 +6,38 @@ So one implementation serves Session and AsyncSession.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from gantrymq.client.connection.portal import Portal
+from gantrymq.errors import UsedAfterFork
 
 T = TypeVar("T")
 
 
 class ThreadWaiter:
-    """For blocking code: the client's event loop runs in the thread of all blocking clients."""
+    """For blocking code: the client's event loop runs in the thread of all blocking clients.
+
+    It is reached also while the client is being closed, which waits for the local transactions that run.
+    """
 
     def __init__(self, portal: Callable[[], Portal]) -> None:
         """``portal``: raises Closed or UsedAfterFork when the client cannot be used."""
-        self._portal = portal
+        self._portal = portal()
+        self._process = os.getpid()
 
     def wait(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        return self._portal().call(work, *arguments)
+        """Raises Closed when all clients of the process are closed."""
+        return self._here().call(work, *arguments)
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
-        self._portal().post(function, *arguments)
+        self._here().post(function, *arguments)
+
+    def _here(self) -> Portal:
+        if os.getpid() != self._process:
+            raise UsedAfterFork("this local transaction belongs to the parent process; begin one after the fork")
+        return self._portal
 
 
 class GreenletWaiter:
