@@ -22,7 +22,7 @@ from gantrymq.demo.ports import free_port
 START_LIMIT_S: Final = 60.0
 SETTINGS: Final = {
     "max_prepared_transactions": "200",  # 0 by default: two-phase commit is off
-    "max_connections": "250",
+    "max_connections": "500",
     "track_commit_timestamp": "on",  # what the times of this benchmark are read from
     "listen_addresses": "localhost",
     "unix_socket_directories": "",

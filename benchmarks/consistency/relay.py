@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from typing import Any, Final
 
@@ -23,10 +24,10 @@ WORKERS: Final = 4
 
 
 async def run(setting: Setting) -> None:
-    engine = create_async_engine(setting.url(ORDERS, "asyncpg"), pool_size=WORKERS + 4)
+    engine = create_async_engine(setting.url(ORDERS, "asyncpg"), pool_size=WORKERS + 4, pool_pre_ping=True)
     async with engine.begin() as connection:
         await connection.run_sync(metadata.create_all)
-    outbox = OutboxBroker(engine, outbox_table=table, logger=None)
+    outbox = OutboxBroker(engine, outbox_table=table, logger=logging.getLogger("relay"))
     producer = Producer("orders-relay", name_servers=setting.name_server, topics=[TOPIC])
 
     @outbox.subscriber(OUTBOX_QUEUE, max_workers=WORKERS)
@@ -39,6 +40,7 @@ async def run(setting: Setting) -> None:
 
 
 def main() -> None:
+    logging.basicConfig(level=logging.WARNING)
     asyncio.run(run(Setting.parse(sys.argv[1])))
 
 

@@ -98,7 +98,9 @@ class TransactionMessage:
     """``gantrymq.sql``. The message is given first: its way to the broker overlaps with the update."""
 
     def __init__(self, setting: Setting) -> None:
-        self._transactions = Transactions("orders-transaction", engine_of(setting), name_servers=setting.name_server)
+        self._transactions = Transactions(
+            "orders-transaction", engine_of(setting), name_servers=setting.name_server, topics=[TOPIC]
+        )
         self._transactions.create_table()
         self._transactions.start()
 
