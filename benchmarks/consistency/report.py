@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks.consistency.setting import LOCAL, OURS, OUTBOX_WAY, PLAIN, TITLES, TWO_PHASE
+from benchmarks.consistency.setting import LOCAL, OURS, PLAIN, TITLES, TWO_PHASE
 from benchmarks.consistency.speed import ratio
 
 Report = Mapping[str, Any]
@@ -28,8 +28,8 @@ def markdown(report: Report) -> str:
 
 def _machine(report: Report) -> str:
     found = report["machine"]
-    lines = [f"* {found['cpu']}, {found['nproc']} cores; load average {report['load'][0]} before and "
-             f"{report['load'][-1]} after the run."]  # fmt: skip
+    first, last = report["load"][0], report["load"][-1]
+    lines = [f"* {found['cpu']}, {found['nproc']} cores; load average {first} before and {last} after the run."]
     lines.append(f"* {report['postgres']}, `fsync` on; GantryMQ with SYNC_FLUSH, {report['build']}.")
     lines.append(f"* {report['turns']} turns of {report['seconds']} s for each figure; medians. Seed {report['seed']}.")
     return "\n".join(lines)
@@ -144,11 +144,9 @@ def _costs(report: Report) -> list[str]:
         return []
     messages, claim = report["costs"]["messages"], report["costs"]["claim"]
     shown = ", ".join(f"{ms} ms with {number}" for number, ms in messages["ms"].items())
+    read = f"{claim['read_ms']} ms, {claim['statements_of_read']:g} statement"
+    claimed = f"{claim['claim_ms']} ms, {claim['statements_of_claim']:g} statements"
     return [
         f"* Messages in one transaction: {shown}. 100 cost {messages['ratio_100_to_1']} times one.",
-        f"* A check-back that finds the outcome: {claim['read_ms']} ms, {claim['statements_of_read']:g} statement. One "
-        f"that claims the transaction: {claim['claim_ms']} ms, {claim['statements_of_claim']:g} statements.",
+        f"* A check-back that finds the outcome: {read}. One that claims the transaction: {claimed}.",
     ]
-
-
-__all__ = ["OUTBOX_WAY", "markdown"]

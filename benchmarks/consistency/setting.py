@@ -17,13 +17,15 @@ OUTBOX: Final = "outbox"
 OUTBOX_QUEUE: Final = "orders_paid"
 
 LOCAL, PLAIN, OUTBOX_WAY, OURS, TWO_PHASE = "local", "plain", "outbox", "transaction", "two-phase"
-WAYS: Final = (TWO_PHASE, PLAIN, OUTBOX_WAY, OURS)
+OURS_AHEAD: Final = "transaction-ahead"
+WAYS: Final = (TWO_PHASE, PLAIN, OUTBOX_WAY, OURS, OURS_AHEAD)
 TITLES: Final = {
     LOCAL: "local commit only",
     TWO_PHASE: "two-phase commit",
     PLAIN: "commit, then plain message",
     OUTBOX_WAY: "outbox with relay",
     OURS: "transaction message",
+    OURS_AHEAD: "transaction message, brokers not awaited",
 }
 
 

@@ -1,11 +1,11 @@
 """Two-phase commit over the four databases: a coordinator with a log of its decisions, and its recovery.
 
-| step                                                          | after a crash here, recovery                          |
-|---------------------------------------------------------------|-------------------------------------------------------|
-| the work, in a transaction of each database                   | finds nothing: the databases rolled it back           |
-| PREPARE TRANSACTION in each database                          | rolls back what is prepared: no decision is logged    |
-| the decision is written to the log, and the log is synced     | commits what is still prepared                        |
-| COMMIT PREPARED in each database                              | commits what is still prepared                        |
+| step                                                      | after a crash here, recovery                       |
+|-----------------------------------------------------------|----------------------------------------------------|
+| the work, in a transaction of each database               | finds nothing: the databases rolled it back        |
+| PREPARE TRANSACTION in each database                      | rolls back what is prepared: no decision is logged |
+| the decision is written to the log, and the log is synced | commits what is still prepared                     |
+| COMMIT PREPARED in each database                          | commits what is still prepared                     |
 
 No decision means rollback ("presumed abort"), so rollbacks need no entry.
 """

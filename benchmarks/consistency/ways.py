@@ -10,7 +10,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from benchmarks.consistency import setting as names
-from benchmarks.consistency.schema import PAY, parameters
+from benchmarks.consistency.schema import PAY
 from benchmarks.consistency.setting import ORDERS, OUTBOX_QUEUE, TOPIC, Order, Setting
 from benchmarks.consistency.two_phase import TwoPhase
 from gantrymq import Message, Producer
@@ -97,9 +97,9 @@ class Outbox:
 class TransactionMessage:
     """``gantrymq.sql``. The message is given first: its way to the broker overlaps with the update."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, group: str = "orders-transaction", wait_for_brokers: bool = True) -> None:
         self._transactions = Transactions(
-            "orders-transaction", engine_of(setting), name_servers=setting.name_server, topics=[TOPIC]
+            group, engine_of(setting), name_servers=setting.name_server, wait_for_brokers=wait_for_brokers
         )
         self._transactions.create_table()
         self._transactions.start()
@@ -115,5 +115,6 @@ WAYS: Final[dict[str, Callable[[Setting], Way]]] = {
     names.PLAIN: PlainMessage,
     names.OUTBOX_WAY: Outbox,
     names.OURS: TransactionMessage,
+    names.OURS_AHEAD: lambda setting: TransactionMessage(setting, "orders-ahead", wait_for_brokers=False),
     names.TWO_PHASE: TwoPhase,
 }
