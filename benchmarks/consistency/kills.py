@@ -18,6 +18,7 @@ from benchmarks.consistency.world import LOAD_SLACK_S, World
 
 CLIENTS: Final = 8
 ORDERS_A_ROUND: Final = 20_000
+VICTIMS: Final = ("order service", "relay", "broker", "consumer", "PostgreSQL")
 DOWN_S: Final = (0.2, 0.6)
 """How long the victim is away."""
 

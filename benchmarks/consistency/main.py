@@ -71,6 +71,8 @@ class Run:
     clients: tuple[int, ...]
     seed: int
     short: bool
+    victims: tuple[str, ...] = kills.VICTIMS
+    directory: Path | None = None
 
     def steps(self) -> list[tuple[str, str, Callable[[World, Progress], Any]]]:
         """What to do: the part of the report, what is told, and the work. Its list is added to the part."""
@@ -86,7 +88,7 @@ class Run:
             for what in hang.what_hangs(way):
                 found.append(("hangs", f"{TITLES[way]}: {what} hangs for {plan.hang[1]:g} s", self._hang(way, what)))
         for way in self.ways if "kills" in self.parts else ():
-            for victim in kills.victims(way):
+            for victim in (each for each in kills.victims(way) if each in self.victims):
                 found.append(("kills", f"{TITLES[way]}: {plan.kills} kills of {victim}", self._kills(way, victim)))
         return found
 
@@ -138,7 +140,7 @@ def measure(run: Run, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         "short": run.short, "turns": run.plan.turns, "seconds": run.plan.seconds, "promised_s": run.plan.promised_s,
         "build": "compiled core" if build_info().compiled else "pure Python",
     }  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="gantry-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=run.directory) as directory:
         progress.step("PostgreSQL with four databases, the broker and three consumers are started")
         with world(Path(directory)) as it:
             found["postgres"] = it.postgres.version()
@@ -163,6 +165,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clients", default=",".join(map(str, CLIENTS)), help="numbers of client threads")
     parser.add_argument("--turns", type=int, help="turns of each way for each figure of speed")
     parser.add_argument("--kills", type=int, help="kills for each victim of each way")
+    parser.add_argument("--victims", default=",".join(kills.VICTIMS), help=f"of: {','.join(kills.VICTIMS)}")
+    parser.add_argument("--dir", type=Path, help="where stores and databases are made (and removed)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
     for name, what in (("json", "everything measured"), ("markdown", "the tables"), ("svg", "the picture")):
         parser.add_argument(f"--{name}", type=Path, help=f"write {what} to this file, after every step")
@@ -203,7 +207,8 @@ def main(given: list[str]) -> int:
             ways = tuple(way for way in ways if way != OUTBOX_WAY)
         clients = tuple(int(number) for number in arguments.clients.split(","))
         parts = _chosen(arguments.parts, PARTS, "parts")
-        run = Run(_plan(arguments), parts, ways, clients, arguments.seed, arguments.short)
+        victims = _chosen(arguments.victims, kills.VICTIMS, "victims")
+        run = Run(_plan(arguments), parts, ways, clients, arguments.seed, arguments.short, victims, arguments.dir)
         print(report.markdown(measure(run, save)))
     except NotPossible as error:
         print(f"bench consistency: {error}", file=sys.stderr)

@@ -108,9 +108,13 @@ class Role(Program):
 
     def start(self) -> None:
         """Start it, and wait until it says that it is ready."""
+        self.begin_to_start()
+        self.answer(START_LIMIT_S)
+
+    def begin_to_start(self) -> None:
+        """``start`` without the wait: its first answer says that it is ready."""
         self._buffer = b""
         self._start(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.answer(START_LIMIT_S)
 
     def ask(self, **command: Any) -> None:
         assert self.process is not None and self.process.stdin is not None

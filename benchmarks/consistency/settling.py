@@ -17,8 +17,8 @@ from gantrymq.aio import Admin
 
 POLL_S: Final = 0.25
 QUIET_S: Final = 22.0
-"""Nothing is on its way when nothing is in doubt and nothing has changed for so long: consumers share out the queues of a
-member that died within 20 s."""
+"""Nothing is on its way when nothing is in doubt and nothing has changed for so long. Consumers share out the queues of
+a member that died within 20 s."""
 
 
 def snapshot(world: World, way: str, first: int) -> Snapshot:

@@ -12,7 +12,7 @@ import uvloop
 
 from benchmarks.consistency import schema
 from benchmarks.consistency.postgres import Postgres
-from benchmarks.consistency.roles import Program, Role, Server
+from benchmarks.consistency.roles import START_LIMIT_S, Program, Role, Server
 from benchmarks.consistency.setting import DOWNSTREAM, ORDERS, OUTBOX_WAY, TOPIC, Setting
 from gantrymq.aio import Admin
 
@@ -44,7 +44,9 @@ class World:
         self.broker.start()
         uvloop.run(self._make_topic())
         for consumer in self.consumers:
-            consumer.start()
+            consumer.begin_to_start()
+        for consumer in self.consumers:
+            consumer.answer(START_LIMIT_S)
 
     async def _make_topic(self) -> None:
         async with Admin(name_servers=self.setting.name_server) as admin:
