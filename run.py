@@ -54,6 +54,7 @@ USAGE = """usage: python3 run.py COMMAND [arguments]
   bench apache ...                                 the same side by side with Apache's broker; needs a JDK and Maven
   bench open-transactions ...                      what 10^3 to 10^6 open transactions cost
   bench recovery ...                               seconds from the death of a producer to the delivery, on both brokers
+  bench consistency ...                            two-phase commit, plain message, outbox and transaction message
   compile                                          compile the core (minutes, with a C compiler); later commands use
                                                    it as long as the sources stay the same
   lock                                             (maintainers, needs uv) write requirements.lock anew

@@ -3,7 +3,8 @@
 Absolute figures depend on the machine. So every row also has the ratio to the same client with a process that answers
 at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run. ``python -m benchmarks apache``
 compares with Apache's broker instead. ``python -m benchmarks open-transactions`` shows how costs grow with the number
-of open transactions, and ``python -m benchmarks recovery`` how long messages of a killed producer are delayed.
+of open transactions, ``python -m benchmarks recovery`` how long messages of a killed producer are delayed, and
+``python -m benchmarks consistency`` compares four ways to change a database and tell other services.
 """
 
 from __future__ import annotations
@@ -245,6 +246,10 @@ def main() -> None:
         from benchmarks import recovery
 
         sys.exit(recovery.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["consistency"]:
+        from benchmarks.consistency import main as consistency
+
+        sys.exit(consistency.main(sys.argv[2:]))
     arguments = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     arguments.add_argument("--quick", action="store_true", help="a tenth of the messages; figures are rough")
     arguments.add_argument("--no-spark", action="store_true", help="leave the Spark source out")

@@ -58,6 +58,11 @@ log = logging.getLogger("gantrymq.client")
 _RESOLUTIONS: Final = {state: int(state.resolution) for state in LocalTransactionState}
 _IDS: Final = frozenset({properties.UNIQ_KEY, properties.TRANSACTION_ID})
 """Properties that would make a message part of another transaction, or of none."""
+LATE_END_PAUSE_S: Final = 0.5
+LATE_END_PAUSE_MAX_S: Final = 10.0
+LATE_ENDS: Final = 12
+"""An end that did not reach its broker is repeated so often; the pauses double. That is more than a minute and a half,
+longer than brokers let a half wait before they ask."""
 INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
 
 
@@ -256,6 +261,26 @@ class TransactionProducer(Producer):
             return await self._decide(half, outcome)
         finally:
             self._open.discard(half.transaction_id)
+
+    async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
+        """``finish`` did not reach the broker: repeat it for a while, until the broker has answered.
+
+        Not with an Apache broker: it would deliver again if it had carried out the first attempt. It will ask.
+        """
+        pause_s = LATE_END_PAUSE_S
+        for _ in range(LATE_ENDS):
+            address = self._endpoint.routes.master(half.result.queue.broker_name)
+            if address is not None and self._endpoint.speaks_java(address):
+                return
+            await self._endpoint.clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, LATE_END_PAUSE_MAX_S)
+            try:
+                result = await self._decide(half, outcome)
+            except TransactionConflict:  # which is in the log
+                return
+            refused = result.decision_error
+            if result.decided or (isinstance(refused, RequestRejected) and refused.code not in RETRIED_CODES):
+                return
 
     def interrupted(self, half: OpenHalf) -> None:
         """The local transaction was interrupted: send UNKNOWN to the broker, without waiting for an answer."""

@@ -63,17 +63,17 @@ class TaskGroupOwner:
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        """In the order of their starts. There may be thousands of short ones, so each is found at once."""
 
     def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}.{name}")
-        self._tasks.append(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        if task in self._tasks:
-            self._tasks.remove(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task %s died: %s", task.get_name(), error, exc_info=error)
 

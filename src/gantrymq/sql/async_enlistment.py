@@ -185,5 +185,6 @@ class AsyncEnlistment:
                 self._halves.begin_to_end(ListenerAnswer(answer.state, remark=answer.reason))
                 # From here on it ends so, whether somebody waits or not.
                 self.stage, self.answer = Stage.ENDED, answer
-                await self._halves.ended()
+                if self._local.settings.wait_for_brokers:
+                    await self._halves.ended()
         return None

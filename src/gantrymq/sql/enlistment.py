@@ -88,6 +88,7 @@ class Enlistment:
     def __init__(
         self, transaction_id: str, marks: dict[str, str], halves: Halves, waiter: Waiter, outcomes: Outcomes,
         database: Database, identity: str, check: Callable[[Message], None], too_old: Callable[[], bool] = _never,
+        wait_for_brokers: bool = True,
     ) -> None:  # fmt: skip
         """``marks``: properties of every half message. ``check``: raises for a message that cannot be sent.
         ``too_old``: whether a mark of a check-back may have been deleted, see ``cleaning``."""
@@ -103,6 +104,7 @@ class Enlistment:
         self._identity = identity
         self._check = check
         self._too_old = too_old
+        self._wait_for_brokers = wait_for_brokers
         self._numbers = itertools.count()
         self._levels: dict[int, object] = {}
         """For each message that is not dropped, the savepoint it was sent in."""
@@ -203,7 +205,8 @@ class Enlistment:
                 self._waiter.post(self._halves.begin_to_end, ListenerAnswer(answer.state, remark=answer.reason))
                 # From here on it ends so, whether we wait or not.
                 self.stage, self.answer = Stage.ENDED, answer
-                self._wait_for_ends()
+                if self._wait_for_brokers:
+                    self._wait_for_ends()
         return None
 
     def _wait_for_ends(self) -> None:

@@ -32,6 +32,9 @@ class Settings:
     the broker asks again."""
     keep_rows: float | None = KEPT_S
     """Seconds that outcome rows are kept; once an hour, older ones are deleted in the background. None: never."""
+    wait_for_brokers: bool = True
+    """Whether a commit also waits until the brokers have confirmed it. If not, it returns when the database has
+    committed: the brokers are told in the background, and the messages are delivered a moment later."""
     table: str = OUTCOMES
     inbox_table: str = INBOX
 
@@ -42,6 +45,8 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
                 raise ConfigError(f"{name} is a number of seconds, above 0 and up to {most}, not {value!r}")
+        if not isinstance(self.wait_for_brokers, bool):
+            raise ConfigError(f"wait_for_brokers is True or False, not {self.wait_for_brokers!r}")
         if self.keep_rows is not None:
             check_age(self.keep_rows, self.longest_transaction)
 
@@ -82,6 +87,7 @@ class Local:
         return Enlistment(
             made, marks_of(made, self.identity, self.settings.longest_transaction), client.halves(), waiter,
             self.outcomes, self.database, self.identity, client.check, lambda: self.clock.monotonic() > last,
+            self.settings.wait_for_brokers,
         )  # fmt: skip
 
 

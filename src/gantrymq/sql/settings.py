@@ -17,6 +17,7 @@ class TransactionsSettings(TransactionProducerSettings, total=False):
     longest_transaction: float
     claim_timeout: float
     keep_rows: float | None
+    wait_for_brokers: bool
     table: str
     inbox_table: str
 

@@ -85,8 +85,11 @@ class Transactions(Generic[L]):
     process lives. After that, a check-back rolls it back. ``claim_timeout``: seconds that a check-back waits for a row
     that a running local transaction holds; then it answers UNKNOWN, and the broker asks again. ``keep_rows``: seconds
     that outcome rows are kept, 7 days unless you say otherwise; once an hour, older ones are deleted in the background;
-    None: never. ``table``, ``inbox_table``: names of the two tables, perhaps with a schema. All others: fields of
-    TransactionProducerConfig.
+    None: never. ``wait_for_brokers=False``: a commit returns when the database has committed, and the brokers are told
+    in the background, which is faster. A broker that had decided otherwise (an operator can do that) is then found in
+    the log, and is not raised. ``close`` waits for what is on its way; what a process that ends without it leaves
+    behind is settled by another process of the group. ``table``, ``inbox_table``: names of the two tables, perhaps with
+    a schema. All others: fields of TransactionProducerConfig.
     """
 
     @overload

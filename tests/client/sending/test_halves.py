@@ -34,6 +34,7 @@ class Sender:
         self.begins: dict[bytes, asyncio.Future[SendStatus]] = {}
         self.finishes: dict[bytes, asyncio.Future[bool]] = {}
         self.ended: list[tuple[bytes, LocalTransactionState]] = []
+        self.ended_late: list[tuple[bytes, LocalTransactionState]] = []
         self.at_once = False
 
     async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
@@ -48,6 +49,9 @@ class Sender:
         if self.at_once:
             waits.set_result(True)
         return result(half.message, SendStatus.SEND_OK, await waits)
+
+    async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
+        self.ended_late.append((half.message.body, outcome.state))
 
 
 def result(message: Message, status: SendStatus, decided: bool = False) -> TransactionSendResult:
@@ -328,3 +332,28 @@ def test_every_stored_half_is_ended_once_and_as_it_should(
     assert sorted(names) == sorted(stored), "each once, and no other"
     for name, state in sender.ended:
         assert state is (ROLLBACK if int(name) in dropped else outcome).state
+
+
+@pytest.mark.parametrize(
+    ("outcome", "decided", "late"),
+    [
+        (COMMIT, False, 1),
+        (ROLLBACK, False, 1),
+        (COMMIT, True, 0),
+        (ListenerAnswer(LocalTransactionState.UNKNOWN), False, 0),
+    ],
+)
+def test_an_end_that_did_not_reach_its_broker_is_repeated_in_the_background(
+    outcome: ListenerAnswer, decided: bool, late: int
+) -> None:
+    async def test(sender: Sender, halves: Halves) -> None:
+        halves.add(0, message("a"))
+        await turns()
+        sender.begins[b"a"].set_result(SendStatus.SEND_OK)
+        ending = asyncio.create_task(halves.end(outcome))
+        await turns()
+        sender.finishes[b"a"].set_result(decided)
+        await ending
+        await turns()
+
+    assert run(test).ended_late == [(b"a", outcome.state)] * late
