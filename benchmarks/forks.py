@@ -28,6 +28,7 @@ from gantrymq.client.sending.end_frame import EndFrames
 from gantrymq.client.sending.send_frame import SendFrames
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.system_topics import HALF
+from gantrymq.message.tags import _hash_each, hash_on
 from gantrymq.protocol.binary_end import BinaryEnds
 from gantrymq.protocol.binary_send import BinarySends
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -41,8 +42,11 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord, Placement
-from gantrymq.transactions.records.half import final_record, new_record_of, op_record, prepared_commit, with_real_place
+from gantrymq.transactions.records.commit import append_commit
+from gantrymq.transactions.records.half import final_record, new_record_of, op_record, with_real_place
+from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
+from gantrymq.transactions.table.open_half import OpenHalf
 
 ROUNDS = 9
 CALLS = 2000
@@ -175,23 +179,32 @@ def client_frames() -> list[Fork]:
     ]  # fmt: skip
 
 
+def hashing() -> list[Fork]:
+    return [
+        Fork(
+            "hash a key for the index (message/tags), pure only", "message",
+            lambda n: hash_on(n, "7F0000016D98E784C4C96794C4000001"),
+            lambda n: _hash_each(n, "7F0000016D98E784C4C96794C4000001"),
+        )
+    ]  # fmt: skip
+
+
 def storing(store: MessageStore) -> list[Fork]:
     half_text = with_real_place(HALF_TEXT, "T", 3, "7F0000016D98E784C4C96794C4000001")
     plain = NewRecord("T", 3, BODY, TEXT, 1_763_700_000_000, HOST)
     (place,) = store.append((replace(plain, topic=HALF, queue_id=0, properties=half_text),))
     key = "7F0000016D98E784C4C96794C4000001"
-    waiting = store.safety.shared_wait(lambda items, error: None)
+    birth = (1_763_700_000_000, HOST, 0, 0, 0)
+    open_half = OpenHalf(1, place.log_offset, "PG", key, "T", 3, 0, 0, State.OPEN, tags_code=2598919)
 
     def write() -> None:
         store.safety.when_synced(lambda error: None)
 
     def fields(number: int) -> Placement:
-        return store.append_plain("T", 3, BODY, TEXT, 1_763_700_000_000, HOST, 0, 0, 0, key, 2598919)
+        return store.appender.append_plain("T", 3, BODY, TEXT, birth, key, 2598919)
 
     def pair(number: int) -> object:
-        prepared = prepared_commit(place.data, "T", 3, place.log_offset, number, key, 2598919, HOST, Cause.PRODUCER)
-        assert prepared is not None
-        return store.append_pair(*prepared)
+        return append_commit(store.appender, open_half, place.data, 3, HOST, Cause.PRODUCER)
 
     def records(number: int) -> object:
         half = new_record_of(decode_record(place.data))
@@ -199,17 +212,10 @@ def storing(store: MessageStore) -> list[Fork]:
             [final_record(half, "T", 3, place.log_offset), op_record(number, Decision.COMMITTED, 0, HOST)]
         )
 
-    def shared(number: int) -> None:
-        waiting.add(fields(number).end, number)
-
-    def alone(number: int) -> None:
-        store.safety.when_safe(fields(number).end, lambda error: None)
-
     return [
         Fork("append a message (append_plain)", "message", fields,
              lambda n: store.append((NewRecord("T", 3, BODY, TEXT, 1_763_700_000_000, HOST),)), write),
-        Fork("append a commit (prepared_commit, append_pair)", "transaction", pair, records, write),
-        Fork("wait for a write together (SharedWait)", "message", shared, alone, write),
+        Fork("append a commit (transactions/records/commit)", "transaction", pair, records, write),
     ]  # fmt: skip
 
 
@@ -228,7 +234,7 @@ async def main() -> None:
     )  # fmt: skip
     try:
         print(f"{'us a message':52} {'short':>7} {'long':>7} {'saves':>7}  of it")
-        for fork in [*decoding(), *answering(), *storing(store), *client_frames()]:
+        for fork in [*decoding(), *answering(), *storing(store), *hashing(), *client_frames()]:
             short, long = best_us(fork.short, fork.after), best_us(fork.long, fork.after)
             short, long = min(short, best_us(fork.short, fork.after)), min(long, best_us(fork.long, fork.after))
             cost = costs.get(fork.of)

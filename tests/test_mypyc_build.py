@@ -45,11 +45,15 @@ def test_a_struct_is_found_however_it_is_written_and_wherever_its_base_lies(tmp_
             "client/base.py": "from msgspec import Struct\nclass Base(Struct): ...",
             "broker/deep/inherited.py": "from gantrymq.client.base import Base\nclass A(Base): ...",
             "broker/generic.py": "from gantrymq.client.base import Base\nclass A(Base[int]): ...",
+            "broker/handed_on.py": "from gantrymq.client.base import Base as Base\nclass A: ...",
+            "broker/second_hand.py": "from gantrymq.broker.handed_on import Base\nclass A(Base): ...",
             "broker/user.py": "from gantrymq.client.base import Base\nB = Base()",
             "cli/tool.py": "",
         },
     )
-    assert {name for name, reason in found.items() if reason is None} == {"store.plain", "broker.user"}
+    assert {name for name, reason in found.items() if reason is None} == {
+        "store.plain", "broker.handed_on", "broker.user",
+    }  # fmt: skip
     assert "client.base" not in found and "cli.tool" not in found
 
 

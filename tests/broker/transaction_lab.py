@@ -25,7 +25,7 @@ from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.table.open_halves import OpenHalf
+from gantrymq.transactions.table.open_half import OpenHalf
 
 HOST = pack_host("127.0.0.1:30911")
 GROUP = "PG_lab"

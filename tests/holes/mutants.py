@@ -26,7 +26,8 @@ from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
 from gantrymq.transactions.table.due_times import DueTimes
-from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
+from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.case import Mutant
 
 Patch = pytest.MonkeyPatch
@@ -94,7 +95,7 @@ def _write_ops_later(patch: Patch) -> None:
             endings._store = store
 
     patch.setattr(TransactionEndings, "_end", end_now)
-    patch.setattr(transaction_endings, "prepared_commit", lambda *facts: None)  # so that every commit goes through _end
+    patch.setattr(transaction_endings, "append_commit", lambda *facts: None)  # so that every commit comes by _end
 
 
 def _complete_nothing(patch: Patch) -> None:
@@ -136,7 +137,7 @@ def _put_back(patch: Patch) -> None:
         wall_ms, now = checks._clock.wall_ms(), checks._clock.monotonic()
         for half in halves:
             half.immune_until = now + max(half.stored_at + half.immunity_ms - wall_ms, 0) / 1000
-            checks._schedule(half, min(half.immune_until, now + checks._interval_s))
+            checks._schedule.put(half, min(half.immune_until, now + checks._interval_s))
 
     def look_at(checks: TransactionChecks, half: OpenHalf, now: float) -> None:
         if half.state is not State.OPEN:
@@ -157,7 +158,7 @@ def _put_back(patch: Patch) -> None:
         checks._table.add(copy)
         half.due = -1.0
         session = checks._producers.pick(half.group) if now >= half.immune_until else None
-        checks._schedule(copy, now + checks._interval_s)
+        checks._schedule.put(copy, now + checks._interval_s)
         if session is not None:
             # The copy is being written to the disk. The check is sent afterwards.
             checks._store.safety.when_safe(place.end, lambda error: _ask_later(checks, copy, session))
@@ -181,8 +182,8 @@ PUT_BACK = Mutant("checks without copies of the half", _put_back)
 
 
 def _first_in_first_out(patch: Patch) -> None:
-    def push(due_times: DueTimes, due: float, keys: Sequence[int]) -> None:
-        due_times._in_order.extend((due, key) for key in keys)
+    def push(due_times: DueTimes, due: float, key: int) -> None:
+        due_times._in_order.append((due, key))
 
     patch.setattr(DueTimes, "push", push)
 

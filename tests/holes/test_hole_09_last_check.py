@@ -11,7 +11,7 @@ from typing import Any
 
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.table.open_halves import OpenHalf
+from gantrymq.transactions.table.open_half import OpenHalf
 from tests.holes.actors import Check
 from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.mutants import PUT_BACK, Patch
@@ -47,7 +47,7 @@ def _count_when_asked(patch: Patch) -> None:
         ask(checks, half, session, now)
         if half.times_asked >= checks.config.check_max:
             half.unknown_answers, half.answer_deadline = checks.config.check_max, now
-            checks._schedule(half, now)
+            checks._schedule.put(half, now)
 
     patch.setattr(TransactionChecks, "_ask", ask_and_count)
 

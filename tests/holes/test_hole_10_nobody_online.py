@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.broker.transactions.checks import TransactionChecks
-from gantrymq.transactions.table.open_halves import OpenHalf
+from gantrymq.transactions.table.open_half import OpenHalf
 from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.mutants import PUT_BACK, Patch
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of
@@ -41,7 +41,7 @@ async def group_away(stage: Stage) -> Observed:
 def _count_absence(patch: Patch) -> None:
     def wait(checks: TransactionChecks, half: OpenHalf, now: float) -> None:
         half.unknown_answers += 1
-        checks._schedule(half, now + checks._interval_s)
+        checks._schedule.put(half, now + checks._interval_s)
 
     patch.setattr(TransactionChecks, "_wait_for_producer", wait)
 

@@ -72,7 +72,7 @@ def _believe_the_offsets(patch: Patch) -> None:
     made = transaction_coordinator.TransactionCoordinator.rebuild
 
     def rebuild_from_offset(coordinator: transaction_coordinator.TransactionCoordinator) -> None:
-        start = coordinator._offsets.get(TRANSACTION_GROUP, HALF, 0) or 0  # type: ignore[attr-defined]
+        start = coordinator._files._offsets.get(TRANSACTION_GROUP, HALF, 0) or 0  # type: ignore[attr-defined]
 
         def skipping(*facts: Any) -> Rebuilt:
             found = rebuild(*facts)

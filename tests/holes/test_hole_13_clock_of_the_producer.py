@@ -12,7 +12,8 @@ from functools import partial
 
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.protocol.stored_message import decode_record
-from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
+from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.case import Apache, Case, Mutant, Observed, On, both
 from tests.holes.mutants import QUEUE_OF_CHECKS, Patch
 from tests.holes.stage import INTERVAL_S, Stage, key_of
@@ -60,7 +61,7 @@ def _ages_from_birth(patch: Patch) -> None:
         for half in halves:
             left_ms = half.stored_at + half.immunity_ms - checks._clock.wall_ms()
             half.immune_until = now + left_ms / 1000
-            checks._schedule(half, max(half.immune_until, now))
+            checks._schedule.put(half, max(half.immune_until, now))
 
     patch.setattr(TransactionTable, "add", add_born)
     patch.setattr(TransactionChecks, "watch", watch)

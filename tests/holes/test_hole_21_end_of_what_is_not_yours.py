@@ -24,14 +24,15 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.hosts import pack_host
-from gantrymq.protocol.stored_message import decode_record, encode_record, encode_stored
+from gantrymq.protocol.stored_message import decode_record, encode_stored
 from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_halves import OpenHalf
+from gantrymq.transactions.table.open_half import OpenHalf
 from tests.holes.actors import Half, Producer
 from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.senders import BODY_AT, Plain, send, silent
 from tests.holes.stage import INTERVAL_S, Stage, require
+from tests.support.records import encode_record
 
 TRIES = 5
 ROUNDS = 6

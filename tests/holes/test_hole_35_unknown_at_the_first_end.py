@@ -8,19 +8,19 @@ find yet would be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
-from gantrymq.broker.transactions.checks import TransactionChecks
+from gantrymq.broker.transactions.check_schedule import CheckSchedule
 from gantrymq.errors import GantryError
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.transaction import EndTransaction
-from gantrymq.transactions.table.open_halves import OpenHalf
+from gantrymq.transactions.table.open_half import OpenHalf
 from tests.holes.actors import Half, Producer
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, Observed, both
 from tests.holes.stage import INTERVAL_S, OurStage, Stage, require
@@ -79,13 +79,12 @@ def _no_answer(patch: pytest.MonkeyPatch) -> None:
 
 def _at_the_next_tick(patch: pytest.MonkeyPatch) -> None:
     """As a scan with an interval does it."""
-    ordinary = TransactionChecks._schedule_all
+    put = CheckSchedule.put
 
-    def schedule(checks: TransactionChecks, halves: Sequence[OpenHalf], due: float) -> None:
-        interval = checks._interval_s
-        ordinary(checks, halves, (due // interval + 1) * interval)
+    def at_a_tick(schedule: CheckSchedule, half: OpenHalf, due: float) -> None:
+        put(schedule, half, (due // INTERVAL_S + 1) * INTERVAL_S)
 
-    patch.setattr(TransactionChecks, "_schedule_all", schedule)
+    patch.setattr(CheckSchedule, "put", at_a_tick)
 
 
 CASES = [

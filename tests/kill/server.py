@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 from gantrymq.demo.ports import free_port
 
 START_SECONDS = 30.0
+READY = b"gantry server is ready: "
+"""What the server prints then."""
 PR_SET_PDEATHSIG = 1
 
 CONF = """\
@@ -52,17 +53,19 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
-        """Start the process and wait until it listens. Returns the time in seconds."""
+        """Start the process and wait until it is ready: it listens, and its broker is registered. Returns the time in
+        seconds."""
         command = [sys.executable, "-m", "gantrymq.cli.main", "server", "-c", str(self._conf)]
         command += ["--name-server-port", str(self.name_server_port)]
         begin = time.monotonic()
+        before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
-        while not (_listens(self.broker_port) and _listens(self.name_server_port)):
+        while READY not in self.log.read_bytes()[before:]:
             if self._process.poll() is not None:
                 raise RuntimeError(f"the server ended with status {self._process.returncode}; see {self.log}")
             if time.monotonic() - begin > START_SECONDS:
-                raise RuntimeError(f"the server did not listen within {START_SECONDS:.0f} s; see {self.log}")
+                raise RuntimeError(f"the server was not ready within {START_SECONDS:.0f} s; see {self.log}")
             time.sleep(0.02)
         return time.monotonic() - begin
 
@@ -85,8 +88,3 @@ def die_with_parent() -> None:
     """Let the server die when the test ends by Ctrl-C, a crash or a kill."""
     os.setsid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

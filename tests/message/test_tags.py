@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.message.tags import java_hash, parse_tag_expression, tags_code
+from gantrymq.message import tags
+from gantrymq.message.tags import hash_on, java_hash, parse_tag_expression, tags_code
 
 
 def slow_java_hash(text: str) -> int:
@@ -28,6 +29,13 @@ def test_vectors(text: str, expected: int) -> None:
 @given(st.text() | st.text(min_size=200, max_size=300) | st.text("az", min_size=250, max_size=260))
 def test_the_hash_is_javas(text: str) -> None:
     assert java_hash(text) == slow_java_hash(text)
+
+
+@given(st.text() | st.text("az", max_size=300), st.text())
+def test_a_hash_goes_on_from_the_beginning_of_its_text(text: str, more: str) -> None:
+    whole = slow_java_hash(text + more) & 0xFFFFFFFF
+    assert hash_on(hash_on(0, text), more) == whole
+    assert tags._hash_each(tags._hash_each(0, text), more) == whole, "what the compiled core does, also here"
 
 
 def test_long_texts_and_letters_beyond_the_basic_plane() -> None:

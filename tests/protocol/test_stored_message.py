@@ -11,7 +11,8 @@ from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset, QueueOffset
 from gantrymq.protocol import compression, stored_message
-from gantrymq.protocol.stored_message import decode_record, encode_record, encode_stored, pack_host, scan, to_view
+from gantrymq.protocol.stored_message import decode_record, encode_stored, pack_host, scan, to_view
+from tests.support.records import encode_record
 
 INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)

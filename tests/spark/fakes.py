@@ -8,7 +8,8 @@ from enum import Enum
 
 from gantrymq.errors import GantryError, RouteNotFound, Unreachable
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.stored_message import encode_record, pack_host
+from gantrymq.protocol.stored_message import pack_host
+from tests.support.records import encode_record
 
 HOST = pack_host("127.0.0.1:10911")
 START_MS = 1_767_225_600_000

@@ -14,10 +14,11 @@ from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags
 from gantrymq.protocol import stored_message
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.stored_message import encode_record, pack_host, scan, to_view
+from gantrymq.protocol.stored_message import pack_host, scan, to_view
 from gantrymq.spark.decode import Records, arrow_schema
 from gantrymq.spark.rows import SPARK_TYPES
 from tests.golden.recorded import SCENARIOS, scenario
+from tests.support.records import encode_record
 
 ALL = tuple(SPARK_TYPES)
 

@@ -85,6 +85,7 @@ def _struct_classes(trees: dict[Path, ast.Module], source: Path) -> set[str]:
     for path, tree in trees.items():
         name = module_name(path, source)
         known = _imported(tree)
+        bases.update((f"{name}.{local}", {full}) for local, full in known.items())  # others may import it from here
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 bases[f"{name}.{node.name}"] = {_full(base, name, known) for base in node.bases}

@@ -6,13 +6,12 @@ When something counts as stored is decided in ``store.log.safety``. Source: docs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import MessageIllegal, StoreError, StoreUnavailable
 from gantrymq.message.send_status import SendStatus
-from gantrymq.store.log.shared_wait import SharedWait
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord, Placement
 
@@ -20,7 +19,6 @@ MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
 """Bytes of the log that may wait to be safe; beyond it sends are refused, so that a stalled disk or replica cannot fill
 the memory with answers that wait."""
 
-T = TypeVar("T")
 Done = Callable[[StoreError | None], None]
 
 
@@ -37,9 +35,10 @@ class Durability:
         self.when_answerable: Final[Callable[[int, bool, Callable[[SendStatus | StoreError], None]], None]] = (
             safety.when_answerable
         )
-        self.append_plain: Final = store.append_plain
-        """``append`` for one ordinary message, see ``Appender.append_plain``. Check and errors of the store are left to
-        the caller: each call in between shows in the rate of sends."""
+        self.tell_sender: Final = safety.tell_sender
+        self.appender: Final = store.appender
+        """For one ordinary message: ``Appender.append_plain``. Check and errors of the store are left to the caller, as
+        each call in between shows in the rate of sends."""
 
     def append(self, records: Sequence[NewRecord]) -> list[Placement]:
         """Raises Refused, with the reason for the client, when the store does not accept the records."""
@@ -58,10 +57,6 @@ class Durability:
                 Refusal.BUSY,
                 f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",
             )
-
-    def shared_answers(self, answer: Callable[[list[T], StoreError | None], None]) -> SharedWait[T]:
-        """``when_stored`` for many senders that wait, told together."""
-        return self._safety.shared_answers(answer)
 
 
 def refusal(error: StoreError | MessageIllegal) -> Refused:

@@ -1,16 +1,16 @@
-"""A message that is sent to the broker, and the result that its sender gets."""
+"""A message that is sent to the broker, and how its sender gets the result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-import msgspec
+from msgspec import structs
 
 from gantrymq.broker.durability import refusal
 from gantrymq.broker.refusal import Refused
+from gantrymq.broker.stored import Stored as Stored
 from gantrymq.errors import StoreError
-from gantrymq.message.send_status import SendStatus
 from gantrymq.store.log.conditions import Unconfirmed
 
 
@@ -65,18 +65,6 @@ class ReplySubmission(Submission, Protocol):
         """Handed to the requester as it is."""
 
 
-class Stored(msgspec.Struct, frozen=True):
-    """Where a message was stored, and how safely."""
-
-    log_offset: int
-    queue_offset: int
-    queue_id: int
-    unique_key: str
-    recall_handle: str | None = None
-    """Of a timer message: with it the sender can withdraw the message."""
-    status: SendStatus = SendStatus.SEND_OK
-
-
 Answered: TypeAlias = Callable[[Stored | Refused], None]
 """Called once: when the message is as safe as its sender asked for, or when it could not be made so."""
 
@@ -89,5 +77,5 @@ def answer(answered: Answered, stored: Stored, error: StoreError | None) -> None
 def not_safe(stored: Stored, error: StoreError) -> Stored | Refused:
     """What the sender of a message hears of an error: it is refused, or stored here and not confirmed in time."""
     if isinstance(error, Unconfirmed):
-        return msgspec.structs.replace(stored, status=error.status)
+        return structs.replace(stored, status=error.status)
     return refusal(error)

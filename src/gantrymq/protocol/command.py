@@ -9,9 +9,7 @@ Source: RemotingCommand, RocketMQSerializable; docs/protocol.md#headers.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from struct import Struct
 from struct import error as StructError
 from typing import Final, TypeVar
@@ -21,104 +19,19 @@ from msgspec import UNSET
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.protocol.codes import VERSION, LanguageCode
+from gantrymq.protocol.envelope import LANGUAGE as LANGUAGE
+from gantrymq.protocol.envelope import ONE_WAY_FLAG as ONE_WAY_FLAG
+from gantrymq.protocol.envelope import RESPONSE_FLAG as RESPONSE_FLAG
+from gantrymq.protocol.envelope import Command as Command
+from gantrymq.protocol.envelope import Header as Header
+from gantrymq.protocol.envelope import JsonEnvelope, JsonHeader
+from gantrymq.protocol.envelope import SerializeType as SerializeType
+from gantrymq.protocol.envelope import ext_of as ext_of
 from gantrymq.protocol.frame import join_frame
-from gantrymq.protocol.numbers import Int
-
-RESPONSE_FLAG: Final = 1
-ONE_WAY_FLAG: Final = 2
-LANGUAGE: Final = "PYTHON"
-
-
-class SerializeType(enum.IntEnum):
-    """How a header is written. Source: SerializeType."""
-
-    JSON = 0
-    ROCKETMQ = 1
-
-
-class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of all typed headers, whose fields are sent as extFields. Absent fields are None."""
-
 
 H = TypeVar("H", bound=Header)
+_JSON_HEADER: Final = msgspec.json.Decoder(JsonHeader)
 
-
-class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One request or answer.
-
-    ``code``: what is asked, or how it is answered. ``opaque``: pairs an answer with its request. ``ext``: the
-    extension fields; those of a JSON header are decoded when they are first needed.
-    """
-
-    code: int
-    opaque: int = 0
-    flag: int = 0
-    version: int = 0
-    language: str | None = LANGUAGE
-    remark: str | None = None
-    ext: msgspec.Raw | dict[str, str] | Header | None = None
-    body: bytes = b""
-    serialize: SerializeType = SerializeType.JSON
-
-    @property
-    def is_response(self) -> bool:
-        return bool(self.flag & RESPONSE_FLAG)
-
-    @property
-    def is_one_way(self) -> bool:
-        return bool(self.flag & ONE_WAY_FLAG)
-
-    def ext_fields(self) -> dict[str, str]:
-        """The extension fields in the order of the wire; empty when there are none."""
-        if self.ext is None:
-            return {}
-        if isinstance(self.ext, dict):
-            return self.ext
-        if isinstance(self.ext, Header):
-            return ext_of(self.ext)
-        try:
-            return _EXT_DECODER.decode(self.ext) or {}
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise RemoteProtocolError(f"extFields of request code {self.code} are malformed: {error}") from error
-
-    def header(self, kind: type[H]) -> H:
-        """The extension fields as a typed header.
-
-        Raises RemoteProtocolError naming the field when one is missing or malformed.
-        """
-        ext = self.ext
-        if ext.__class__ is kind:
-            return ext
-        try:
-            if isinstance(ext, msgspec.Raw):
-                typed: H = _decoder_of(kind).decode(ext)
-                return typed
-            return msgspec.convert(self.ext_fields(), kind, strict=False)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise RemoteProtocolError(f"header {kind.__name__} of code {self.code}: {error}") from error
-
-
-_EXT_DECODER: Final = msgspec.json.Decoder(dict[str, str] | None, strict=False)
-
-
-@cache
-def _decoder_of(kind: type[H]) -> msgspec.json.Decoder[H]:
-    # The values are strings on the wire ("queueId":"3"); lax decoding turns them into the declared types.
-    return msgspec.json.Decoder(kind, strict=False)
-
-
-class _JsonHeader(msgspec.Struct, frozen=True):
-    code: Int
-    opaque: Int = 0
-    flag: Int = 0
-    version: Int = 0
-    language: str | int | None = None
-    """The name or the number of a language. Java's parser accepts the number, so some client may send it."""
-    remark: str | None = None
-    extFields: msgspec.Raw = msgspec.Raw()
-
-
-_JSON_HEADER: Final = msgspec.json.Decoder(_JsonHeader)
 _FIXED: Final = Struct(">hBhii")
 _INT: Final = Struct(">i")
 _SHORT: Final = Struct(">h")
@@ -154,6 +67,24 @@ def _decode_json(header: bytes, body: bytes) -> Command:
         ext=ext if len(ext) else None,
         body=body,
     )
+
+
+def reader_of(kind: type[H]) -> Callable[[Command], H]:
+    """``Command.header`` for one kind of header and many commands."""
+    decode = msgspec.json.Decoder(kind, strict=False).decode
+
+    def read(command: Command) -> H:
+        ext = command.ext
+        if isinstance(ext, kind):
+            return ext
+        if isinstance(ext, msgspec.Raw):
+            try:
+                return decode(ext)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass  # it is said below what is wrong with it
+        return command.header(kind)
+
+    return read
 
 
 def _decode_compact(header: bytes, body: bytes) -> Command:
@@ -243,7 +174,7 @@ def encode_command(command: Command) -> bytes:
     """The whole frame. A command that was decoded from a Java peer is encoded to the same bytes."""
     if command.serialize is _ROCKETMQ:
         return join_frame(_ROCKETMQ, _compact_header(command), command.body)
-    header = _JsonEnvelope(
+    header = JsonEnvelope(
         command.code,
         UNSET if command.ext is None else command.ext if isinstance(command.ext, msgspec.Raw) else command.ext_fields(),
         command.flag,
@@ -254,18 +185,6 @@ def encode_command(command: Command) -> bytes:
         command.version,
     )
     return join_frame(_JSON, _encode_json(header), command.body)
-
-
-class _JsonEnvelope(msgspec.Struct, frozen=True):
-    # fastjson writes the keys of the envelope in alphabetical order; those of extFields in any order.
-    code: int
-    extFields: msgspec.Raw | dict[str, str] | msgspec.UnsetType
-    flag: int
-    language: str | msgspec.UnsetType
-    opaque: int
-    remark: str | msgspec.UnsetType
-    serializeTypeCurrentRPC: str
-    version: int
 
 
 _encode_json: Final = msgspec.json.Encoder().encode
@@ -282,19 +201,6 @@ def _compact_header(command: Command) -> bytes:
             f"code {command.code} does not fit the ROCKETMQ header; use JSON for codes above 32767"
         ) from error
     return b"".join((fixed, _INT.pack(len(remark)), remark, _compact_map(command.ext_fields())))
-
-
-def ext_of(header: Header) -> dict[str, str]:
-    """The extension fields of a typed header; fields that are None are left out. Source: makeCustomHeaderToNet."""
-    fields = zip(header.__struct_encode_fields__, msgspec.structs.astuple(header), strict=True)
-    return {
-        name: value if value.__class__ is str else _WORDS[value] if value.__class__ is bool else str(value)
-        for name, value in fields
-        if value is not None
-    }
-
-
-_WORDS: Final = {True: "true", False: "false"}
 
 
 def _ext(header: Header | None, extra: Mapping[str, str] | None) -> dict[str, str] | None:
@@ -390,8 +296,8 @@ def _encode(
     extra: Mapping[str, str] | None,
 ) -> bytes:
     ext = _ext(header, extra)
-    if serialize is _JSON:  # without making a Command first, because this runs for every request and answer
-        envelope = _JsonEnvelope(
+    if serialize is _JSON:  # without the detour over a Command: this runs once per request and answer
+        envelope = JsonEnvelope(
             code,
             UNSET if ext is None else ext,
             flag,

@@ -87,36 +87,30 @@ _ONE_BYTE: Final = [bytes((number,)) for number in range(256)]
 HOSTS_V6: Final = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
 
 
-def encode_record(
-    topic: bytes,
-    body: bytes,
-    properties_text: bytes,
-    queue_id: int,
-    queue_offset: int,
-    log_offset: int,
-    born_timestamp: int,
-    born_host: bytes,
-    store_timestamp: int,
-    store_host: bytes,
-    flag: int = 0,
-    sys_flag: int = 0,
-    reconsume_times: int = 0,
-    prepared_transaction_offset: int = 0,
-) -> bytes:
-    """Encode one record. Texts are encoded and hosts packed (:func:`pack_host`) by the caller.
+Birth: TypeAlias = tuple[int, bytes, int, int, int]
+"""What a sender says of a message, and stays the same wherever it goes: born timestamp, born host, flag, system flag,
+reconsume times."""
+Place: TypeAlias = tuple[int, int, int, int, bytes]
+"""Where and when a record is stored: queue id, queue offset, log offset, store timestamp, store host. Both are tuples,
+because one of each is made for every message; hosts are packed (:func:`pack_host`), times in ms."""
 
-    The two IPv6 bits of ``sys_flag`` are set according to the lengths of the hosts, whatever the caller passes.
+
+def encode_record(
+    topic: bytes, body: bytes, properties_text: bytes, place: Place, birth: Birth, prepared_transaction_offset: int = 0
+) -> bytes:
+    """Encode one record. The caller has encoded the texts.
+
+    The two IPv6 bits of the system flag are set according to the lengths of the hosts, whatever the caller passes.
     Raises MessageIllegal when the topic or the properties are too long, or a number is too large for its field.
     """
     topic_length = len(topic)
     properties_length = len(properties_text)
     if properties_length > properties.MAX_BYTES:
         raise MessageIllegal(f"the properties have {properties_length} bytes; at most {properties.MAX_BYTES} fit")
+    queue_id, queue_offset, log_offset, store_timestamp, store_host = place
+    born_timestamp, born_host, flag, sys_flag, reconsume_times = birth
     if len(born_host) != 8 or len(store_host) != 8 or topic_length > TOPIC_V1_MAX_BYTES:
-        return _encode_uncommon(
-            topic, body, properties_text, queue_id, queue_offset, log_offset, born_timestamp, born_host,
-            store_timestamp, store_host, flag, sys_flag, reconsume_times, prepared_transaction_offset,
-        )  # fmt: skip
+        return _encode_uncommon(topic, body, properties_text, place, birth, prepared_transaction_offset)
     body_length = len(body)
     try:
         head = HEAD.pack(
@@ -130,11 +124,11 @@ def encode_record(
 
 
 def _encode_uncommon(
-    topic: bytes, body: bytes, properties_text: bytes, queue_id: int, queue_offset: int, log_offset: int,
-    born_timestamp: int, born_host: bytes, store_timestamp: int, store_host: bytes, flag: int, sys_flag: int,
-    reconsume_times: int, prepared_transaction_offset: int,
-) -> bytes:  # fmt: skip
+    topic: bytes, body: bytes, properties_text: bytes, place: Place, birth: Birth, prepared_transaction_offset: int
+) -> bytes:
     """Like ``encode_record``, for long topics and IPv6 hosts."""
+    queue_id, queue_offset, log_offset, store_timestamp, store_host = place
+    born_timestamp, born_host, flag, sys_flag, reconsume_times = birth
     if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
         raise LocalProtocolError("a packed host has 8 (IPv4) or 20 (IPv6) bytes")
     if len(topic) > properties.MAX_BYTES:
@@ -215,11 +209,28 @@ def record_size(
 def encode_stored(message: StoredMessage) -> bytes:
     """The record of a decoded message. The bytes are the same as before, except for a body CRC that was 0 or wrong."""
     return encode_record(
-        message.topic.encode(), message.body, message.properties_text.encode(), message.queue_id,
-        message.queue_offset, message.log_offset, message.born_timestamp, pack_host(message.born_host),
-        message.store_timestamp, pack_host(message.store_host), message.flag, message.sys_flag,
-        message.reconsume_times, message.prepared_transaction_offset,
+        message.topic.encode(), message.body, message.properties_text.encode(), place_of(message), birth_of(message),
+        message.prepared_transaction_offset,
     )  # fmt: skip
+
+
+def place_of(message: StoredMessage) -> Place:
+    """Where a decoded message lies."""
+    return (
+        message.queue_id, message.queue_offset, message.log_offset, message.store_timestamp,
+        pack_host(message.store_host),
+    )  # fmt: skip
+
+
+def birth_of(message: StoredMessage) -> Birth:
+    """What the sender of a decoded message said of it."""
+    return (
+        message.born_timestamp,
+        pack_host(message.born_host),
+        message.flag,
+        message.sys_flag,
+        message.reconsume_times,
+    )
 
 
 def decode_record(buffer: Buffer, offset: int = 0, *, check: bool = True) -> StoredMessage:

@@ -233,7 +233,7 @@ class RemotingServer:
         except Exception as error:
             log.exception("request %d of %s hit a defect", command.code, session.peer)
             answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
-        return None if command.flag & ONE_WAY_FLAG else answer
+        return None if answer is None or command.flag & ONE_WAY_FLAG else answer
 
     def _refuse(self, command: Command) -> bytes:
         reason = self._refusals.get(command.code)

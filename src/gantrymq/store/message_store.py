@@ -28,6 +28,7 @@ from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.log.flush import Done
 from gantrymq.store.log.safety import LogSafety
+from gantrymq.store.log.writer import LogWriter
 from gantrymq.store.lookup import Lookup
 from gantrymq.store.queues.deleted import DeletedTopics
 from gantrymq.store.queues.queue_table import QueueTable
@@ -162,13 +163,14 @@ class MessageStore:
         self._housekeeping.after_recovery(recovered)
         self._opened_with = {key: (queue.max_offset, queue.added_bytes) for key, queue in self._queues.queues.items()}
         self.safety = LogSafety(self._log, self._dispatch, self._clock, conditions, self.config.flush_limit_ms)
-        self._appender = Appender(
-            self.config, self._disk, self.space, self._clock, self._store_host, self._log, self._queues, self._dispatch,
-            self.safety, self._mark_file, last_timestamp, self._housekeeping.arm,
+        self._writer = LogWriter(
+            self.config, self._disk, self.space, self._clock, self._log, self.safety, self._mark_file,
+            self._housekeeping.arm,
         )  # fmt: skip
-        # Without a call in between: they are the ways of every send and every commit.
-        self.append_plain = self._appender.append_plain
-        self.append_pair = self._appender.append_pair
+        self.appender = Appender(
+            self._writer, self._clock, self._log, self._queues, self._dispatch, self._store_host, last_timestamp
+        )
+        """For the ways of every send and every commit, without a call in between."""
 
     # ---- positions
 
@@ -211,12 +213,12 @@ class MessageStore:
         They go into one file and into one write. They count as stored when ``safety`` says so. Raises
         StoreUnavailable (DiskFull: try again later) or MessageIllegal; then nothing was appended.
         """
-        return self._appender.append(records)
+        return self.appender.append(records)
 
     @property
     def refusal(self) -> StoreUnavailable | None:
         """The reason why appends are refused at the moment; None when they are accepted."""
-        return self._appender.refusal
+        return self._writer.refusal
 
     # ---- retention
 
@@ -263,7 +265,7 @@ class MessageStore:
         """Return when everything appended so far is durable, in either mode. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[StoreError | None] = loop.create_future()
-        self._appender.sync_everything(lambda error: None if ended.done() else ended.set_result(error))
+        self._writer.sync_everything(lambda error: None if ended.done() else ended.set_result(error))
         error = await ended
         if error is not None:
             raise error
@@ -281,20 +283,20 @@ class MessageStore:
         except (StoreError, OSError) as error:
             log.error("the store was not shut down in an orderly way, its next start will recover: %s", error)
         finally:
-            self._appender.stop(StoreUnavailable("the store is closed; open it again"))
+            self._writer.stop(StoreUnavailable("the store is closed; open it again"))
             self.safety.close()
             self._housekeeping.cancel()
             await self._syncs_ended()
             self._disk_files_closed()
 
     async def _close_in_order(self) -> None:
-        if self._appender.final is not None:
-            raise self._appender.final
+        if self._writer.final is not None:
+            raise self._writer.final
         await self.flush_everything()
-        self._appender.stop(StoreUnavailable("the store is being closed"))
+        self._writer.stop(StoreUnavailable("the store is being closed"))
         if self.safety.position < self._log.written:
             raise StoreError("its last records are not confirmed, and their queues were not built")
-        self._appender.cancel_timer()
+        self._writer.cancel_timer()
         await self._housekeeping.finish()
         self._disk.remove(self._layout.abort)
         self._disk.sync_dir(self._layout.root)

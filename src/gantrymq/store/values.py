@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
-import msgspec
+from gantrymq.store.placement import Placement as Placement
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class NewRecord:
     """A record to append. Hosts are packed (``protocol.stored_message.pack_host``), times in ms."""
 
@@ -21,46 +19,33 @@ class NewRecord:
     """The properties' text."""
     born_timestamp: int
     born_host: bytes
-    flag: int = 0
-    sys_flag: int = 0
-    reconsume_times: int = 0
-    prepared_transaction_offset: int = 0
-    tags_code: int | None = None
+    flag: int
+    sys_flag: int
+    reconsume_times: int
+    prepared_transaction_offset: int
+    tags_code: int | None
     """What the queue entry holds; None: the hash of TAGS."""
-    store_host: bytes | None = None
+    store_host: bytes | None
     """None: the store's own."""
 
-
-class Placement(msgspec.Struct, frozen=True):
-    """Where a record was put. It is stored once ``MessageStore.safety`` says so."""
-
-    log_offset: int
-    size: int
-    queue_offset: int
-    store_timestamp: int
-    data: bytes = b""
-    """The record as it is stored."""
-
-    @property
-    def end(self) -> int:
-        """Log offset behind the record."""
-        return self.log_offset + self.size
-
-    def __repr__(self) -> str:
-        """Without the record: it may have megabytes."""
-        return f"Placement({self.log_offset}, {self.size}, {self.queue_offset}, {self.store_timestamp})"
-
-
-Prepared: TypeAlias = tuple[str, int, int, int, str, str | None]
-"""A record of which all is known but its place; a plain tuple, as one is made for every commit:
-
-topic, queue id, size, tags code, properties text, unique key ("": it has none; None: not known).
-"""
-
-Known: TypeAlias = tuple[Any, ...]
-EncodePair: TypeAlias = Callable[[Known, int, int, int, int, int, bytes], bytes]
-"""Makes two records, end to end, of (what is known of them, queue offset and log offset of the first, those of the
-second, store timestamp in ms, store host)."""
+    # Written out, because the one that dataclass makes stays Python in a compiled class.
+    def __init__(
+        self, topic: str, queue_id: int, body: bytes, properties: str, born_timestamp: int, born_host: bytes,
+        flag: int = 0, sys_flag: int = 0, reconsume_times: int = 0, prepared_transaction_offset: int = 0,
+        tags_code: int | None = None, store_host: bytes | None = None,
+    ) -> None:  # fmt: skip
+        self.topic = topic
+        self.queue_id = queue_id
+        self.body = body
+        self.properties = properties
+        self.born_timestamp = born_timestamp
+        self.born_host = born_host
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.reconsume_times = reconsume_times
+        self.prepared_transaction_offset = prepared_transaction_offset
+        self.tags_code = tags_code
+        self.store_host = store_host
 
 
 class GetStatus(enum.Enum):

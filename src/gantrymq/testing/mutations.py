@@ -64,8 +64,8 @@ class _Agrees(int):
     __hash__ = int.__hash__
 
 
-def _acknowledge_at_once(self: LogSafety, end: int, done: Any, late: Any = None) -> None:
-    self._limits._clock.call_soon(lambda: done(None))
+def _acknowledge_at_once(self: LogSafety, end: int, told: Any, item: Any, late: Any = None) -> None:
+    self._limits._clock.call_soon(lambda: told(item, None))
 
 
 def _sync_nothing(self: Flusher) -> None:
@@ -117,7 +117,7 @@ def _no_immunity(patch: Patch) -> None:
         watch(self, there)
         for half in there:
             half.immune_until = 0.0
-            self._schedule(half, self._clock.monotonic())
+            self._schedule.put(half, self._clock.monotonic())
 
     patch(TransactionChecks, "watch", at_once)
 
@@ -180,7 +180,7 @@ def _line_up_again(patch: Patch) -> None:
 
 
 MUTATIONS = (
-    Mutation("acknowledged before it is durable", lambda p: p(LogSafety, "when_safe", _acknowledge_at_once), 50),
+    Mutation("acknowledged before it is durable", lambda p: p(LogSafety, "tell", _acknowledge_at_once), 50),
     Mutation("the sync is skipped", lambda p: p(Flusher, "start", _sync_nothing), 50),
     Mutation("a failed sync counts as done", _believe_a_failed_sync, 300),
     Mutation("a rollback commits", lambda p: p(TransactionEndings, "roll_back", _commit_what_is_rolled_back), 5),

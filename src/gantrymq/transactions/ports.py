@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from gantrymq.message.message import StoredMessage
+from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.safety import LogSafety
-from gantrymq.store.values import EncodePair, GetResult, Known, NewRecord, Placement, Prepared
+from gantrymq.store.values import GetResult, NewRecord, Placement
 
 
 class Entry(Protocol):
@@ -31,14 +32,8 @@ class HalfStore(Protocol):
 
     def append(self, records: Sequence[NewRecord]) -> Sequence[Placement]: ...
 
-    def append_plain(
-        self, topic: str, queue_id: int, body: bytes, text: str, born_timestamp: int, born_host: bytes, flag: int,
-        sys_flag: int, reconsume_times: int, key: str, tags_code: int | None,
-    ) -> Placement: ...  # fmt: skip
-
-    def append_pair(
-        self, first: Prepared, second: Prepared, encode: EncodePair, known: Known
-    ) -> tuple[int, int, int]: ...
+    @property
+    def appender(self) -> Appender: ...
 
     def read(self, log_offset: int) -> StoredMessage | None: ...
 

@@ -135,7 +135,7 @@ def without_time(reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_store_that_refuses_writes_is_not_healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(running: Cluster) -> None:
         assert running.broker.http is not None
-        running.broker.store._appender.stop(StoreUnavailable("the disk is full"))
+        running.broker.store._writer.stop(StoreUnavailable("the disk is full"))
         status, _, reported = await Client(running.broker.http.address).get("/health")
         assert status == 503 and "disk is full" in reported["reason"]
 

@@ -8,7 +8,8 @@ from gantrymq.broker.pop.batch import Batch, as_first_sent, queue_offsets
 from gantrymq.errors import CorruptRecord
 from gantrymq.message import properties
 from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
-from gantrymq.protocol.stored_message import encode_record, pack_host, scan
+from gantrymq.protocol.stored_message import pack_host, scan
+from tests.support.records import encode_record
 
 HOST = pack_host("127.0.0.1:10911")
 

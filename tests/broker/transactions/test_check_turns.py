@@ -9,7 +9,8 @@ import pytest
 from gantrymq.broker.transactions.check_turns import CheckTurns
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Decision, DecisionLog
-from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
+from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.broker.transaction_lab import LabClient, LabProducers
 
 LIMIT = 2

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.refusal import Refusal
+from gantrymq.broker.transactions.check_schedule import LOOKS_PER_TURN
 from gantrymq.broker.transactions.check_turns import OUTSTANDING_PER_PRODUCER
-from gantrymq.broker.transactions.checks import AGE_LIMIT_GRACE_S, LOOKS_PER_TURN
+from gantrymq.broker.transactions.checks import AGE_LIMIT_GRACE_S
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
@@ -381,7 +382,7 @@ def test_a_half_waits_for_one_turn_only(lab: Lab) -> None:
 
 
 def test_a_producer_that_comes_does_not_make_everybody_wait(lab: Lab) -> None:
-    lab.coordinator.checks._wakes_per_turn = 3
+    lab.coordinator.checks._schedule._wakes_per_turn = 3
     for _ in range(10):
         lab.half()
     lab.clock.advance(7)

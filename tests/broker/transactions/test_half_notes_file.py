@@ -18,7 +18,7 @@ from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.config import FlushDiskType
 from gantrymq.transactions.rebuild import Rebuilt, rebuild
-from gantrymq.transactions.table.open_halves import OpenHalf
+from gantrymq.transactions.table.open_half import OpenHalf
 from tests.broker.transaction_lab import DONE, GROUP, TOPIC, Half, Lab
 from tests.support.halves import half_record
 
@@ -153,7 +153,7 @@ def fill(lab: Lab, number: int) -> None:
 def found_at_start(lab: Lab) -> Rebuilt:
     """What the coordinator finds now, with its private files."""
     notes = HalfNotesFile(lab.disk, lab.clock, lab.store)
-    return rebuild(lab.store, lab.config, lab.coordinator._file.load(), notes.blocks())
+    return rebuild(lab.store, lab.config, lab.coordinator._files.decisions(), notes.blocks())
 
 
 def restart(lab: Lab) -> None:
@@ -191,7 +191,7 @@ def test_a_half_that_is_decided_soon_is_never_noted(lab: Lab) -> None:
 
 
 def test_the_file_is_written_anew_when_most_of_it_is_over(lab: Lab) -> None:
-    lab.coordinator._notes._rewrite_from = 10
+    lab.coordinator._files._notes._rewrite_from = 10
     session = lab.online()
     halves = [lab.half() for _ in range(40)]
     lab.clock.advance(12)

@@ -11,7 +11,8 @@ from gantrymq.client.results import PullStatus, RawPull
 from gantrymq.message import flags
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.compression import LibraryMissing
-from gantrymq.protocol.stored_message import encode_record, pack_host
+from gantrymq.protocol.stored_message import pack_host
+from tests.support.records import encode_record
 
 QUEUE = MessageQueue("Orders", "broker-a", 0)
 HOST = pack_host("127.0.0.1:10911")

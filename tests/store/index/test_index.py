@@ -7,21 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.store.index.index import hash_all, key_hash, keys_of
+from gantrymq.message import properties
+from gantrymq.message.tags import java_hash
+from gantrymq.store.index.index import key_hash, keys_of
 from gantrymq.store.index.index_file import IndexFile
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock
 
 
-@given(st.lists(st.tuples(st.sampled_from(["T", "Bestellung", "商品"]), st.text(min_size=1, max_size=40)), max_size=60))
-def test_hashing_many_keys_is_hashing_each(keys: list[tuple[str, str]]) -> None:
-    assert hash_all([(topic, key, 0, 0) for topic, key in keys]) == [key_hash(topic, key) for topic, key in keys]
+@given(st.sampled_from(["T", "Bestellung", "商品"]), st.text(min_size=1, max_size=40))
+def test_the_hash_of_a_key_is_javas_without_its_sign(topic: str, key: str) -> None:
+    hashed = abs(java_hash(f"{topic}#{key}"))
+    assert key_hash(topic, key) == (hashed if hashed < 2**31 else 0)
 
 
-@given(st.lists(st.text("0123456789ABCDEF", min_size=32, max_size=32), min_size=20, max_size=40))
-def test_hashing_unique_keys_together(keys: list[str]) -> None:
-    assert hash_all([("Orders", key, 0, 0) for key in keys]) == [key_hash("Orders", key) for key in keys]
+@given(
+    st.lists(st.sampled_from(["KEYS\x01a b", "KEYS\x01", "KEYS\x01 ", "MY_KEYS\x01c", "KEYS\x01d", "UNIQ_KEY\x01u"]))
+)
+def test_keys_are_what_the_properties_say(items: list[str]) -> None:
+    for text in ("\x02".join(items), "".join(f"{item}\x02" for item in items)):
+        decoded = properties.decode(text)
+        words = [word for word in decoded.get("KEYS", "").split(" ") if word]
+        assert keys_of(text) == ([decoded["UNIQ_KEY"]] if "UNIQ_KEY" in decoded else []) + words
 
 
 def test_java_hashes_and_the_one_without_a_positive_counterpart() -> None:

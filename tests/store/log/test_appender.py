@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable, TooManyOpenFiles
-from gantrymq.protocol.stored_message import encode_record, record_size
+from gantrymq.protocol.stored_message import record_size
 from gantrymq.runtime.disk import File, Usage
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.log.appender import APPENDS_PER_WRITE
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.values import EncodePair, Known, NewRecord, Prepared
+from gantrymq.store.values import NewRecord
 from gantrymq.testing.disk import SimDisk
-from tests.support.places import durable, open_store, record, run, small
+from tests.support.places import HOST, durable, open_store, record, run, small
+from tests.support.records import encode_record
 from tests.support.sim_clock import SimClock, settle
 
 ROOT = "/data/store"
@@ -365,9 +366,10 @@ def test_a_record_given_by_its_fields_is_stored_like_any_other(text: str, host: 
     async def scenario(*, plain: bool) -> tuple[object, ...]:
         store = opened(SimDisk())
         await durable(store, store.append([record()]))
-        fields = ("topic", 0, b"a body", text, 1_763_700_000_000, host, 3, sys_flag, 2)
+        fields = ("topic", 0, b"a body", text)
+        birth = (1_763_700_000_000, host, 3, sys_flag, 2)
         places = [
-            store.append_plain(*fields) if plain else store.append([NewRecord(*fields)])[0]
+            store.appender.append_plain(*fields, birth) if plain else store.append([NewRecord(*fields, *birth)])[0]
             for _ in range(2 * APPENDS_PER_WRITE + 1)
         ]
         await durable(store, places)
@@ -386,20 +388,21 @@ async def collect(scenario: Coroutine[object, object, tuple[object, ...]], resul
     results.append(await scenario)
 
 
-def prepared(
-    topic: str, body: bytes, topic2: str, body2: bytes, size: int | None = None
-) -> tuple[Prepared, Prepared, EncodePair, Known]:
-    def encode(known: Known, offset: int, place: int, offset2: int, place2: int, now: int, host: bytes) -> bytes:
-        return encode_record(topic.encode(), body, b"", 0, offset, place, 5, bytes(8), now, host) + encode_record(
-            topic2.encode(), body2, b"", 0, offset2, place2, 5, bytes(8), now, host
-        )
-
-    return (
-        (topic, 0, size or record_size(len(topic), len(body), 0), 0, "", ""),
-        (topic2, 0, record_size(len(topic2), len(body2), 0), 0, "", ""),
-        encode,
-        (),
+def append_pair(
+    store: MessageStore, topic: str, body: bytes, topic2: str, body2: bytes, more: int = 0
+) -> tuple[int, int, int]:
+    sizes = [record_size(len(name), len(content), 0) for name, content in ((topic, body), (topic2, body2))]
+    queue, queue2 = store.appender.queue(topic, 0), store.appender.queue(topic2, 0)
+    place, now = store.appender.begin_pair(sum(sizes))
+    middle, offset, offset2 = place + sizes[0], queue.next_offset, queue2.next_offset
+    data = encode_record(topic.encode(), body, b"", 0, offset, place, 5, bytes(8), now, HOST)
+    data += encode_record(topic2.encode(), body2, b"", 0, offset2, middle, 5, bytes(8), now, HOST)
+    store.appender.add_pair(
+        data,
+        (middle, queue, offset, place, sizes[0] + more, 0, "", now, topic, ""),
+        (middle + sizes[1], queue2, offset2, middle, sizes[1], 0, "", now, topic2, ""),
     )
+    return place, middle + sizes[1], offset2
 
 
 def test_a_pair_lies_side_by_side_in_one_write_and_one_file() -> None:
@@ -410,7 +413,7 @@ def test_a_pair_lies_side_by_side_in_one_write_and_one_file() -> None:
         for number in range(200):  # over the end of a file
             body = bytes(number)
             if pair:
-                start, end, offset = store.append_pair(*prepared("one", body, "two", b"end"))
+                start, end, offset = append_pair(store, "one", body, "two", b"end")
             else:
                 placed = store.append(
                     [NewRecord("one", 0, body, "", 5, bytes(8)), NewRecord("two", 0, b"end", "", 5, bytes(8))]
@@ -435,9 +438,9 @@ def test_a_pair_that_does_not_keep_its_promises_is_not_appended() -> None:
         await durable(store, store.append([record()]))
         appended = store.appended
         with pytest.raises(InvariantViolated, match="sizes"):
-            store.append_pair(*prepared("one", b"x", "two", b"y", 300))
-        with pytest.raises(InvariantViolated, match="different queues"):
-            store.append_pair(*prepared("one", b"x", "one", b"y"))
+            append_pair(store, "one", b"x", "two", b"y", 300)
+        with pytest.raises(InvariantViolated, match="two queues"):
+            append_pair(store, "one", b"x", "one", b"y")
         assert (store.appended, store.next_offset("one", 0)) == (appended, 0)
 
     run(scenario())

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import CorruptRecord
-from gantrymq.protocol.stored_message import encode_blank, encode_record, pack_host
+from gantrymq.protocol.stored_message import encode_blank, pack_host
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.log.records import LogWalk, Parsed, is_good, looks_torn, parse
 from gantrymq.testing.disk import SimDisk
+from tests.support.records import encode_record
 
 V4 = pack_host("127.0.0.1:10911")
 V6 = bytes(range(16)) + (10911).to_bytes(4, "big")

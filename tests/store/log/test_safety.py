@@ -74,21 +74,19 @@ def test_nothing_is_visible_or_acknowledged_before_the_replica_has_it(mode: Flus
 
 
 def test_a_write_becomes_safe_as_a_whole() -> None:
-    """Whoever waits for the first record of a write waits for all of them, so half a write must not count."""
 
     async def scenario() -> None:
         replica = LateReplica()
         store = opened(SimDisk(), replica)
-        together: list[list[str]] = []
-        wait = store.safety.shared_wait(lambda items, _error: together.append(items))
+        together: list[str] = []
         ends = [store.append([record()])[0].end for _ in range(3)]
         for number, end in enumerate(ends):
-            wait.add(end, str(number))
+            store.safety.tell(end, lambda item, _error: together.append(item), str(number))
         await settle()
         replica.confirm(ends[1])
         assert (together, visible(store)) == ([], 0)
         replica.confirm(ends[2])
-        assert (together, visible(store)) == ([["0", "1", "2"]], 3)
+        assert (together, visible(store)) == (["0", "1", "2"], 3)
 
     run(scenario())
 
@@ -102,17 +100,17 @@ def test_a_sender_is_told_at_the_limit_and_consumers_wait_on() -> None:
         (place,) = store.append([record()])
         store.safety.when_answerable(place.end, True, statuses.append)
         store.safety.when_safe(place.end, safe.append)
-        shared: list[tuple[list[str], StoreError | None]] = []
-        store.safety.shared_answers(lambda items, error: shared.append((list(items), error))).add(place.end, "x")
+        told: list[tuple[str, StoreError | None]] = []
+        store.safety.tell_sender(place.end, lambda item, error: told.append((item, error)), "x")
         await clock.advance(0.499)
-        assert (statuses, shared) == ([], [])
+        assert (statuses, told) == ([], [])
         await clock.advance(0.001)
-        ((items, late),) = shared
-        assert (statuses, safe, items, visible(store)) == ([SendStatus.FLUSH_SLAVE_TIMEOUT], [], ["x"], 0)
+        ((item, late),) = told
+        assert (statuses, safe, item, visible(store)) == ([SendStatus.FLUSH_SLAVE_TIMEOUT], [], "x", 0)
         assert isinstance(late, Unconfirmed) and "the replica within 500 ms" in late.reason
         replica.confirm(place.end)
         assert (statuses, safe, visible(store)) == ([SendStatus.FLUSH_SLAVE_TIMEOUT], [None], 1)
-        assert len(shared) == 1 and clock.waiting <= 1  # of the store's own
+        assert len(told) == 1 and clock.waiting <= 1  # of the store's own
 
     run(scenario())
 
@@ -312,7 +310,6 @@ class SafetyMachine(RuleBasedStateMachine):
         self.count = 0
         self.order: list[int] = []
         self.failed_below = 0
-        self.shared = self.safety.shared_answers(self._shared)
 
     @property
     def safe(self) -> int:
@@ -328,7 +325,7 @@ class SafetyMachine(RuleBasedStateMachine):
         self.waiting[number] = self.unanswered[number] = end
         self.safety.when_safe(end, lambda error: self._ended(number, error))
         if shared:
-            self.shared.add(end, (number, end))
+            self.safety.tell_sender(end, self._told, (number, end))
         else:
             self.safety.when_answerable(end, wait, lambda status: self._answered(number, end, status, wait))
 
@@ -338,12 +335,9 @@ class SafetyMachine(RuleBasedStateMachine):
         if error is None:
             self.order.append(number)
 
-    def _shared(self, items: list[tuple[int, int]], error: StoreError | None) -> None:
-        for number, end in items:
-            if error is None:
-                self._answered(number, end, SendStatus.SEND_OK, True)
-            else:
-                self._answered(number, end, error.status if isinstance(error, Unconfirmed) else error, True)
+    def _told(self, item: tuple[int, int], error: StoreError | None) -> None:
+        status = error.status if isinstance(error, Unconfirmed) else error
+        self._answered(*item, SendStatus.SEND_OK if status is None else status, True)
 
     def _answered(self, number: int, end: int, status: StoreError | SendStatus, wait: bool) -> None:
         del self.unanswered[number]  # once

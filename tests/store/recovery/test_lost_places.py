@@ -7,8 +7,8 @@ import random
 import pytest
 
 from gantrymq.protocol.hosts import pack_host
-from gantrymq.protocol.stored_message import encode_record
 from gantrymq.store.recovery.lost_places import LostPlace, lost_place
+from tests.support.records import encode_record
 
 HOST = pack_host("127.0.0.1:10911")
 BODY = b'{"order": 42, "state": "paid"}' * 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from gantrymq.message.system_topics import OP
 from gantrymq.store.files.segment import Segment
 from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.log import records
+from gantrymq.store.log.flush import Told
 from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery import recovery
@@ -90,16 +92,19 @@ def op_before_its_message(patch: pytest.MonkeyPatch) -> None:
     def apart(self: MessageStore, new: Sequence[NewRecord]) -> list[Placement]:
         if len(new) == 2 and new[1].topic == OP and new[0].topic != OP:
             ops = append(self, new[1:])
-            self._appender.write_out()
+            self._writer.write_out()
             return append(self, new[:1]) + ops
         return append(self, new)
 
     patch.setattr(MessageStore, "append", apart)
-    patch.setattr(transaction_endings, "prepared_commit", lambda *_arguments: None)  # the short way to the same
+    patch.setattr(transaction_endings, "append_commit", lambda *_arguments: None)  # the short way to the same
 
 
 def answered_before_the_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LogSafety, "when_safe", lambda self, end, done, late=None: self.when_written(end, done))
+    def tell(self: LogSafety, end: int, told: Told, item: object, late: object = None) -> None:
+        self.when_written(end, partial(told, item))
+
+    patch.setattr(LogSafety, "tell", tell)
 
 
 def pairs_stay_torn(patch: pytest.MonkeyPatch) -> None:

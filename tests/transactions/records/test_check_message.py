@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from gantrymq.message import properties
 from gantrymq.message.system_topics import HALF
-from gantrymq.protocol.stored_message import decode_record, encode_record, pack_host
+from gantrymq.protocol.stored_message import decode_record, pack_host
 from gantrymq.transactions.records.check_message import message_of_record, message_to_check, store_host_of
 from gantrymq.transactions.records.half import read_half
+from tests.support.records import encode_record
 
 HOST = pack_host("192.0.2.7:10911")
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=20)

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gantrymq.errors import CorruptRecord, MessageIllegal
+from gantrymq.errors import CorruptRecord
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset, QueueOffset
 from gantrymq.message.system_topics import HALF, OP, PARKED
-from gantrymq.protocol.stored_message import decode_record, encode_record, pack_host
-from gantrymq.store.dispatch import tags_code_of
+from gantrymq.protocol.stored_message import decode_record, pack_host
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.records import half
 from gantrymq.transactions.records.check_message import message_to_check
@@ -148,60 +147,6 @@ def test_a_record_without_group_or_real_place_is_no_half(missing: str) -> None:
     damaged = replace(message, properties_text=properties.encode(decoded))
     with pytest.raises(CorruptRecord, match="no half message"):
         half.read_half(damaged)
-
-
-HOSTS = st.sampled_from([HOST, pack_host("[2001:db8::1]:40000")])
-TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=20)
-
-
-@pytest.mark.slow
-@given(
-    body=st.binary(min_size=1, max_size=50), names=st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=4),
-    tag=st.sampled_from(["", "TagA", "Straße"]), topic=st.sampled_from(["Orders", "o" * 127, "o" * 128]),
-    flag=st.integers(-(2**31), 2**31 - 1), sys_flag=st.integers(0, 15), times=st.integers(0, 20), born_host=HOSTS,
-    store_host=HOSTS, by=HOSTS, number=st.integers(0, 2**40),
-)  # fmt: skip
-def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
-    body: bytes, names: dict[str, str], tag: str, topic: str, flag: int, sys_flag: int, times: int, born_host: bytes,
-    store_host: bytes, by: bytes, number: int,
-) -> None:  # fmt: skip
-    text = properties.encode({**names, "TAGS": tag, "UNIQ_KEY": "U"})
-    fields: dict[str, Any] = {"flag": flag, "sys_flag": sys_flag, "reconsume_times": times, "born_host": born_host}
-    try:
-        record = half_record(sent(text, body=body, topic=topic, **fields), topic, 3, "U")
-    except MessageIllegal:
-        return
-    op = half.op_record(number, Decision.COMMITTED, 7777, by, Cause.CHECK_ANSWER)
-    data = encoded(record, 8, 4290, store_host)
-    tags_code = tags_code_of(text) if flag % 2 else None
-    prepared = half.prepared_commit(data, topic, 3, 4290, number, "U", tags_code, by, Cause.CHECK_ANSWER)
-    if topic == "o" * 128 or len(born_host + store_host + by) > 24:
-        assert prepared is None
-        return
-    final = half.final_record(half.new_record_of(decode_record(data)), topic, 3, 4290)
-    assert prepared is not None
-    first, second, encode, known = prepared
-    bytes_of_both = encoded(final, 5, 6000, store_host), encoded(op, 9, 8000, store_host)
-    assert encode(known, 5, 6000, 9, 8000, 7777, store_host) == b"".join(bytes_of_both)
-    for ready, wanted, data in zip((first, second), (final, op), bytes_of_both, strict=True):
-        topic, queue_id, size, tags, properties_text, _key = ready
-        assert (topic, queue_id, properties_text) == (wanted.topic, wanted.queue_id, wanted.properties)
-        assert size == len(data)
-        assert tags == (tags_code_of(properties_text) if wanted.tags_code is None else wanted.tags_code)
-
-
-def encoded(record: NewRecord, queue_offset: int, log_offset: int, store_host: bytes) -> bytes:
-    return encode_record(
-        record.topic.encode(), record.body, record.properties.encode(), record.queue_id, queue_offset, log_offset,
-        record.born_timestamp, record.born_host, 7777, store_host, record.flag, record.sys_flag,
-        record.reconsume_times, record.prepared_transaction_offset,
-    )  # fmt: skip
-
-
-def test_only_a_half_that_ends_with_its_real_place_is_moved_as_it_is() -> None:
-    record = half_record(sent(), "Orders", 3, "C0A8")
-    record.properties += "TRANSACTION_CHECK_TIMES\x010\x02"
-    assert half.prepared_commit(encoded(record, 8, 4290, HOST), "Orders", 3, 4290, 8, "", None, HOST, 0) is None
 
 
 def test_a_record_read_back_makes_the_same_final_message() -> None:

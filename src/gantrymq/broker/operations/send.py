@@ -48,8 +48,8 @@ class Sends:
         self._broker_name = config.identity.broker_name
         self._admission = admission
         self._durability = durability
-        self._append_plain, self._limited = durability.append_plain, durability.limited
-        self._storing = durability.shared_answers(_answer_all)
+        self._limited = durability.limited
+        self._appender = durability.appender
         self._halves = halves
         self._steering = steering
         self._unique_ids = unique_ids
@@ -96,19 +96,23 @@ class Sends:
         if not unique_key:
             unique_key = self._unique_ids.next()
             text = with_unique_key(text, unique_key)
+        birth = (
+            message.born_timestamp, client.host, message.flag, message.sys_flag & SENDER_FLAGS,
+            message.reconsume_times or 0,
+        )  # fmt: skip
         try:
-            place = self._append_plain(
-                message.topic, queue_id, body, text + self._stamp, message.born_timestamp, client.host,
-                message.flag, message.sys_flag & SENDER_FLAGS, message.reconsume_times or 0, unique_key, tags_code,
-            )  # fmt: skip
+            place = self._appender.append_plain(
+                message.topic, queue_id, body, text + self._stamp, birth, unique_key, tags_code
+            )
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error
         if answered is not None:
-            stored = Stored(place.log_offset, place.queue_offset, queue_id, unique_key)
+            log_offset = place.log_offset
+            stored = Stored(log_offset, place.queue_offset, queue_id, unique_key)
             if wait and not admission.made_topic:
-                self._storing.add(place.end, (answered, stored))
+                self._durability.tell_sender(log_offset + place.size, _answer, (answered, stored))
             else:
-                self._answer(place.end, wait, answered, stored)
+                self._answer(log_offset + place.size, wait, answered, stored)
 
     def _answer(self, end: int, wait: bool, answered: Answered, stored: Stored) -> None:
         finish: Done = partial(answer, answered, stored)
@@ -179,6 +183,6 @@ def new_record(
     )  # fmt: skip
 
 
-def _answer_all(waiting: list[tuple[Answered, Stored]], error: StoreError | None) -> None:
-    for answered, stored in waiting:
-        answered(stored if error is None else not_safe(stored, error))
+def _answer(waiting: tuple[Answered, Stored], error: StoreError | None) -> None:
+    answered, stored = waiting
+    answered(stored if error is None else not_safe(stored, error))

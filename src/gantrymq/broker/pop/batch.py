@@ -7,9 +7,16 @@ from dataclasses import dataclass, field
 from gantrymq.broker.pop.names import kind_of
 from gantrymq.errors import CorruptRecord
 from gantrymq.message import properties
-from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.receipt_handle import NORMAL, ReceiptHandle
-from gantrymq.protocol.stored_message import AT_LOG_OFFSET, AT_QUEUE_OFFSET, FIXED_SIZE, encode_record, scan
+from gantrymq.protocol.stored_message import (
+    AT_LOG_OFFSET,
+    AT_QUEUE_OFFSET,
+    FIXED_SIZE,
+    birth_of,
+    encode_record,
+    place_of,
+    scan,
+)
 
 
 @dataclass(slots=True)
@@ -69,16 +76,8 @@ def as_first_sent(
                 topic.encode(),
                 message.body,
                 text.encode(),
-                message.queue_id,
-                message.queue_offset,
-                message.log_offset,
-                message.born_timestamp,
-                pack_host(message.born_host),
-                message.store_timestamp,
-                pack_host(message.store_host),
-                message.flag,
-                message.sys_flag,
-                message.reconsume_times,
+                place_of(message),
+                birth_of(message),
                 message.prepared_transaction_offset,
             )
         )

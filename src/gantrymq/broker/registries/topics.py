@@ -12,6 +12,7 @@ import msgspec
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.json_file import read_json, write_json
+from gantrymq.broker.registries.topics_file import TopicsFile
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.topics import (
@@ -55,7 +56,7 @@ class Topics:
         if content is None:
             return
         try:
-            table = msgspec.convert(_without_nulls(content), _File, strict=False)
+            table = msgspec.convert(_without_nulls(content), TopicsFile, strict=False)
         except msgspec.ValidationError as error:
             raise ConfigError(f"{self._path} is not a table of topics: {error}; repair or remove it") from error
         self._table = table.topic_config_table
@@ -172,11 +173,6 @@ class Topics:
     def _announce(self, topics: list[TopicConfig]) -> None:
         for listener in self.changed:
             listener(topics)
-
-
-class _File(msgspec.Struct, rename="camel"):
-    data_version: DataVersion = DataVersion(state_version=0)
-    topic_config_table: dict[str, TopicConfig] = msgspec.field(default_factory=dict)
 
 
 def _without_nulls(value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from gantrymq.broker.client import Client
@@ -13,12 +14,13 @@ from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.transactions.end import Done
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.command import ONE_WAY_FLAG, Command, success_of
+from gantrymq.protocol.command import ONE_WAY_FLAG, Command, reader_of, success_of
 from gantrymq.protocol.headers.transaction import EndTransaction
 
 End = Callable[[Client, EndRequest, Done | None], None]
 """The operation ``EndOperation.end``."""
 
+_read_header: Final = reader_of(EndTransaction)
 _RESOLUTIONS: Final = {int(resolution): resolution for resolution in Resolution}
 
 
@@ -30,8 +32,7 @@ class EndTransactionHandler:
 
     def handle(self, session: ClientSession, command: Command) -> None:
         """Answered when the decision is stored, or when it is clear that nothing is to be stored."""
-        ext = command.ext
-        header = ext if isinstance(ext, EndTransaction) else command.header(EndTransaction)
+        header = _read_header(command)
         resolution = _RESOLUTIONS.get(header.commit_or_rollback)
         if resolution is None:
             raise Refused(Refusal.FAILED, "commitOrRollback field wrong; it is 0, 8 or 12")
@@ -39,14 +40,13 @@ class EndTransactionHandler:
             answers_check, operator = True, operator_of(command)
         else:
             answers_check, operator = False, None
-        done = None
-        if not command.flag & ONE_WAY_FLAG:
-
-            def done(refused: Refused | None) -> None:
-                session.send(success_of(command) if refused is None else rejected(command, refused))
-
+        done = None if command.flag & ONE_WAY_FLAG else partial(_answer, session, command)
         request = EndRequest(
             header.producer_group, header.tran_state_table_offset, header.commit_log_offset, header.msg_id,
             header.transaction_id, resolution, answers_check, operator,
         )  # fmt: skip
         self._end(session, request, done)
+
+
+def _answer(session: ClientSession, command: Command, refused: Refused | None) -> None:
+    session.send(success_of(command) if refused is None else rejected(command, refused))

@@ -12,25 +12,28 @@ from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.broker.submission import Stored, Submission
 from gantrymq.protocol.codes import RequestCode
-from gantrymq.protocol.command import ONE_WAY_FLAG, Command
+from gantrymq.protocol.command import ONE_WAY_FLAG, Command, reader_of
 from gantrymq.protocol.headers.send import SendMessage, SendMessageLong
 
 STRICT_MAX_SINCE_VERSION: Final = 413
 """5.0.0: from this client version on a retry counts the delivery that failed, so the limit is exceeded by ``>``."""
+_WITH_LONG_NAMES: Final = RequestCode.SEND_MESSAGE
+_read_header: Final = reader_of(SendMessage)
 
 
 class SendHandler:
     """Answers when the message is as safe as its sender asked for."""
 
     def __init__(self, sends: Sends, answers: SendAnswers) -> None:
-        self._send = sends.send
-        self._stored = answers.stored
+        self._sends = sends
+        self._answers = answers
 
     def send(self, session: ClientSession, command: Command) -> bytes | None:
-        ext = command.ext
-        message: Submission = ext if isinstance(ext, SendMessage) else _header_of(command)
+        message: Submission = (
+            command.header(SendMessageLong) if command.code == _WITH_LONG_NAMES else _read_header(command)
+        )
         answered = None if command.flag & ONE_WAY_FLAG else partial(self._answer, session, command)
-        self._send(
+        self._sends.send(
             session, message, command.body, answered, counts_last_delivery=command.version >= STRICT_MAX_SINCE_VERSION
         )
         return None
@@ -39,10 +42,4 @@ class SendHandler:
         if isinstance(result, Refused):
             session.send(rejected(command, result))
         else:
-            session.send(self._stored(command, result))
-
-
-def _header_of(command: Command) -> Submission:
-    if command.code == RequestCode.SEND_MESSAGE:
-        return command.header(SendMessageLong)
-    return command.header(SendMessage)
+            session.send(self._answers.stored(command, result))

@@ -18,7 +18,7 @@ from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import read_half
 from gantrymq.transactions.rules.check_policy import immunity_ms
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_halves import NOT_NOTED, OpenHalf
+from gantrymq.transactions.table.open_half import NOT_NOTED, OpenHalf
 
 HALVES_PER_TURN: Final = 500
 """Rescheduled in one turn of the loop, at a few us each."""

@@ -6,7 +6,8 @@ from collections import deque
 from typing import Final
 
 from gantrymq.broker.transactions.ports import ProducerGroups
-from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
+from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import TransactionTable
 
 OUTSTANDING_PER_PRODUCER: Final = 1_000
 """Checks that may wait for their answers, per live producer of a group. Clients keep 2,000 in mind; more than that they

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from gantrymq.broker.check import Check
 from gantrymq.broker.client import Client, Connection
 from gantrymq.broker.transactions.changed_times import ChangedTimes
+from gantrymq.broker.transactions.check_schedule import CheckSchedule
 from gantrymq.broker.transactions.check_turns import CheckTurns
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.endings import TransactionEndings
@@ -17,7 +18,7 @@ from gantrymq.broker.transactions.history import TransactionHistory
 from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import CorruptRecord, StoreError
 from gantrymq.protocol.stored_message import pack_host
-from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.clock import Clock
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.ports import HalfStore
@@ -27,16 +28,10 @@ from gantrymq.transactions.records.half_copies import HalfReading
 from gantrymq.transactions.rules.check_policy import CheckAction, Immunity, decide
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
-from gantrymq.transactions.table.due_times import DueTimes
-from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
+from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
-
-LOOKS_PER_TURN: Final = 64
-"""Half messages looked at in one turn of the loop, about 50 us each: a burst delays other work by 4 ms at most."""
-
-WAKES_PER_TURN: Final = 2_000
-"""Halves put to the front in one turn because a producer came, at about 1 us each."""
 
 FIRST_BACKOFF_S: Final = 1.0
 MAX_BACKOFF_S: Final = 60.0
@@ -81,26 +76,21 @@ class TransactionChecks:
         self._clock = clock
         self.config = config
         self._counts = counts
-        self._times = ChangedTimes(config, store, clock, self._schedule)
-        self._due = DueTimes(self._is_due_then)
+        self._schedule = CheckSchedule(table, store, clock, self._look_at)
+        self._times = ChangedTimes(config, store, clock, self._schedule.put)
         self._reading = HalfReading(store)
         self._turns = CheckTurns(table, producers)
-        self._wakes_per_turn = WAKES_PER_TURN
         self._lonely: dict[str, set[int]] = {}
         """Halves that were due while nobody of their group was online, by group."""
         self._asked: dict[int, int] = {}
         """Half queue offset of each check that waits for its answer to the id of the client that was asked."""
         self._warned_at: dict[str, float] = {}
         self._started_at = clock.monotonic()
-        self._timer: Timer | None = None
-        self._timer_due = 0.0
-        self._running = False
 
     def start(self) -> None:
         """Begin to check; half messages that are overdue are checked at once."""
-        self._running = True
         self._started_at = self._clock.monotonic()
-        self._arm()
+        self._schedule.start()
 
     def reconfigure(self, config: TransactionConfig) -> None:
         """Use other settings from now on; they apply to open half messages, too."""
@@ -108,41 +98,24 @@ class TransactionChecks:
         self._times.changed(config, self._table)
 
     def close(self) -> None:
-        self._running = False
         self._times.close()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._schedule.close()
 
     def watch(self, halves: Iterable[OpenHalf]) -> None:
         """Look at halves when their immunity ends."""
-        wall_ms, now = self._clock.wall_ms(), self._clock.monotonic()
-        stored_at = immunity_ms = -1
-        until, alike = 0.0, list[OpenHalf]()
-        for half in halves:
-            if half.stored_at != stored_at or half.immunity_ms != immunity_ms:
-                self._schedule_all(alike, until)
-                stored_at, immunity_ms, alike = half.stored_at, half.immunity_ms, []
-                # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
-                until = now + min(stored_at + immunity_ms - wall_ms, immunity_ms) / 1000
-            half.immune_until = until  # maybe long ago: a longer immunity would be counted from its storing, too
-            if half.sender_gone:  # It went away while its half was on the way to the disk.
-                self._schedule(half, now)
-            else:
-                alike.append(half)
-        self._schedule_all(alike, until)
+        self._schedule.watch(halves)
 
     def sender_gone(self, half: OpenHalf) -> None:
         """The sender of a half message with decisive checkers is gone: another member of its group may be asked now."""
         if half.state is State.OPEN and not half.answer_deadline:
-            self._schedule(half, self._clock.monotonic())
+            self._schedule.put(half, self._clock.monotonic())
 
     def sender_back(self, half: OpenHalf) -> None:
         """The sender came back: nobody is asked about the half until its immunity ends. A check that was sent is not
         called back."""
         self._times.fit(half)
         if half.state is State.OPEN and not half.answer_deadline and self._clock.monotonic() < half.immune_until:
-            self._schedule(half, half.immune_until)
+            self._schedule.put(half, half.immune_until)
 
     def client_gone(self, client: Client) -> None:
         """A connection ended: checks sent there may not have arrived, or cannot be answered. Ask another member."""
@@ -154,24 +127,13 @@ class TransactionChecks:
             self._history.left(half, client.address)
             self.answered(half)
             if half.times_asked <= ASKED_AGAIN_AT_ONCE and half.state is State.OPEN:
-                self._schedule(half, self._clock.monotonic())
+                self._schedule.put(half, self._clock.monotonic())
 
     def producer_joined(self, group: str) -> None:
         """A producer of the group is online: ask about all halves that waited for one."""
         waiting = self._lonely.pop(group, None)
         if waiting:
-            self._wake(deque(sorted(waiting)))
-
-    def _wake(self, queue_offsets: deque[int]) -> None:
-        """Look at these half messages now, in order, a limited number in each turn of the loop."""
-        now = self._clock.monotonic()
-        for _ in range(min(len(queue_offsets), self._wakes_per_turn)):
-            half = self._table.get(queue_offsets.popleft())
-            if half is not None:
-                half.lonely = 0
-                self._schedule(half, now)
-        if queue_offsets and self._running:
-            self._clock.call_later(0.0, lambda: self._wake(queue_offsets))
+            self._schedule.wake(deque(sorted(waiting)))
 
     def answered(self, half: OpenHalf) -> None:
         """The check of a half needs no answer any more: the half that has waited longest is asked about now."""
@@ -179,42 +141,7 @@ class TransactionChecks:
         self._asked.pop(half.queue_offset, None)
         following = self._turns.give_back(half)
         if following is not None:
-            self._schedule(following, self._clock.monotonic())
-
-    def _is_due_then(self, queue_offset: int, due: float) -> bool:
-        half = self._table.get(queue_offset)
-        return half is not None and half.due == due
-
-    def _schedule(self, half: OpenHalf, due: float) -> None:
-        self._schedule_all((half,), due)
-
-    def _schedule_all(self, halves: Sequence[OpenHalf], due: float) -> None:
-        if not halves:
-            return
-        due = max(due, 0.0)  # below is none
-        for half in halves:
-            half.due = due
-        self._due.push(due, [half.queue_offset for half in halves])
-        if self._running and (self._timer is None or due < self._timer_due):
-            self._arm()
-
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due = self._due.next_due()
-        if due is not None and self._running:
-            self._timer_due = due
-            self._timer = self._clock.call_later(max(due - self._clock.monotonic(), 0.0), self._look)
-
-    def _look(self) -> None:
-        self._timer = None
-        now = self._clock.monotonic()
-        for queue_offset in list(self._due.pop_due(now, LOOKS_PER_TURN)):
-            half = self._table.get(queue_offset)
-            if half is not None:
-                self._look_at(half, now)
-        self._arm()
+            self._schedule.put(following, self._clock.monotonic())
 
     def _look_at(self, half: OpenHalf, now: float) -> None:
         self._times.fit(half)
@@ -241,17 +168,17 @@ class TransactionChecks:
             self.answered(half)
         if action is CheckAction.WAIT_TURN:
             self._turns.wait(half)
-            self._schedule(half, now + self._interval_s)
+            self._schedule.put(half, now + self._interval_s)
         elif action is CheckAction.NOBODY_ONLINE:
             self._wait_for_producer(half, now)
         elif action is CheckAction.PARK_UNKNOWN or action is CheckAction.PARK_OLD:
             self._park(half, action)
         elif action is CheckAction.WAIT_IMMUNITY:
-            self._schedule(half, half.immune_until)
+            self._schedule.put(half, half.immune_until)
         elif action is CheckAction.WAIT_ANSWER:
-            self._schedule(half, half.answer_deadline)
+            self._schedule.put(half, half.answer_deadline)
         elif action is CheckAction.COME_BACK:
-            self._schedule(half, now + self._interval_s)
+            self._schedule.put(half, now + self._interval_s)
 
     @property
     def _interval_s(self) -> float:
@@ -282,7 +209,7 @@ class TransactionChecks:
         self._turns.take(half)
         self._counts.checks_sent += 1
         self._history.checked(half, producer.address, detail=int(early))
-        self._schedule(half, half.answer_deadline)
+        self._schedule.put(half, half.answer_deadline)
 
     def _check(self, half: OpenHalf, *, early: bool) -> Check:
         """The question about a half. Raises CorruptRecord when the log does not hold the half any more."""
@@ -307,14 +234,14 @@ class TransactionChecks:
 
     def _wait_for_producer(self, half: OpenHalf, now: float) -> None:
         if self._producers.members(half.group):  # online, but not reading what it was sent
-            self._schedule(half, now + BUSY_RETRY_S)
+            self._schedule.put(half, now + BUSY_RETRY_S)
             return
         self._counts.nobody_online += 1
         lonely = self._lonely.setdefault(half.group, set())
         lonely.add(half.queue_offset)
         if not half.lonely:
             self._history.nobody_online(half)
-        self._schedule(half, now + _backoff_s(half.lonely))
+        self._schedule.put(half, now + _backoff_s(half.lonely))
         half.lonely += 1
         if now >= self._warned_at.get(half.group, -WARN_INTERVAL_S) + WARN_INTERVAL_S:
             self._warned_at[half.group] = now
@@ -338,7 +265,7 @@ class TransactionChecks:
     def _parked(self, half: OpenHalf, error: StoreError | None) -> None:
         if error is not None and not isinstance(error, Unconfirmed):
             log.error("parking half message %d failed, it stays open: %s", half.queue_offset, error)
-            self._schedule(half, self._clock.monotonic() + _backoff_s(half.lonely))
+            self._schedule.put(half, self._clock.monotonic() + _backoff_s(half.lonely))
             half.lonely += 1
 
 

@@ -5,7 +5,6 @@ restart. The tables in ``gantrymq.transactions`` make the decisions; this module
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import structs
@@ -14,10 +13,9 @@ from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.counts import TransactionCounts
-from gantrymq.broker.transactions.decision_file import DecisionFile
+from gantrymq.broker.transactions.derived_files import DerivedFiles
 from gantrymq.broker.transactions.end import EndOperation
 from gantrymq.broker.transactions.endings import TransactionEndings, end_after
-from gantrymq.broker.transactions.half_notes_file import HalfNotesFile
 from gantrymq.broker.transactions.history import DIRECTORY, TransactionHistory
 from gantrymq.broker.transactions.lost_senders import LostSenders
 from gantrymq.broker.transactions.ports import OffsetBook, ProducerGroups, TopicLookup
@@ -25,10 +23,10 @@ from gantrymq.errors import InvariantViolated, MessageIllegal, StoreError
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
-from gantrymq.message.system_topics import HALF, OP, PARKED, TRANSACTION_GROUP
+from gantrymq.message.system_topics import HALF, PARKED
 from gantrymq.protocol.hosts import host_text
 from gantrymq.protocol.stored_message import decode_record
-from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord, Placement
@@ -46,20 +44,14 @@ from gantrymq.transactions.records.half import (
 from gantrymq.transactions.rules.check_policy import has_decisive_checkers, immunity_ms
 from gantrymq.transactions.rules.states import TRANSITIONS, Event, State
 from gantrymq.transactions.table.decisions import Cause, DecisionLog
-from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable, Waiting
+from gantrymq.transactions.table.open_half import OpenHalf, Waiting
+from gantrymq.transactions.table.open_halves import TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
 
 # Looking up a member of an enum costs ten times a global before Python 3.12; these are looked up for each message.
 _STORING: Final = State.STORING
 _OPEN: Final = TRANSITIONS[State.STORING, Event.DURABLE]
-
-OFFSETS_INTERVAL_S: Final = 5.0
-"""Between two updates of the CID_RMQ_SYS_TRANS offsets, which an Apache broker would start from."""
-DECISIONS_INTERVAL_S: Final = 5.0
-"""Between two writes of the decisions file, per MiB it has; a start after a crash reads the ops of that time."""
-NOTES_INTERVAL_S: Final = 5.0
-"""Half messages that stay open once to twice as long are noted; a start reads younger ones from the log."""
 
 
 class TransactionCoordinator:
@@ -81,20 +73,16 @@ class TransactionCoordinator:
     ) -> None:
         """``broker_host``: this broker's packed address, for the op messages."""
         self._store = store
-        self._append_plain = store.append_plain
+        self._appender = store.appender
+        self._safety = store.safety
         self._producers = producers
         self._topics = topics
-        self._offsets = offsets
         self._clock = clock
         self._config = config
         self._host = broker_host
-        self._file = DecisionFile(disk, store)
-        self._notes = HalfNotesFile(disk, clock, store)
-        self._timers: list[Timer] = []
-        self._decisions_due = 0.0
+        self._files = DerivedFiles(store, offsets, clock, disk)
         self.counts: Final = TransactionCounts()
         self.history: Final = TransactionHistory(disk, clock, store.path(DIRECTORY))
-        self._storing = store.safety.shared_wait(self._stored, self._late)
         self._unconfirmed: dict[int, Unconfirmed] = {}
         """By half queue offset: halves that are not safe and whose senders were told so."""
         self._take(TransactionTable(DecisionLog(store.queue_range(HALF, HALF_QUEUE_ID)[0])))
@@ -133,9 +121,9 @@ class TransactionCoordinator:
 
         A transaction whose message was delivered or parked without its op message gets it now.
         """
-        found = rebuild(self._store, self._config, self._file.load(), self._notes.blocks())
+        found = rebuild(self._store, self._config, self._files.decisions(), self._files.notes())
         if not found.from_file:
-            self._file.discard()
+            self._files.discard_decisions()
         self._take(found.table)
         self.counts.quarantined += found.quarantined
         self.counts.completed_at_start += len(found.missing_ops)
@@ -167,20 +155,13 @@ class TransactionCoordinator:
         """Begin to check, and to keep the derived files up to date."""
         self.history.start()
         self.checks.start()
-        self._every(OFFSETS_INTERVAL_S, self._commit_offsets)
-        self._every(DECISIONS_INTERVAL_S, self._save_decisions)
-        self._every(NOTES_INTERVAL_S, lambda: self._notes.go_on(self.table))
+        self._files.start(self.table)
 
     def close(self) -> None:
         """Stop the timers and save what shortens the next start. The store must still be open."""
         self.checks.close()
         self._lost_senders.close()
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
-        self._commit_offsets()
-        self._file.save(self.table)
-        self._notes.finish(self.table)
+        self._files.close(self.table)
         self.history.close()
 
     def put_half(self, record: NewRecord, group: str, unique_key: str, done: Waiting) -> None:
@@ -200,15 +181,17 @@ class TransactionCoordinator:
             self._join(half, record.topic, record.body, record.properties, record.born_host, done)
             return
         text = record.properties
-        place = self._append_plain(
-            HALF, HALF_QUEUE_ID, record.body, with_real_place(text, record.topic, record.queue_id, unique_key),
+        birth = (
             record.born_timestamp, record.born_host, record.flag, record.sys_flag & ~_TRANSACTION_FLAGS,
-            record.reconsume_times, unique_key,
-            record.tags_code,
+            record.reconsume_times,
         )  # fmt: skip
+        stored_text = with_real_place(text, record.topic, record.queue_id, unique_key)
+        place = self._appender.append_plain(
+            HALF, HALF_QUEUE_ID, record.body, stored_text, birth, unique_key, record.tags_code
+        )
         self._open(
             place, text, record.born_host, group, unique_key, record.topic, record.queue_id, done, record.tags_code
-        )  # fmt: skip
+        )
 
     def _join(
         self, half: OpenHalf, topic: str, body: bytes, text: str, born_host: bytes, done: Waiting
@@ -263,53 +246,43 @@ class TransactionCoordinator:
             immunity or self._config.timeout_ms, _STORING, immunity, (), None, [done], tags_code=tags_code,
         )  # fmt: skip
         self.table.add(half, place.data)
-        self._storing.add(place.log_offset + place.size, half)
+        self._safety.tell(place.log_offset + place.size, self._stored, half, self._late)
         if decisive:
             self._lost_senders.sent(half, born_host)
 
-    def _late(self, halves: list[OpenHalf], error: Unconfirmed) -> None:
-        """The senders of these halves wait no longer."""
-        for half in halves:
-            half.take(Event.LATE)
-            self._unconfirmed[half.queue_offset] = error
-        for half in halves:
-            waiting, half.waiting = half.waiting, None
-            for tell in waiting or ():
-                tell(half, error)
+    def _late(self, half: OpenHalf, error: Unconfirmed) -> None:
+        """The sender of this half waits no longer."""
+        half.take(Event.LATE)
+        self._unconfirmed[half.queue_offset] = error
+        _tell(half, error)
 
-    def _stored_late(self, halves: list[OpenHalf], error: StoreError | None) -> None:
-        """``_stored`` of halves whose senders were told; some of them may have been ended meanwhile."""
-        for half in halves:
-            del self._unconfirmed[half.queue_offset]
-        undecided = [half for half in halves if half.state is State.UNCONFIRMED]
-        for half in undecided:
+    def _stored(self, half: OpenHalf, error: StoreError | None) -> None:
+        if self._unconfirmed and half.queue_offset in self._unconfirmed:
+            self._stored_late(half, error)
+            return
+        if half.state is not _STORING:
+            raise InvariantViolated("a half becomes durable once")
+        if error is None:
+            self.counts.halves += 1
+            half.state = _OPEN
+            self.checks.watch((half,))
+        else:
+            half.take(Event.FAILED)
+            self.table.remove(half)
+        _tell(half, error)
+
+    def _stored_late(self, half: OpenHalf, error: StoreError | None) -> None:
+        """``_stored`` of a half whose sender was told; it may have been ended meanwhile."""
+        del self._unconfirmed[half.queue_offset]
+        undecided = half.state is State.UNCONFIRMED
+        if undecided:
             half.take(Event.DURABLE if error is None else Event.FAILED)
         if error is None:
-            self.counts.halves += len(halves)
-            self.checks.watch([half for half in halves if half.state is _OPEN])
-        else:
-            for half in undecided:
-                self.table.remove(half)
-
-    def _stored(self, halves: list[OpenHalf], error: StoreError | None) -> None:
-        if self._unconfirmed and halves[0].queue_offset in self._unconfirmed:
-            self._stored_late(halves, error)
-            return
-        if error is None:
-            self.counts.halves += len(halves)
-            for half in halves:
-                if half.state is not _STORING:
-                    raise InvariantViolated("a half becomes durable once")
-                half.state = _OPEN
-            self.checks.watch(halves)
-        else:
-            for half in halves:
-                half.take(Event.FAILED)
-                self.table.remove(half)
-        for half in halves:
-            waiting, half.waiting = half.waiting, None
-            for then in waiting or ():
-                then(half, error)
+            self.counts.halves += 1
+            if undecided:
+                self.checks.watch((half,))
+        elif undecided:
+            self.table.remove(half)
 
     def producer_joined(self, group: str) -> None:
         """Call when a producer registered for ``group``: what waited for one is checked at once."""
@@ -337,44 +310,13 @@ class TransactionCoordinator:
             # A half must be parked all the same; the topic is made with the next one, or at the next start.
             log.warning("the topic %s could not be made: %s", PARKED, error)
 
-    def _every(self, seconds: float, work: Callable[[], None]) -> None:
-        slot = len(self._timers)
 
-        def again() -> None:
-            self._timers[slot] = self._clock.call_later(seconds, again)
-            work()
-
-        self._timers.append(self._clock.call_later(seconds, again))
-
-    def _save_decisions(self) -> None:
-        now = self._clock.monotonic()
-        if now >= self._decisions_due:
-            self._decisions_due = now + DECISIONS_INTERVAL_S * (self.table.decisions.size >> 20)
-            self._file.save_later(self.table)
-
-    def _commit_offsets(self) -> None:
-        """Say how far an Apache broker may skip: to the oldest open half, and to the first op behind it."""
-        half_end = self._store.queue_range(HALF, HALF_QUEUE_ID)[1]
-        half = self.table.first_needed(half_end)
-        if not half_end:
-            return  # a group without offsets, where there was no transaction yet
-        self._offsets.commit(TRANSACTION_GROUP, HALF, HALF_QUEUE_ID, half)
-        self._offsets.commit(TRANSACTION_GROUP, OP, HALF_QUEUE_ID, self.first_op_behind(half))
-
-    def first_op_behind(self, half_queue_offset: int) -> int:
-        """The first op that lies behind a half in the log: no earlier one can name it."""
-        low, high = self._store.queue_range(OP, HALF_QUEUE_ID)
-        half = self._store.entry(HALF, HALF_QUEUE_ID, half_queue_offset)
-        if half is None:
-            return high
-        while low < high:
-            middle = (low + high) // 2
-            op = self._store.entry(OP, HALF_QUEUE_ID, middle)
-            if op is not None and op.log_offset > half.log_offset:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+def _tell(half: OpenHalf, error: StoreError | None) -> None:
+    """Call everybody who waits for the write of a half."""
+    waiting, half.waiting = half.waiting, None
+    if waiting is not None:
+        for then in waiting:
+            then(half, error)
 
 
 _TRANSACTION_FLAGS: Final = flags.TRANSACTION_MASK

@@ -29,7 +29,8 @@ from gantrymq.transactions.records.half import parse_op, read_half
 from gantrymq.transactions.rules.resolve import RULES, EndAction, is_sender
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
-from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
+from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
 

@@ -15,10 +15,12 @@ from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.history.events import Kind
 from gantrymq.transactions.ports import HalfStore
-from gantrymq.transactions.records.half import final_record, new_record_of, op_record, parked_record, prepared_commit
+from gantrymq.transactions.records.commit import append_commit
+from gantrymq.transactions.records.half import final_record, new_record_of, op_record, parked_record
 from gantrymq.transactions.rules.states import TRANSITIONS, Event, State
 from gantrymq.transactions.table.decisions import Cause, Decision
-from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable, Waiting
+from gantrymq.transactions.table.open_half import OpenHalf, Waiting
+from gantrymq.transactions.table.open_halves import TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
 
@@ -26,8 +28,16 @@ log = logging.getLogger("gantrymq.transactions")
 _OPEN: Final = State.OPEN
 _UNCONFIRMED: Final = State.UNCONFIRMED
 _COMMITTING: Final = TRANSITIONS[State.OPEN, Event.COMMIT]
-_DURABLE: Final = Event.DURABLE
 _COMMITTED: Final = Decision.COMMITTED
+_ENDED: Final = {
+    state: (decision, TRANSITIONS[state, Event.DURABLE])
+    for state, decision in (
+        (State.COMMITTING, Decision.COMMITTED),
+        (State.ROLLING_BACK, Decision.ROLLED_BACK),
+        (State.PARKING, Decision.PARKED),
+    )
+}
+"""By the state of a half whose end is being written: the decision, and the state when that is safe."""
 _ONCE: Final = "only an open half is decided"
 
 
@@ -52,14 +62,16 @@ class TransactionEndings:
         self._history = history
         self._make_parked_topic = make_parked_topic
         self._store = store
-        self._append_pair = store.append_pair
+        self._appender = store.appender
+        self._safety = store.safety
+        self._position, self._now_ms = -1, 0
+        """The safe position when the clock was asked last, and what it said."""
         self._table = table
         self._clock = clock
         self._counts = counts
         self._host = broker_host
         self.unconfirmed: dict[int, Unconfirmed] = {}
         """By half queue offset: decisions that are not safe within the time their senders wait. They stand."""
-        self._writes = store.safety.shared_wait(self._ended, self._late)
 
     def commit(
         self, half: OpenHalf, queues: int, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER,
@@ -72,18 +84,14 @@ class TransactionEndings:
         if queue_id >= queues:
             queue_id %= queues  # The topic has fewer queues than when it was sent: there nobody would read it (X4).
         if half.record is not None and not half.copies and not note:
-            prepared = prepared_commit(
-                half.record, half.real_topic, queue_id, half.log_offset, half.queue_offset, half.unique_key,
-                half.tags_code, by or self._host, cause,
-            )  # fmt: skip
-            if prepared is not None:
-                if half.state is not _OPEN and half.state is not _UNCONFIRMED:
-                    raise InvariantViolated(_ONCE)
-                start, end, half.first_op_queue_offset = self._append_pair(*prepared)
+            if half.state is not _OPEN and half.state is not _UNCONFIRMED:
+                raise InvariantViolated(_ONCE)
+            placed = append_commit(self._appender, half, half.record, queue_id, by or self._host, cause)
+            if placed is not None:
+                half.first_record_offset, end, half.first_op_queue_offset = placed
                 half.state = _COMMITTING
-                half.first_record_offset = start
                 half.waiting = None if then is None else [then]
-                self._writes.add(end, (half, _COMMITTED))
+                self._safety.tell(end, self._ended, half, self._late)
                 return
         final = final_record(self._record_of(half), half.real_topic, queue_id, half.log_offset)
         self._end(half, Event.COMMIT, Decision.COMMITTED, final, then, by, cause, note)
@@ -114,39 +122,41 @@ class TransactionEndings:
         half.first_record_offset = placed[0].log_offset
         half.first_op_queue_offset = placed[-len(ops)].queue_offset
         half.waiting = None if then is None else [then]
-        self._writes.add(placed[-1].end, (half, decision))
+        self._safety.tell(placed[-1].end, self._ended, half, self._late)
 
-    def _ended(self, endings: list[tuple[OpenHalf, Decision]], error: StoreError | None) -> None:
+    def _ended(self, half: OpenHalf, error: StoreError | None) -> None:
+        decision, state = _ENDED[half.state]
         if self.unconfirmed:
-            for half, _decision in endings:
-                self.unconfirmed.pop(half.queue_offset, None)
-        now_ms = self._clock.wall_ms()
-        for half, decision in endings:
-            waiting, half.waiting = half.waiting, None
-            if error is None:
-                half.take(_DURABLE)
-                self._table.end(half, decision)
-                if decision is _COMMITTED:
-                    self._counts.committed(half.real_topic, now_ms - half.stored_at)
-                elif decision is Decision.ROLLED_BACK:
-                    rolled_back = self._counts.rolled_back
-                    rolled_back[half.real_topic] = rolled_back.get(half.real_topic, 0) + 1
-                else:
-                    self._counts.parked += 1
-            else:
-                self._failed(half, decision, error)
-            if waiting is not None:
-                for then in waiting:
-                    then(half, error)
-
-    def _late(self, endings: list[tuple[OpenHalf, Decision]], error: Unconfirmed) -> None:
-        """Who waits for these decisions waits no longer; they are carried out when they are safe."""
-        for half, _decision in endings:
-            self.unconfirmed[half.queue_offset] = error
-        for half, _decision in endings:
-            waiting, half.waiting = half.waiting, None
-            for then in waiting or ():
+            self.unconfirmed.pop(half.queue_offset, None)
+        waiting, half.waiting = half.waiting, None
+        if error is not None:
+            self._failed(half, decision, error)
+        else:
+            half.state = state
+            self._table.end(half, decision)
+            self._count(half, decision)
+        if waiting is not None:
+            for then in waiting:
                 then(half, error)
+
+    def _count(self, half: OpenHalf, decision: Decision) -> None:
+        if decision is _COMMITTED:
+            position = self._safety.position
+            if position != self._position:  # what became safe together did so at one time
+                self._position, self._now_ms = position, self._clock.wall_ms()
+            self._counts.committed(half.real_topic, self._now_ms - half.stored_at)
+        elif decision is Decision.ROLLED_BACK:
+            rolled_back = self._counts.rolled_back
+            rolled_back[half.real_topic] = rolled_back.get(half.real_topic, 0) + 1
+        else:
+            self._counts.parked += 1
+
+    def _late(self, half: OpenHalf, error: Unconfirmed) -> None:
+        """Who waits for this decision waits no longer; it is carried out when it is safe."""
+        self.unconfirmed[half.queue_offset] = error
+        waiting, half.waiting = half.waiting, None
+        for then in waiting or ():
+            then(half, error)
 
     def _failed(self, half: OpenHalf, decision: Decision, error: StoreError) -> None:
         half.take(Event.FAILED)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.transactions.derived_files import first_op_behind
 from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags
@@ -25,7 +26,7 @@ from gantrymq.transactions.history.explanation import explanation, iso
 from gantrymq.transactions.records.half import parse_op
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Decision
-from gantrymq.transactions.table.open_halves import OpenHalf
+from gantrymq.transactions.table.open_half import OpenHalf
 
 WORKING_MAX: Final = 16
 """Explanations made at the same time; each may read a lot."""
@@ -160,7 +161,7 @@ class TransactionExplanations:
                 continue
             # It lies behind its half, and as a rule behind whatever happened to it while it was open; but a wall clock
             # may have been set back in between.
-            first = self._coordinator.first_op_behind(half.queue_offset)
+            first = first_op_behind(self._store, half.queue_offset)
             key = key_of(half.queue_offset, half.log_offset)
             known = [event.time_ms for event in events if event.key == key and event.kind in STILL_OPEN]
             since_ms = max([half.stored_ms, final_ms.get(half.log_offset, 0), *known])

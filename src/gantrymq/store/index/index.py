@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
-from typing import TypeAlias
+from typing import Final
 
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
-from gantrymq.message.tags import java_hash
+from gantrymq.message.tags import hash_on
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.dispatch import Pending
-from gantrymq.store.index.index_file import Header, IndexFile
+from gantrymq.store.index.index_file import Entry, Header, IndexFile
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.records import LogWalk
 from gantrymq.store.recovery.quarantine import Quarantine
@@ -36,88 +35,53 @@ PENDING_LIMIT = 100_000
 """Records remembered for indexing; when more come they are read from the log instead."""
 QUERY_LIMIT = 64
 """Most messages of one answer. Source: maxMsgsNumBatch."""
-WORTH_A_BATCH = 16
-"""Keys of one length from which on hashing them together is faster."""
 FOREVER_MS = 1 << 62
-_MIN_INT = -0x8000_0000
-
-
-Keyed: TypeAlias = tuple[str, str, int, int]
-"""(topic, key, log offset, store timestamp in ms)"""
 
 
 def key_hash(topic: str, key: str) -> int:
     """Source: IndexFile.indexKeyHashMethod."""
-    return _positive(java_hash(f"{topic}#{key}"))
+    return _positive(hash_on(_prefix_hash(topic), key))
 
 
 def _positive(value: int) -> int:
-    return 0 if value == _MIN_INT else abs(value)
-
-
-def hash_all(batch: list[Keyed]) -> list[int]:
-    """``key_hash`` of many keys. Those of one length, as unique keys are, are hashed all at once."""
-    if len({len(item[1]) for item in batch}) == 1:
-        return _hash_equals(batch)
-    by_length: dict[int, list[int]] = {}
-    for number, (_topic, key, _place, _stored) in enumerate(batch):
-        by_length.setdefault(len(key), []).append(number)
-    hashes = [0] * len(batch)
-    for numbers in by_length.values():
-        for number, value in zip(numbers, _hash_equals([batch[number] for number in numbers]), strict=True):
-            hashes[number] = value
-    return hashes
-
-
-def _hash_equals(batch: list[Keyed]) -> list[int]:
-    """``hash_all`` of keys of one length."""
-    keys = "".join([item[1] for item in batch])
-    if len(batch) >= WORTH_A_BATCH and keys.isascii():
-        found = _hash_columns([_prefix_hash(item[0]) for item in batch], keys.encode())
-    else:
-        found = [java_hash(f"{item[0]}#{item[1]}") for item in batch]
-    return [abs(value) if value != _MIN_INT else 0 for value in found]
+    """The absolute value of a hash; 0 for the one that has none in 32 bits."""
+    if value < 0x8000_0000:
+        return value
+    return 0x1_0000_0000 - value if value > 0x8000_0000 else 0
 
 
 @lru_cache(maxsize=1024)
 def _prefix_hash(topic: str) -> int:
-    return java_hash(f"{topic}#") & 0xFFFFFFFF
-
-
-def _hash_columns(starts: list[int], keys: bytes) -> list[int]:
-    """Java's hash of texts of one length that go on from the hashes in ``starts``.
-
-    One large number holds 64 bits per text: 32 of hash, and room for six steps of ``hash * 31 + character`` before
-    the upper half must be cleared.
-    """
-    count = len(starts)
-    length = len(keys) // count
-    mask = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * count, "little")
-    lanes = struct.Struct(f"<{count}Q")
-    value = int.from_bytes(lanes.pack(*starts), "little")
-    column = bytearray(8 * count)
-    for at in range(length):
-        column[::8] = keys[at::length]
-        value = value * 31 + int.from_bytes(column, "little")
-        if at % 6 == 5:
-            value &= mask
-    found = lanes.unpack((value & mask).to_bytes(8 * count, "little"))
-    return [lane - (lane >> 31 << 32) for lane in found]
+    return hash_on(0, f"{topic}#")
 
 
 _find_unique_key = properties.finder(properties.UNIQ_KEY)
 _find_words = properties.finder(properties.KEYS)
 
 
-def keys_of(properties_text: str, unique_key: str | None = None) -> list[str]:
-    """What a record can be found by: its unique key, then the words of KEYS. ``unique_key``: when it is known."""
-    unique = _find_unique_key(properties_text) if unique_key is None else unique_key
-    keys = [unique] if unique else []
-    if "KEYS\x01" in properties_text:
-        words = _find_words(properties_text)
-        if words:
-            keys += [word for word in words.split(" ") if word]
-    return keys
+def keys_of(properties_text: str) -> list[str]:
+    """What a record can be found by: its unique key, then the words of KEYS."""
+    unique = _find_unique_key(properties_text)
+    words = _words_of(properties_text)
+    return [unique, *words] if unique else words
+
+
+def _words_of(properties_text: str) -> list[str]:
+    """The words of KEYS."""
+    at = properties_text.rfind(_KEYS)
+    if at < 0:
+        return []
+    if at == 0 or properties_text[at - 1] == "\x02":
+        end = properties_text.find("\x02", at)
+        words = properties_text[at + len(_KEYS) : end] if end > 0 else None
+    else:
+        words = None
+    if not words:
+        words = _find_words(properties_text) or ""
+    return [words] if words and " " not in words else [word for word in words.split(" ") if word]
+
+
+_KEYS: Final = f"{properties.KEYS}\x01"
 
 
 class Index:
@@ -256,17 +220,17 @@ class Index:
         while self.position < end:
             self.position = max(self.position, self._log.start)  # retention may have come first
             walk = LogWalk(self._log.files, self.position, end)
-            batch: list[Keyed] = []
+            entries: list[Entry] = []
             for place, parsed, _data, _at in walk:
                 _size, topic, _queue, _offset, sys_flag, stored, text = parsed
                 if sys_flag & flags.TRANSACTION_MASK != flags.ROLLED_BACK:
-                    batch += [(topic, key, place, stored) for key in keys_of(text)]
-                if len(batch) >= STEP_RECORDS:
-                    self._index(batch)
+                    entries += [(key_hash(topic, key), place, stored) for key in keys_of(text)]
+                if len(entries) >= STEP_RECORDS:
+                    self._put(entries)
                     self.position = walk.position
-                    batch = []
+                    entries = []
                     yield
-            self._index(batch)
+            self._put(entries)
             self.position = max(self.position, walk.position)
             if self.position < end:
                 self.position = self._quarantine.behind(self.position, end)
@@ -274,29 +238,29 @@ class Index:
     def _take_pending(self) -> None:
         """Index the oldest of the pending records."""
         pending = self._pending
-        items = list(islice(pending, STEP_RECORDS))
-        batch: list[Keyed] = []
-        for _end, queue, _offset, place, _size, _tags, text, stored, topic, unique_key in items:
+        count = min(len(pending), STEP_RECORDS)
+        entries: list[Entry] = []
+        latest, start = "", _prefix_hash("")
+        for _end, queue, _offset, place, _size, _tags, text, stored, topic, unique_key in islice(pending, count):
             if queue is None:
                 continue
-            if unique_key is None or "KEYS\x01" in text:
-                batch += [(topic, key, place, stored) for key in keys_of(text, unique_key)]
-            elif unique_key:
-                batch.append((topic, unique_key, place, stored))
-        self._index(batch)
-        for _ in items:
-            pending.popleft()
-        if items:
-            self.position = items[-1][0]
+            if topic != latest:
+                latest, start = topic, _prefix_hash(topic)
+            if unique_key is None:
+                unique_key = _find_unique_key(text)
+            if unique_key:
+                entries.append((_positive(hash_on(start, unique_key)), place, stored))
+            for word in _words_of(text):
+                entries.append((_positive(hash_on(start, word)), place, stored))
+        self._put(entries)
+        for _ in range(count):
+            self.position = pending.popleft()[0]
 
-    def _index(self, batch: list[Keyed]) -> None:
+    def _put(self, entries: list[Entry]) -> None:
         """Raises DiskFull; the next try continues where this one stopped."""
         again = self.files[-1].header.end_offset if self.files else -1
-        entries = [
-            (hashed, place, stored)
-            for (_topic, _key, place, stored), hashed in zip(batch, hash_all(batch), strict=True)
-            if place > again or not self._present(hashed, place)
-        ]
+        if entries and entries[0][1] <= again:
+            entries = [entry for entry in entries if entry[1] > again or not self._present(entry[0], entry[1])]
         done = 0
         while done < len(entries):
             file = self.files[-1] if self.files else None

@@ -14,7 +14,7 @@ import struct
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from gantrymq.runtime.disk import Disk, File
 
@@ -27,6 +27,9 @@ VERIFY_ENTRIES: Final = 20_000
 _HEADER: Final = struct.Struct(">qqqqii")
 _INT: Final = struct.Struct(">i")
 _MAX_INT: Final = 0x7FFFFFFF
+
+Entry: TypeAlias = tuple[int, int, int]
+"""A new entry: key hash, log offset, store time in ms."""
 
 
 @dataclass(slots=True)
@@ -52,6 +55,7 @@ class IndexFile:
         self.header = Header()
         self._file: File | None = None
         self._pages: dict[int, array[int]] = {}
+        """Of the table, by number: those that ``put_all`` changed, between two calls of ``flush``."""
         self._dirty: set[int] = set()
         self._new = bytearray()
         self._flushed_count = 1
@@ -96,8 +100,8 @@ class IndexFile:
         """Add an entry; the file must not be full."""
         self.put_all([(key_hash, log_offset, store_time)])
 
-    def put_all(self, entries: list[tuple[int, int, int]]) -> int:
-        """Add entries (key hash, log offset, store time in ms) as long as there is room; how many were added.
+    def put_all(self, entries: list[Entry]) -> int:
+        """Add entries as long as there is room; how many were added.
 
         This is done for every message, so what does not differ between them is looked up once.
         """
@@ -105,27 +109,33 @@ class IndexFile:
         first = number = header.count
         if number == 1 and entries:
             _, header.begin_offset, header.begin_time = entries[0]
-        begin_time = header.begin_time
-        for key_hash, log_offset, store_time in entries:
-            if number >= self._entries:
-                break
-            page_number, at = divmod(key_hash % slots, PAGE_SLOTS)
-            page = pages.get(page_number)
-            if page is None:
-                page = self._page(page_number)
-            previous = page[at]
-            if not 0 < previous < number:
-                previous = 0
-                header.used_slots += 1
-            seconds = (store_time - begin_time) // 1000
-            new += ENTRY.pack(
-                key_hash, log_offset, seconds if 0 <= seconds <= _MAX_INT else _limited(seconds), previous
-            )
-            page[at] = number
-            dirty.add(page_number)
-            # Step by step, as reading the next page may fail.
-            number = header.count = number + 1
-            header.end_offset, header.end_time = log_offset, store_time
+        begin_time, limit = header.begin_time, self._entries
+        used, end_offset, end_time = header.used_slots, header.end_offset, header.end_time
+        try:
+            for key_hash, log_offset, store_time in entries:
+                if number >= limit:
+                    break
+                slot = key_hash % slots
+                page_number = slot // PAGE_SLOTS
+                page = pages.get(page_number)
+                if page is None:
+                    page = self._page(page_number)
+                    dirty.add(page_number)
+                at = slot % PAGE_SLOTS
+                previous = page[at]
+                if not 0 < previous < number:
+                    previous = 0
+                    used += 1
+                seconds = (store_time - begin_time) // 1000
+                if not 0 <= seconds <= _MAX_INT:  # a clock may have been set
+                    seconds = min(max(0, seconds), _MAX_INT)
+                new += ENTRY.pack(key_hash, log_offset, seconds, previous)
+                page[at] = number
+                number += 1
+                end_offset, end_time = log_offset, store_time
+        finally:  # reading the next page may fail
+            header.count, header.used_slots = number, used
+            header.end_offset, header.end_time = end_offset, end_time
         return number - first
 
     def _page(self, number: int) -> array[int]:
@@ -249,6 +259,8 @@ class IndexFile:
             if page != wanted:
                 page[:] = wanted
                 self._dirty.add(start // PAGE_SLOTS)
+            else:
+                del self._pages[start // PAGE_SLOTS]
 
     def close(self) -> None:
         if self._file is not None:
@@ -258,8 +270,3 @@ class IndexFile:
     def remove(self) -> None:
         self.close()
         self._disk.remove(self.path)
-
-
-def _limited(seconds: int) -> int:
-    """What fits into the field; a clock may have been set."""
-    return min(max(0, seconds), _MAX_INT)

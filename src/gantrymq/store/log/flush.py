@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from gantrymq.errors import StoreError
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.log.commit_log import CommitLog
 
 Done = Callable[[StoreError | None], None]
+Told = Callable[[Any, StoreError | None], None]
+"""``Done`` for many: called with what one of them gave, and the error."""
 
 
 class Waiters:
     """Calls to make when a position is reached, in the order they came."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, Done]] = deque()
+        self._waiting: deque[tuple[int, Told, Any]] = deque()
 
-    def add(self, end: int, done: Done) -> None:
-        self._waiting.append((end, done))
+    def add(self, end: int, told: Told, item: Any) -> None:
+        self._waiting.append((end, told, item))
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -28,14 +31,24 @@ class Waiters:
         """Answer all callers that wait for a position up to ``position``."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= position:
-            waiting.popleft()[1](None)
+            _end, told, item = waiting.popleft()
+            told(item, None)
 
     def fail(self, behind: int, error: StoreError) -> None:
         """Tell all callers that wait for a position after ``behind`` that it will not become durable."""
-        failed = [item for item in self._waiting if item[0] > behind]
-        self._waiting = deque(item for item in self._waiting if item[0] <= behind)
-        for _end, done in failed:
-            done(error)
+        waiting = self._waiting
+        failed = [entry for entry in waiting if entry[0] > behind]
+        kept = [entry for entry in waiting if entry[0] <= behind]
+        # In place: whoever is told by ``reached`` may append, and that may fail.
+        waiting.clear()
+        waiting.extend(kept)
+        for _end, told, item in failed:
+            told(item, error)
+
+
+def pass_on(done: Done, error: StoreError | None) -> None:
+    """A ``Told`` for one that is called without anything else."""
+    done(error)
 
 
 class Flusher:

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final
 
 from gantrymq.errors import InvariantViolated, StoreError, StoreUnavailable
 from gantrymq.message.send_status import SendStatus
@@ -31,11 +32,8 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.conditions import Condition, LocalDisk, Unconfirmed, status_of
-from gantrymq.store.log.flush import Done, Waiters
+from gantrymq.store.log.flush import Done, Told, Waiters, pass_on
 from gantrymq.store.log.limits import Late, Limits
-from gantrymq.store.log.shared_wait import SharedWait
-
-T = TypeVar("T")
 
 
 class LogSafety:
@@ -61,7 +59,7 @@ class LogSafety:
         self.position = commit_log.written
         """Everything before this log offset is safe: visible to consumers and acknowledged."""
         self._ends: deque[int] = deque()
-        """Where writes end that are not safe yet. Safety grows by whole writes: see ``SharedWait``."""
+        """Where writes end that are not safe yet. Safety grows by whole writes."""
         self._waiting = Waiters()
         self._written = Waiters()
         self._synced = Waiters()
@@ -81,15 +79,28 @@ class LogSafety:
         called at once. To be called in the turn of the append, because a failed write gives its place to others.
         ``late``: called at most once, before ``done``, when the limits have passed.
         """
-        self._check_end(end)
+        self.tell(end, pass_on, done, None if late is None else partial(_late, late))
+
+    def tell(self, end: int, told: Told, item: Any, late: Callable[[Any, Unconfirmed], None] | None = None) -> None:
+        """``when_safe`` with calls of ``told(item, error)`` and ``late(item, error)``, for what happens to every
+        message: no function has to be made for each."""
+        if end > self._log.appended:
+            self._check_end(end)
         if end <= self.position:
-            done(None)
+            told(item, None)
         elif self.stopped is not None and end > self._local.position:
-            done(self.stopped)
+            told(item, self.stopped)
         else:
-            self._waiting.add(end, done)
+            self._waiting.add(end, told, item)
             if late is not None and self._limited:
-                self._limits.add(end, late)
+                self._limits.add(end, partial(late, item))
+
+    def tell_sender(self, end: int, told: Told, item: Any) -> None:
+        """``when_stored`` for a sender that waits, with one call of ``told(item, error)``."""
+        if self._limited:
+            self.when_stored(end, True, partial(told, item))
+        else:
+            self.tell(end, told, item)
 
     def when_stored(self, end: int, wait: bool, done: Done) -> None:
         """For one that sent a message: like ``when_safe``, but ``done(Unconfirmed)`` when the limits have passed, and
@@ -114,7 +125,7 @@ class LogSafety:
         elif self.stopped is not None:
             done(self.stopped)
         else:
-            self._written.add(end, done)
+            self._written.add(end, pass_on, done)
 
     def when_synced(self, done: Done) -> None:
         """Call ``done`` once everything written by now is synced, whatever the mode. The appender begins the sync."""
@@ -123,25 +134,7 @@ class LogSafety:
         elif self.stopped is not None:
             done(self.stopped)
         else:
-            self._synced.add(self._log.written, done)
-
-    def shared_wait(
-        self,
-        ended: Callable[[list[T], StoreError | None], None],
-        late: Callable[[list[T], Unconfirmed], None] | None = None,
-    ) -> SharedWait[T]:
-        """``when_safe`` for many records, told together."""
-        return SharedWait(self, self._log, ended, late)
-
-    def shared_answers(self, answer: Callable[[list[T], StoreError | None], None]) -> SharedWait[T]:
-        """``when_stored`` for many senders that wait, told together; each is told once."""
-
-        def late(items: list[T], error: Unconfirmed) -> None:
-            waiting = items[:]
-            items.clear()
-            answer(waiting, error)
-
-        return SharedWait(self, self._log, answer, late)
+            self._synced.add(self._log.written, pass_on, done)
 
     def _check_end(self, end: int) -> None:
         """A position that was taken back must not be waited for: other records will come to lie there."""
@@ -220,6 +213,10 @@ class LogSafety:
         """Nothing becomes safe any more."""
         self._closed = True
         self._limits.cancel()
+
+
+def _late(late: Late, _done: Done, error: Unconfirmed) -> None:
+    late(error)
 
 
 class _Once:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.broker.transactions.coordinator import DECISIONS_INTERVAL_S
+from gantrymq.broker.transactions.derived_files import DECISIONS_INTERVAL_S
 from gantrymq.errors import InvariantViolated
 from gantrymq.message.system_topics import PARKED
 from gantrymq.protocol.codes import ResponseCode

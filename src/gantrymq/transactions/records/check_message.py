@@ -17,10 +17,11 @@ from gantrymq.protocol.stored_message import (
     CRC_MASK,
     FIXED_SIZE,
     TOPIC_V1_MAX_BYTES,
+    birth_of,
     encode_moved,
     encode_record,
-    pack_host,
     parts_of,
+    place_of,
 )
 from gantrymq.transactions.records.half import HalfFields, with_check_times
 
@@ -39,12 +40,9 @@ def message_to_check(stored: StoredMessage, fields: HalfFields, checks: int, *, 
     text = with_check_times(stored.properties_text, checks)
     if early:
         text += _EARLY
-    return encode_record(
-        fields.real_topic.encode(), stored.body, text.encode(),
-        fields.real_queue_id, stored.queue_offset, stored.log_offset, stored.born_timestamp,
-        pack_host(stored.born_host), stored.store_timestamp, pack_host(stored.store_host), stored.flag,
-        stored.sys_flag, stored.reconsume_times, 0,
-    )  # fmt: skip
+    _queue_id, queue_offset, log_offset, stored_at, store_host = place_of(stored)
+    place = (fields.real_queue_id, queue_offset, log_offset, stored_at, store_host)
+    return encode_record(fields.real_topic.encode(), stored.body, text.encode(), place, birth_of(stored))
 
 
 def message_of_record(

@@ -15,9 +15,7 @@ docs/store.md#parking-and-resuming.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
-from zlib import crc32
 
 from msgspec import structs
 
@@ -26,26 +24,16 @@ from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP, PARKED
 from gantrymq.protocol.stored_message import (
-    AT_BODY,
-    AT_MAGIC,
-    CRC_MASK,
-    HEAD,
-    HOSTS_V6,
-    MAGIC_V1,
-    MOVED,
-    TOPIC_V1_MAX_BYTES,
     pack_host,
-    tail_of,
 )
-from gantrymq.store.dispatch import tags_code_of
-from gantrymq.store.values import EncodePair, Known, NewRecord, Prepared
+from gantrymq.store.values import NewRecord
 from gantrymq.transactions.table.decisions import Cause, Decision
 
 HALF_QUEUE_ID: Final = 0
 """Half, op and parked messages have one queue each. END_TRANSACTION does not carry a queue id."""
 
 OP_TAGS_CODE: Final = ord("d")
-_OP_PROPERTIES: Final = f"{properties.TAGS}\x01d\x02{properties.WAIT}\x01true\x02"
+OP_PROPERTIES: Final = f"{properties.TAGS}\x01d\x02{properties.WAIT}\x01true\x02"
 _REAL_PLACE: Final = frozenset({properties.REAL_TOPIC, properties.REAL_QUEUE_ID})
 _CHECK_COUNT: Final = frozenset({properties.CHECK_TIMES})
 _COPY_MARKS: Final = _CHECK_COUNT | {properties.PREPARED_QUEUE_OFFSET}
@@ -90,73 +78,6 @@ def final_properties(text: str) -> str:
     return properties.without(text, _REAL_PLACE)
 
 
-def prepared_commit(
-    half: bytes, real_topic: str, real_queue_id: int, log_offset: int, queue_offset: int, unique_key: str,
-    tags_code: int | None, ended_by: bytes, cause: int,
-) -> tuple[Prepared, Prepared, EncodePair, Known] | None:  # fmt: skip
-    """``final_record`` of a half given as it is stored, and its ``op_record``, ready to append; None unless
-    the half has IPv4 hosts, a topic of at most 127 bytes, and nothing behind the real place in its properties.
-
-    A quarter of the time it takes by way of values, as most of the half stays as it is. ``log_offset`` and
-    ``queue_offset``: where the half lies. The op is born when it is stored.
-    """
-    topic, place = _place_bytes(real_topic, real_queue_id)
-    magic, crc, flag, sys_flag, born_timestamp, born_host, times, body_size = MOVED.unpack_from(half, AT_MAGIC)
-    fits = magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and topic and len(ended_by) == 8 and half.endswith(place)
-    if not fits:
-        return None
-    body_end = AT_BODY + body_size
-    packed = half[body_end + 3 + half[body_end] : 1 - len(place)]
-    text = packed.decode()
-    size = body_end + len(topic) + 2 + len(packed)
-    number = b"%d" % queue_offset
-    op = _OPS[len(number)]
-    known = (
-        half, body_end, topic, packed, size, crc, real_queue_id, flag, sys_flag, born_timestamp, born_host, times,
-        log_offset, body_size, op[2], number, _COMMITTED | cause, ended_by,
-    )  # fmt: skip
-    tags = tags_code_of(text) if tags_code is None else tags_code
-    return (real_topic, real_queue_id, size, tags, text, unique_key), op, _encode_commit, known
-
-
-def _encode_commit(
-    known: Known, offset: int, place: int, op_offset: int, op_place: int, now: int, host: bytes
-) -> bytes:  # fmt: skip
-    # A closure would say the same; it is 0.6 us more, as each of its variables is made an object.
-    (
-        half, body_end, topic, packed, size, crc, real_queue_id, flag, sys_flag, born_timestamp, born_host, times,
-        log_offset, body_size, op_size, number, op_flag, ended_by,
-    ) = known  # fmt: skip
-    final_head = HEAD.pack(
-        size, MAGIC_V1, crc, real_queue_id, flag, offset, place, sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED,
-        born_timestamp, born_host, now, host, times, log_offset, body_size,
-    )  # fmt: skip
-    op_head = HEAD.pack(
-        op_size, MAGIC_V1, crc32(number) & CRC_MASK, HALF_QUEUE_ID, op_flag, op_offset, op_place, 0, now, ended_by,
-        now, host, 0, 0, len(number),
-    )  # fmt: skip
-    parts = (
-        final_head, half[AT_BODY:body_end], topic, len(packed).to_bytes(2, "big"), packed, op_head, number, _OP_TAIL,
-    )  # fmt: skip
-    return b"".join(parts)
-
-
-@lru_cache(maxsize=4096)
-def _place_bytes(real_topic: str, real_queue_id: int) -> tuple[bytes, bytes]:
-    """A topic as it stands in a record (``b""``: it is too long), and how the properties of its halves end."""
-    topic = real_topic.encode()
-    in_record = bytes((len(topic),)) + topic if len(topic) <= TOPIC_V1_MAX_BYTES else b""
-    return in_record, f"\x02{with_real_place('', real_topic, real_queue_id, '')}".encode()
-
-
-_COMMITTED: Final = int(Decision.COMMITTED)
-_OP_TAIL: Final = tail_of(OP.encode(), _OP_PROPERTIES.encode())
-_OPS: Final[list[Prepared]] = [
-    (OP, HALF_QUEUE_ID, AT_BODY + digits + len(_OP_TAIL), OP_TAGS_CODE, _OP_PROPERTIES, "") for digits in range(20)
-]
-"""What is known of an op message, by the digits of the offset in its body."""
-
-
 def op_record(
     half_queue_offset: int,
     decision: Decision,
@@ -175,7 +96,7 @@ def op_record(
         topic=OP,
         queue_id=HALF_QUEUE_ID,
         body=b"%d" % half_queue_offset,
-        properties=_OP_PROPERTIES + _noted(note) if note else _OP_PROPERTIES,
+        properties=OP_PROPERTIES + _noted(note) if note else OP_PROPERTIES,
         flag=decision | cause,
         born_timestamp=now_ms,
         born_host=ended_by,

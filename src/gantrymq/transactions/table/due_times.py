@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+
+from gantrymq.transactions.table.open_halves import TransactionTable
 
 
 class DueTimes:
-    """Keys by due time (monotonic seconds).
+    """Half queue offsets of open halves, by the time when they are due (monotonic seconds).
 
     Most half messages have the same immunity, so most entries arrive in order of time: those live in a deque, the
-    others in a heap. An entry is never removed from the middle; ``is_current(key, due)`` tells whether it still counts.
+    others in a heap. An entry is never removed from the middle; it counts while its half is due at that time.
     """
 
-    __slots__ = ("_heap", "_in_order", "_is_current", "_prune_at")
+    __slots__ = ("_heap", "_in_order", "_prune_at", "_table")
 
-    def __init__(self, is_current: Callable[[int, float], bool]) -> None:
-        self._is_current = is_current
+    def __init__(self, table: TransactionTable) -> None:
+        self._table = table
         self._in_order: deque[tuple[float, int]] = deque()
         self._heap: list[tuple[float, int]] = []
         self._prune_at = PRUNE_FROM
 
-    def push(self, due: float, keys: Sequence[int]) -> None:
-        """Keys that are due at the same time."""
+    def push(self, due: float, key: int) -> None:
         in_order = self._in_order
         if not in_order or due >= in_order[-1][0]:
-            in_order.extend([(due, key) for key in keys])
+            in_order.append((due, key))
         else:
-            for key in keys:
-                heapq.heappush(self._heap, (due, key))
+            heapq.heappush(self._heap, (due, key))
         if len(in_order) + len(self._heap) >= self._prune_at:
             self._prune()
 
@@ -55,18 +55,26 @@ class DueTimes:
         return len(self._in_order) + len(self._heap)
 
     def _first(self) -> tuple[float, int] | None:
-        in_order, heap, is_current = self._in_order, self._heap, self._is_current
-        while in_order and not is_current(in_order[0][1], in_order[0][0]):
+        in_order, heap = self._in_order, self._heap
+        while in_order and not self._is_current(in_order[0][1], in_order[0][0]):
             in_order.popleft()
-        while heap and not is_current(heap[0][1], heap[0][0]):
+        while heap and not self._is_current(heap[0][1], heap[0][0]):
             heapq.heappop(heap)
         if in_order and (not heap or in_order[0] <= heap[0]):
             return in_order[0]
         return heap[0] if heap else None
 
+    def _is_current(self, key: int, due: float) -> bool:
+        half = self._table.get(key)
+        return half is not None and half.due == due
+
     def _prune(self) -> None:
         """Drop outdated entries, so that memory follows the open halves and not the traffic of the last minutes."""
-        self._in_order = deque(entry for entry in self._in_order if self._is_current(entry[1], entry[0]))
+        in_order: deque[tuple[float, int]] = deque()
+        for entry in self._in_order:
+            if self._is_current(entry[1], entry[0]):
+                in_order.append(entry)
+        self._in_order = in_order
         self._heap = [entry for entry in self._heap if self._is_current(entry[1], entry[0])]
         heapq.heapify(self._heap)
         self._prune_at = max(PRUNE_FROM, 4 * len(self))

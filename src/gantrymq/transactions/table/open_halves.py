@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from msgspec import Struct
-
-from gantrymq.errors import InvariantViolated, StoreError
-from gantrymq.transactions.rules.states import TRANSITIONS, Event, State, after
+from gantrymq.errors import InvariantViolated
+from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Decision, DecisionLog
+from gantrymq.transactions.table.open_half import OpenHalf
 
 _OPEN: Final = State.OPEN
 KEPT_RECORDS_BYTES: Final = 8 * 1024 * 1024
@@ -17,93 +16,8 @@ KEPT_RECORDS_BYTES: Final = 8 * 1024 * 1024
 after the half needs no read. Those that stay open longer are read: they must not take the place of the others."""
 RECORD_BYTES: Final = 200
 """Of memory for a kept half beside its record."""
-NOT_NOTED: Final = -1
-"""Instead of the immunity its sender asked for: a copy that an Apache broker put back, which has no notes."""
-
-
 SHARED_TEXTS: Final = 10_000
 """Names of groups and topics that are shared; brokers have fewer."""
-
-
-Waiting = Callable[["OpenHalf", StoreError | None], None]
-"""Called when a write has ended, with None or the error."""
-
-
-class OpenHalf(Struct, gc=False, eq=False):
-    """One transaction without a durable outcome. The only mutable thing of this package, owned by its table.
-
-    A million of them may be open: so it is a struct that the collector does not look at, and texts that many have in
-    common are shared (``TransactionTable.add``). ``waiting`` is emptied when a write ends, so that no cycle stays.
-    """
-
-    queue_offset: int
-    """Of the first copy, in the half queue: the transaction's key. From here to ``stored_at`` nothing changes."""
-    log_offset: int
-    """Of the first copy."""
-    group: str
-    unique_key: str
-    real_topic: str
-    real_queue_id: int
-    stored_at: int
-    """Store time of the first copy, ms since 1970 by this broker's clock: all ages are counted from it."""
-    immunity_ms: int
-    state: State
-    own_immunity_ms: int = 0
-    """Immunity that its sender asked for; 0: none, so it has the broker's; NOT_NOTED: it is a copy."""
-    copies: tuple[tuple[int, int], ...] = ()
-    """(queue offset, log offset) of the later copies that an Apache broker put back, in order."""
-    record: bytes | None = None
-    """The half itself as it is stored, while memory allows."""
-    waiting: list[Waiting] | None = None
-    """What is called when the write under way has ended, in order."""
-    immune_until: float = 0.0
-    """Monotonic seconds of the end of the immunity: a jump of the wall clock neither shortens nor prolongs it."""
-    due: float = -1.0
-    """Monotonic seconds of the next look at it; -1: none. Outdated entries of DueTimes differ from it."""
-    times_asked: int = 0
-    """Checks handed to a live producer since the broker started."""
-    unknown_answers: int = 0
-    answer_deadline: float = 0.0
-    """Monotonic seconds until which the answer to the last check is waited for; 0: no check outstanding."""
-    has_turn: bool = False
-    """Whether it counts among the checks that its group has to answer."""
-    in_line: bool = False
-    """Whether it waits until its group can answer one check more."""
-    sender_gone: bool = False
-    """Whether it has decisive checkers and its sender's connection closed and did not come back in time."""
-    lonely: int = 0
-    """How many times in a row no member of the group was online."""
-    first_record_offset: int = -1
-    """Log offset of the first record of the current decision."""
-    first_op_queue_offset: int = -1
-    """Queue offset of its op message."""
-    tags_code: int | None = None
-    """Of the final message; None: it is still to be found in the properties."""
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """(queue offset, log offset) of the first copy."""
-        return self.queue_offset, self.log_offset
-
-    def queue_offsets(self) -> list[int]:
-        """Half queue offsets of all copies."""
-        return [self.queue_offset, *(queue_offset for queue_offset, _ in self.copies)]
-
-    def newest(self) -> tuple[int, int]:
-        """(queue offset, log offset) of the newest copy: the one that an Apache broker would use."""
-        return self.copies[-1] if self.copies else (self.queue_offset, self.log_offset)
-
-    def lies_at(self, queue_offset: int, log_offset: int) -> bool:
-        return (queue_offset == self.queue_offset and log_offset == self.log_offset) or (
-            (queue_offset, log_offset) in self.copies
-        )
-
-    def take(self, event: Event) -> None:
-        """Enter the next state; InvariantViolated when the event is illegal in this state."""
-        try:
-            self.state = TRANSITIONS[self.state, event]
-        except KeyError:
-            self.state = after(self.state, event)  # raises
 
 
 class TransactionTable:
@@ -144,24 +58,24 @@ class TransactionTable:
 
     def add(self, half: OpenHalf, record: bytes | None = None) -> None:
         """Take in a half; its first copies come in the order of the half queue."""
-        if half.queue_offset in self._halves:
+        queue_offset = half.queue_offset
+        if self._halves.setdefault(queue_offset, half) is not half:
             raise InvariantViolated("a half message enters the table once")
-        self._halves[half.queue_offset] = half
-        for queue_offset, _ in half.copies:
-            self._by_copy[queue_offset] = half
-        texts, group, topic = self._texts, half.group, half.real_topic
+        for copy_offset, _ in half.copies:
+            self._by_copy[copy_offset] = half
+        texts, key = self._texts, half.unique_key
         if len(texts) > SHARED_TEXTS:
             texts.clear()
-        half.group = texts.setdefault(group, group)
-        half.real_topic = texts.setdefault(topic, topic)
-        self._by_topic[half.real_topic] = self._by_topic.get(topic, 0) + 1
-        if half.unique_key:
+        half.group = group = texts.setdefault(half.group, half.group)
+        half.real_topic = topic = texts.setdefault(half.real_topic, half.real_topic)
+        self._by_topic[topic] = self._by_topic.get(topic, 0) + 1
+        if key:
             of_group = self._by_key.get(group)
             if of_group is None:
-                of_group = self._by_key[half.group] = {}
-            of_group[half.unique_key] = half
+                of_group = self._by_key[group] = {}
+            of_group[key] = half
         else:
-            self._without_key[half.group] = self._without_key.get(group, 0) + 1
+            self._without_key[group] = self._without_key.get(group, 0) + 1
         if record is not None:
             half.record = record
             self._kept.append(half)
@@ -202,15 +116,16 @@ class TransactionTable:
         for queue_offset, _ in half.copies:
             self._by_copy.pop(queue_offset, None)
         self._by_topic[half.real_topic] -= 1
-        of_group = self._by_key.get(half.group)
-        if not half.unique_key:
-            self._without_key[half.group] -= 1
-            if not self._without_key[half.group]:
-                del self._without_key[half.group]
-        elif of_group is not None and of_group.get(half.unique_key) is half:
-            del of_group[half.unique_key]
+        group, key = half.group, half.unique_key
+        of_group = self._by_key.get(group)
+        if not key:
+            self._without_key[group] -= 1
+            if not self._without_key[group]:
+                del self._without_key[group]
+        elif of_group is not None and of_group.get(key) is half:
+            del of_group[key]
             if not of_group:
-                del self._by_key[half.group]
+                del self._by_key[group]
         half.record = None
         half.due = -1.0
 
