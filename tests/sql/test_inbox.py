@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import threading
 from collections.abc import Iterator
@@ -19,27 +18,15 @@ from gantrymq import Message
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import MessageView
-from gantrymq.message.queues import MessageQueue
-from gantrymq.sql import AsyncInbox, AsyncTransactions, Inbox, Transactions, inbox_rows
+from gantrymq.sql import AsyncInbox, AsyncTransactions, Inbox, Transactions
 from gantrymq.sql.inbox_effect import AlreadyConsumed
 from gantrymq.testing import LocalCluster
 from tests.sql.databases import Place
+from tests.sql.message_views import view
 
-_numbers = itertools.count()
 FORMS = ["engine", "sessionmaker", "connect", "transactions", "transactions on connections"]
 STRICT = {"postgresql": "SERIALIZABLE", "mariadb": "SERIALIZABLE", "sqlite": "SERIALIZABLE"}
 SUCCESS, LATER = ConsumeStatus.CONSUME_SUCCESS, ConsumeStatus.RECONSUME_LATER
-
-
-def view(name: str | None = None, topic: str = "orders", **properties: str) -> MessageView:
-    """A message as a consumer gets it; each has a place of its own."""
-    number = next(_numbers)
-    name = name or f"message {number}"
-    values = {"UNIQ_KEY": name, **properties}
-    return MessageView(
-        topic, name.encode(), values, 0, MessageQueue(topic, "b", 0), number, name, f"offset {number}", 0, "", 0, "",
-        0, number,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -479,32 +466,6 @@ def test_groups_have_rows_of_their_own(inbox: Inbox, engine: Engine) -> None:
 
 
 # Which messages are the same.
-
-
-def test_what_is_sent_back_has_the_same_row() -> None:
-    first = view("K")
-    again = view("K", topic="%RETRY%shipping", RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="offset 0")
-    seen = view("K", RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="offset 0")  # as PushConsumer shows it
-    assert inbox_rows.row_id(first, None) == inbox_rows.row_id(again, None) == inbox_rows.row_id(seen, None)
-
-
-def test_without_a_unique_key_the_first_place_counts() -> None:
-    first, again = view("1"), view("2", ORIGIN_MESSAGE_ID="1")
-    del first.properties["UNIQ_KEY"], again.properties["UNIQ_KEY"]
-    assert inbox_rows.row_id(first, None) == inbox_rows.row_id(again, None)
-
-
-def test_one_object_sent_to_two_topics_is_two_messages() -> None:
-    assert inbox_rows.row_id(view("K", topic="a"), None) != inbox_rows.row_id(view("K", topic="b"), None)
-
-
-@pytest.mark.parametrize(
-    "key", ["k" * 256, "ends with a space ", "ends with a tab\t", "ü" * 300, "a\0b", "\ud800" * 300]
-)
-def test_a_key_that_does_not_fit_is_hashed(key: str) -> None:
-    row = inbox_rows.row_id(view(), lambda _: key)
-    assert row.startswith("sha256 ") and len(row) == 71
-    assert row != inbox_rows.row_id(view(), lambda _: key[:-1]), "also where a collation takes them for the same"
 
 
 @pytest.mark.parametrize("key", ["", None, 5, b"bytes"])
