@@ -20,6 +20,14 @@ def begin(*, decisive: bool = False) -> Event:
     return {"at": 0, "event": "begin", "tx": "t", "immunity_ms": IMMUNITY_MS, "sender": "p", "decisive": decisive}
 
 
+def local(name: str = "t") -> Event:
+    return {**begin(decisive=True), "tx": name, "local": True}
+
+
+def event(kind: str) -> Event:
+    return {"event": kind, "tx": "t"}
+
+
 def gone(process: str = "p") -> Event:
     return {"event": "gone", "process": process}
 
@@ -76,6 +84,11 @@ GOOD = {
                                                 check_answer("ROLLBACK", at=5)],
     "asked early by a clock put wrong": [begin(), {"event": "fault", "what": "clock jump"},
                                          check_answer("ROLLBACK", at=5)],
+    "a local transaction": [local(), row("committed"), end("COMMIT"), got(), QUIET],
+    "a local transaction that a check settled": [local(), row("committed"), check_answer("COMMIT"), got(), QUIET],
+    "a local transaction that a check claimed": [local(), row("rolled back"), check_answer("ROLLBACK"), QUIET],
+    "a half message whose outcome row was deleted": [local(), row("committed"), event("cleaned"), event("stuck"),
+                                                     QUIET],
 }  # fmt: skip
 BAD = {
     "one decision": [half(), end("COMMIT"), end("ROLLBACK")],
@@ -87,12 +100,26 @@ BAD = {
     "immunity": [begin(), half(), check_answer("ROLLBACK", at=IMMUNITY_MS - 1)],
     "nothing lost": [half(), end("COMMIT"), QUIET],
     "row means message": [half(), row("committed"), end("UNKNOWN"), QUIET],
+    "a check keeps a commit": [local(), row("committed"), check_answer("ROLLBACK")],
+    "nothing stuck": [local(), event("stuck"), QUIET],
 }
 
 
 @pytest.mark.parametrize("history", GOOD.values(), ids=GOOD.keys())
 def test_good_histories_pass(history: TransactionFacts) -> None:
     assert check(history) == []
+
+
+MORE_BAD = {
+    "a local message that comes before its row": ("no phantom", [local(), end("COMMIT"), got(), row("committed")]),
+    "a lost message of which only the row is cleaned": ("row means message", [local(), row("committed"),
+                                                                              event("cleaned"), QUIET]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "history"), MORE_BAD.values(), ids=MORE_BAD.keys())
+def test_local_transactions_are_judged_more_strictly(rule: str, history: TransactionFacts) -> None:
+    assert rule in {violation.rule for violation in check(history)}
 
 
 @pytest.mark.parametrize(("rule", "history"), BAD.items(), ids=BAD.keys())

@@ -21,7 +21,7 @@ from rich.console import Console
 from gantrymq.cli.interrupts import ctrl_c_deferred
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.testing import groups, simulation
+from gantrymq.testing import groups, simulation, sql_story
 from gantrymq.testing.faults import FAULTS
 from gantrymq.testing.history import encode
 from gantrymq.testing.shrink import shrink
@@ -36,7 +36,7 @@ CALLED_AS = "GANTRY_CALLED_AS"
 
 @dataclass(frozen=True, slots=True)
 class RunKind:
-    """The two kinds of runs."""
+    """The kinds of runs."""
 
     run: Callable[[int, Plan], Result]
     default: Plan
@@ -56,8 +56,11 @@ class RunKind:
 
 TRANSACTIONS = RunKind(simulation.run, simulation.DEFAULT, tuple(FAULTS))
 GROUPS = RunKind(groups.run, groups.DEFAULT, groups.GROUP_FAULTS, ("--groups",))
+SQL = RunKind(sql_story.run, sql_story.DEFAULT, sql_story.SQL_FAULTS, ("--sql",))
 _AMOUNTS = [
-    f"default {getattr(TRANSACTIONS.default, name)}, of --groups {getattr(GROUPS.default, name)}"
+    "default {}, of --groups {}, of --sql {}".format(
+        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL))
+    )
     for name in ("orders", "fault_count")
 ]
 
@@ -68,6 +71,10 @@ def simulate(
     jobs: Annotated[int, typer.Option(min=1, help="Number of processes for --seeds.")] = 1,
     of_groups: Annotated[
         bool, typer.Option("--groups", help="Run consumer groups whose members join, leave, fail and are killed.")
+    ] = False,
+    of_sql: Annotated[
+        bool,
+        typer.Option("--sql", help="Run gantrymq.sql: local transactions with messages, and databases that crash."),
     ] = False,
     orders: Annotated[
         int | None, typer.Option(min=1, help=f"Transactions and ordinary messages ({_AMOUNTS[0]}).")
@@ -88,7 +95,9 @@ def simulate(
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
     for number in _HEARD:
         signal.signal(number, _note)
-    run_kind = GROUPS if of_groups else TRANSACTIONS
+    if of_groups and of_sql:
+        raise typer.BadParameter("give either --groups or --sql")
+    run_kind = GROUPS if of_groups else SQL if of_sql else TRANSACTIONS
     plan = run_kind.plan(orders, _kinds(faults, run_kind), fault_count)
     console = Console(stderr=True)
     clock = SystemClock()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
+from weakref import WeakSet
 
 from gantrymq.client.listener import TransactionListener
 from gantrymq.errors import Closed, ConfigError
@@ -20,8 +21,8 @@ from gantrymq.sql.failed_commit import error_after
 from gantrymq.sql.settings import TransactionsSettings
 
 log = logging.getLogger("gantrymq.sql")
-_in_use: Final[set[int]] = set()
-"""The ``id`` of connections that a block commits."""
+_in_use: Final[WeakSet[Any]] = WeakSet()
+"""Connections that a block commits. A block whose task was thrown away does not take its own out."""
 
 
 class AsyncConnectionTransactions(AsyncTransactions["AsyncConnectionTransaction"]):
@@ -40,7 +41,7 @@ class AsyncConnectionTransactions(AsyncTransactions["AsyncConnectionTransaction"
         await AsyncLocal(self._database, self._settings).create_tables()
 
     async def _connect(self) -> TransactionListener:
-        self._local = AsyncLocal(self._database, self._settings)
+        self._local = AsyncLocal(self._database, self._settings, self._clock, self._rng)
         await self._local.open()
         return AsyncOutcomeChecker(self._local)
 
@@ -64,6 +65,8 @@ class AsyncConnectionTransactions(AsyncTransactions["AsyncConnectionTransaction"
 class AsyncConnectionTransaction:
     """One local transaction: ``async with transactions.begin() as tx``. Leaving the block commits, an error rolls
     back."""
+
+    driver_of = staticmethod(async_driver_of)
 
     def __init__(
         self, start: Callable[[], Awaitable[None]], enlist: Callable[[], AsyncEnlistment],
@@ -138,10 +141,10 @@ class AsyncConnectionTransaction:
         self._used = True
         await self._start()
         connection = await self._connect()
-        driver = async_driver_of(connection)
-        if id(connection) in _in_use:
+        driver = self.driver_of(connection)
+        if connection in _in_use:
             raise ConfigError("a block commits this connection already; inside of it, use `async with tx.savepoint():`")
-        _in_use.add(id(connection))
+        _in_use.add(connection)
         self._connection, self._driver = connection, driver
         try:
             await driver.begin()
@@ -205,7 +208,7 @@ class AsyncConnectionTransaction:
 
     async def _leave(self) -> None:
         connection, self._connection = self._connection, None
-        _in_use.discard(id(connection))
+        _in_use.discard(connection)
         if self._ours:
             with suppress(Exception):  # it may be closed already, and what the block did is decided
                 await connection.close()

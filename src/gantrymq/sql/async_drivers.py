@@ -74,6 +74,8 @@ def async_driver_of(connection: Any) -> AsyncPsycopgDriver:
 class AsyncConnectionDatabase:
     """A new connection for every call; see ``ConnectionDatabase``."""
 
+    driver_of = staticmethod(async_driver_of)
+
     def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
         self._connect = connect
 
@@ -90,7 +92,7 @@ class AsyncConnectionDatabase:
             )
         connection = await coming
         try:
-            async_driver_of(connection)
+            self.driver_of(connection)
         except ConfigError:
             closing: Any = connection.close() if hasattr(connection, "close") else None
             if hasattr(closing, "__await__"):
@@ -105,7 +107,7 @@ class AsyncConnectionDatabase:
         rows: Rows = ()
         connection = await self.connect()
         try:
-            driver = async_driver_of(connection)
+            driver = self.driver_of(connection)
             await driver.stand_alone()
             for statement in statements:
                 rows = await driver.execute(statement) or rows

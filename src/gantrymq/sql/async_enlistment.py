@@ -11,8 +11,8 @@ from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import Closed, TransactionClaimed, TransactionTooOld
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.rng import SystemRng
+from gantrymq.runtime.clock import Clock, SystemClock
+from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.sql import steps, transaction_id
 from gantrymq.sql.checker import asked, told
 from gantrymq.sql.claim import Answer, Failed, Query, Rows
@@ -46,10 +46,13 @@ async def perform(work: Generator[Any, Any, T], carry_out: Callable[[Any], Corou
 class AsyncLocal:
     """The database of one AsyncTransactions object. Call ``open`` first."""
 
-    def __init__(self, database: AsyncDatabase, settings: Settings) -> None:
+    def __init__(
+        self, database: AsyncDatabase, settings: Settings, clock: Clock | None = None, rng: Rng | None = None
+    ) -> None:
         self.database: Final = database
         self.settings: Final = settings
-        self.clock, self.rng = SystemClock(), SystemRng()
+        self.clock: Final[Clock] = clock or SystemClock()
+        self.rng: Final[Rng] = rng or SystemRng()
 
     async def open(self) -> None:
         """Find out what the database is. Raises ConfigError when the outcome table is missing."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from gantrymq.client.listener import TransactionListener
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import Closed, ConfigError
-from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.rng import SystemRng
+from gantrymq.runtime.clock import Clock, SystemClock
+from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.sql import cleaning
 from gantrymq.sql.async_enlistment import perform
 from gantrymq.sql.cleaning import KEPT_S, check_age
@@ -72,6 +72,8 @@ class AsyncTransactions(Generic[A]):
         self._running: TransactionProducer | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._closed = False
+        self._clock: Clock = SystemClock()
+        self._rng: Rng = SystemRng()
 
     # Life.
 
@@ -148,7 +150,7 @@ class AsyncTransactions(Generic[A]):
             except Exception as error:
                 if not may_run_again(error) or attempt == attempts:
                     raise
-                await SystemClock().sleep(SystemRng().random() * 0.01 * 2**attempt)
+                await self._clock.sleep(self._rng.random() * 0.01 * 2**attempt)
         raise ConfigError(f"attempts must be 1 or more, not {attempts!r}")
 
     def _producer(self) -> TransactionProducer:

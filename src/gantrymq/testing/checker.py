@@ -53,6 +53,15 @@ class TransactionFacts:
     """Which of its records a checksum no longer fits."""
     garbled: bool = False
     """A bit turned over where no checksum is."""
+    local: bool = False
+    """It is sent by a local transaction of gantrymq.sql: its row is what the database says, and its halves end after
+    that."""
+    answers: set[str] = field(default_factory=set)
+    """Of checks."""
+    cleaned: bool = False
+    """The outcome row of its local transaction may have been deleted."""
+    stuck: bool = False
+    """Its half message was still open at the end."""
     places: set[tuple[str, str, int, int]] = field(default_factory=set)
     """Where it was delivered from: each place is one record in the log."""
 
@@ -61,6 +70,8 @@ class TransactionFacts:
         LESSONS[event["event"]](self, event)
 
     def excused(self, rule: str) -> bool:
+        if self.cleaned and self.stuck and rule in CLEANED:
+            return True
         return self.garbled or any(rule in EXCUSED.get(record, ()) for record in self.flipped)
 
     def _begin(self, event: Event) -> None:
@@ -68,6 +79,7 @@ class TransactionFacts:
         self.immunity_ms = event.get("immunity_ms", 0)
         self.decisive = bool(event.get("decisive"))
         self.sender = event.get("sender", "")
+        self.local = bool(event.get("local"))
 
     def _half(self, event: Event) -> None:
         self.half_confirmed |= bool(event["confirmed"])
@@ -89,6 +101,7 @@ class TransactionFacts:
         if self.began_at is not None and not (self.decisive and self.left):
             self.asked_early |= event.get("at", self.began_at) < self.began_at + self.immunity_ms
         self.asked_for.add(event["answer"])
+        self.answers.add(event["answer"])
         self.lied |= bool(event.get("lie"))
 
     def _flip(self, event: Event) -> None:
@@ -97,8 +110,14 @@ class TransactionFacts:
         else:
             self.garbled = True
 
+    def _cleaned(self, event: Event) -> None:
+        self.cleaned = True
+
+    def _stuck(self, event: Event) -> None:
+        self.stuck = True
+
     def _delivered(self, event: Event) -> None:
-        self.early |= COMMIT not in self.asked_for
+        self.early |= COMMIT not in self.asked_for or (self.local and COMMITTED not in self.rows)
         self.places.add((event["broker"], event["topic"], event["queue"], event["offset"]))
 
 
@@ -111,6 +130,8 @@ LESSONS: dict[str, Callable[[TransactionFacts, Event], None]] = {
     "end": TransactionFacts._end,
     "check": TransactionFacts._check,
     "delivered": TransactionFacts._delivered,
+    "cleaned": TransactionFacts._cleaned,
+    "stuck": TransactionFacts._stuck,
 }
 
 
@@ -143,10 +164,15 @@ RULES = (
          lambda s: s.plain and "send" in s.confirmed and not s.places, at_the_end=True),
     Rule("row means message", "its row was committed and it never arrived",
          lambda s: COMMITTED in s.rows and not s.places and not s.lied, at_the_end=True),
+    Rule("a check keeps a commit", "its row was committed, and a check of it was answered ROLLBACK",
+         lambda s: s.local and COMMITTED in s.rows and ROLLBACK in s.answers),
+    Rule("nothing stuck", "its half message is open for ever", lambda s: s.stuck, at_the_end=True),
 )  # fmt: skip
 
 
 LOST = ("nothing lost", "row means message")
+CLEANED = ("row means message", "nothing stuck")
+"""What may happen when rows are deleted while a half message is open: each check of it is answered UNKNOWN."""
 EXCUSED = {
     "half": LOST,
     "final": LOST,

@@ -14,6 +14,8 @@ One JSON object a line, with ``at`` (milliseconds since the start) and ``event``
 ``delivered``  ``tx``, ``broker``, ``topic``, ``queue``, ``offset``: a consumer got it from there
 ``flip``       ``tx``, ``record`` ``half``, ``op``, ``final`` or ``plain``: a bit of it turned over on the disk;
                ``covered``: a checksum says so
+``cleaned``    ``tx``: the outcome row of its local transaction may have been deleted
+``stuck``      ``tx``: its half message is still open at the end
 ``group``      ``group``, ``topic``, ``orderly``: a consumer group that wants all messages of the topic from here on;
                ``retries``: what fails comes again from another topic, so that its progress passes by it (optional)
 ``sent``       ``message``, ``topic``; ``confirmed``: it was acknowledged, with its place then: ``broker``, ``queue``,

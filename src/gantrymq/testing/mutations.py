@@ -10,8 +10,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from gantrymq.broker.transactions import coordinator as transaction_coordinator
@@ -31,25 +30,13 @@ from gantrymq.store.log.flush import Flusher
 from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.recovery.recovery import Recovery
 from gantrymq.testing import groups
-from gantrymq.testing.simulation import Result, run
+from gantrymq.testing.mutation import Mutation, Patch
+from gantrymq.testing.simulation import Result
+from gantrymq.testing.sql_mutations import SQL_MUTATIONS
 from gantrymq.transactions import rebuild
 from gantrymq.transactions.records.half import parse_op
 from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.table.open_halves import TransactionTable
-
-Patch = Callable[[Any, str, Any], None]
-"""Sets an attribute of a module or class, until the mutation is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """One way to break it, and within how many seeds it is to be found."""
-
-    name: str
-    apply: Callable[[Patch], None]
-    within: int
-    play: Callable[[int], Result] = run
-    """Which kind of run shows it."""
 
 
 class _Agrees(int):
@@ -207,6 +194,7 @@ MUTATIONS = (
     Mutation("a cancelled close is not finished", _close_once, 100, groups.run),
     Mutation("what a listener refuses counts as consumed", _consume_what_failed, 10, groups.run),
     Mutation("in order, what failed goes behind the rest", _line_up_again, 10, groups.run),
+    *SQL_MUTATIONS,
 )  # fmt: skip
 
 

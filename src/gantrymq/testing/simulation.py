@@ -158,7 +158,7 @@ async def _make_peace(cluster: Cluster) -> None:
         except GantryError:
             await asyncio.sleep(1)
     end = cluster.loop.time() + PEACE_S
-    while cluster.loop.time() < end and not _settled(cluster):
+    while cluster.loop.time() < end and not settled(cluster):
         await asyncio.sleep(1)
     await asyncio.sleep(3)
 
@@ -177,7 +177,7 @@ async def mend(cluster: Cluster) -> None:
         await cluster.revive(host)
 
 
-def _settled(cluster: Cluster) -> bool:
+def settled(cluster: Cluster) -> bool:
     brokers = [host.broker for host in cluster.brokers if host.broker is not None]
     if any(len(broker.coordinator.table) for broker in brokers):
         return False

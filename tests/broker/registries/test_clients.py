@@ -38,6 +38,16 @@ def test_producers_are_picked_in_turn_and_only_those_that_can_be_reached() -> No
     assert len(groups.members("G")) == 3
 
 
+def test_who_asks_again_gets_another_member_whoever_asks_in_between() -> None:
+    groups = ProducerGroups()
+    members = [member(number) for number in range(2)]
+    for each in members:
+        groups.register("G", each)
+    asked = [[groups.pick("G", half + times) for half in range(4)] for times in range(2)]
+    assert all(first is not second for first, second in zip(*asked, strict=True))
+    assert {*asked[0]} == {each.connection for each in members}
+
+
 def test_a_group_has_a_producer_while_a_member_that_is_no_tool_is_connected() -> None:
     groups = ProducerGroups()
     groups.register("G", replace(member(1), client_id="host@1#operator"))

@@ -107,8 +107,11 @@ class ProducerGroups:
         del self._groups[group]
         self._turns.pop(group, None)
 
-    def pick(self, group: str) -> Connection | None:
-        """The connection of a live member, a different one each time; None when no member is online.
+    def pick(self, group: str, turn: int | None = None) -> Connection | None:
+        """The connection of a live member; None when no member is online.
+
+        It is a different one each time. ``turn``: a different one for each number, whatever was picked in between, so
+        that who asks again with the next number gets another member.
 
         Members that do not read what was sent to them are skipped, and so are operators' tools, which have no checker.
         """
@@ -122,8 +125,9 @@ class ProducerGroups:
         ]
         if not usable:
             return None
-        turn = self._turns.get(group, 0)
-        self._turns[group] = turn + 1
+        if turn is None:
+            turn = self._turns.get(group, 0)
+            self._turns[group] = turn + 1
         return usable[turn % len(usable)]
 
     def has_producer(self, group: str) -> bool:

@@ -11,8 +11,9 @@ from gantrymq.broker.client import Client, Connection
 class ProducerGroups(Protocol):
     """The connected members of producer groups, by their heartbeats."""
 
-    def pick(self, group: str) -> Connection | None:
-        """A live member of the group that reads what it is sent, round robin; None when there is none."""
+    def pick(self, group: str, turn: int | None = None) -> Connection | None:
+        """A live member of the group that reads what it is sent, round robin; None when there is none. ``turn``: the
+        next number gives another member."""
 
     def members(self, group: str) -> Sequence[object]:
         """All online members of the group."""

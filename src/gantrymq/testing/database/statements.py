@@ -1,0 +1,142 @@
+"""What SQL statements do in the simulated database. It knows each of them by its whole text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from gantrymq.sql.dialect import Kind
+from gantrymq.sql.tables import CLEANED, DATABASE, NOW, OutcomeStatements
+from gantrymq.testing.database.tables import Values, Work
+
+Rows = list[tuple[Any, ...]]
+Meaning = Callable[..., Awaitable[Rows]]
+"""Called with the transaction, and with the parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement with its parameters."""
+
+    run: Callable[[Work], Awaitable[Rows]]
+    rescues: bool = False
+    """It may be executed behind one that failed, in the same transaction."""
+
+
+class Language:
+    """Reads statements."""
+
+    def __init__(self, meanings: Iterable[dict[str, Meaning]]) -> None:
+        self._meanings = {text: meaning for some in meanings for text, meaning in some.items()}
+
+    def read(self, text: str, parameters: tuple[Any, ...]) -> Statement:
+        """Raises KeyError for a statement that nobody has described here."""
+        for pattern, read in _PATTERNS:
+            found = pattern.match(text)
+            if found is not None:
+                return read(found)
+        meaning = self._meanings[text]
+        return Statement(lambda work: meaning(work, *parameters))
+
+
+def _create_table(found: re.Match[str]) -> Statement:
+    async def create(work: Work) -> Rows:
+        work.create_table(found[1], "PRIMARY KEY" in found[2])
+        return []
+
+    return Statement(create)
+
+
+def _create_index(found: re.Match[str]) -> Statement:
+    async def nothing(work: Work) -> Rows:
+        return []
+
+    return Statement(nothing)
+
+
+def _savepoint(found: re.Match[str]) -> Statement:
+    async def mark(work: Work) -> Rows:
+        (work.roll_back_to if found[1] else work.release if found[2] else work.savepoint)(found[3])
+        return []
+
+    return Statement(mark, rescues=bool(found[1]))
+
+
+_PATTERNS: Final = (
+    (re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) \((.*)\)", re.DOTALL), _create_table),
+    (re.compile(r"CREATE INDEX"), _create_index),
+    (re.compile(r"(ROLLBACK TO )?(RELEASE )?SAVEPOINT (\w+)$"), _savepoint),
+)
+
+
+# Statements about any table: its first column is the key.
+
+
+async def insert(work: Work, table: str, *values: Any) -> Rows:
+    await work.insert(table, values[0], values)
+    return []
+
+
+async def select(work: Work, table: str, *keys: str) -> Rows:
+    return [values for key in keys if (values := work.get(table, key)) is not None]
+
+
+async def add(work: Work, table: str, amount: int, key: str) -> Rows:
+    """UPDATE table SET the second column = that + amount WHERE the key is ..."""
+
+    def changed(values: Values) -> Values:
+        return (values[0], values[1] + amount, *values[2:])
+
+    await work.change(table, key, changed)
+    return []
+
+
+# The outcome table. Source: gantrymq.sql.tables.
+
+
+def of_outcomes(
+    statements: OutcomeStatements, table: str, claim_timeout_s: float, wall_ms: Callable[[], int]
+) -> dict[str, Meaning]:
+    """The statements of PostgreSQL. ``wall_ms``: the clock of the database."""
+
+    async def now(work: Work) -> Rows:
+        return [(wall_ms(),)]
+
+    return {
+        NOW[Kind.POSTGRESQL]: now,
+        statements.insert: lambda work, *values: insert(work, table, *values),
+        statements.find: lambda work, which: select(work, table, which, CLEANED, DATABASE),
+        statements.claim: partial(_claim, table=table, patience_s=claim_timeout_s),
+        statements.move_horizon: partial(_move_horizon, table=table),
+        statements.clean: partial(_clean, table=table),
+        statements.left: partial(_left, table=table),
+    }
+
+
+async def _claim(work: Work, compared: str, which: str, group: str, *, table: str, patience_s: float) -> Rows:
+    work.patience_s = patience_s
+    horizon = await work.get_locked(table, CLEANED)
+    if horizon is not None and horizon[2] > compared:
+        which = CLEANED
+    return await insert(work, table, which, 2, group)
+
+
+async def _move_horizon(work: Work, horizon: str, above: str, *, table: str) -> Rows:
+    def moved(values: Values) -> Values:
+        return (*values[:2], horizon) if values[2] < above else values
+
+    await work.change(table, CLEANED, moved)
+    return []
+
+
+async def _clean(work: Work, horizon: str, count: int, *, table: str) -> Rows:
+    for key in list(work.keys(table, "0", horizon))[:count]:
+        await work.change(table, key, lambda values: None)
+    return []
+
+
+async def _left(work: Work, horizon: str, *, table: str) -> Rows:
+    return [(key,) for key in work.keys(table, "0", horizon)][:1]
