@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from benchmarks.consistency.setting import LOCAL, OURS, OURS_AHEAD, OUTBOX_WAY, PLAIN, TITLES, TWO_PHASE
+from benchmarks.consistency.setting import LOCAL, OURS, OURS_AHEAD, OUTBOX_WAY, PLAIN, TWO_PHASE
 
 WIDTH: Final = 460
 HEIGHT: Final = 300
@@ -23,6 +23,15 @@ COLORS: Final = {
     OURS_AHEAD: "#4fb0d6",
     LOCAL: "#b9b9b9",
 }
+LABELS: Final = {
+    TWO_PHASE: ("two-phase", "commit"),
+    PLAIN: ("plain", "message"),
+    OUTBOX_WAY: ("outbox", "with relay"),
+    OURS: ("transaction", "message"),
+    OURS_AHEAD: ("transaction,", "not awaited"),
+    LOCAL: ("local", "commit only"),
+}
+"""Names of two short lines, so that they fit below a bar."""
 Row = Mapping[str, Any]
 
 
@@ -84,10 +93,9 @@ def _lines(title: str, rows: Sequence[Row], name: str) -> list[str]:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[way]}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLORS[way]}"/>' for x, y in points]
-        x, y = LEFT + 150 * (order % 3), HEIGHT - 12 + 12 * (order // 3 - 0.6)
-        parts.append(
-            f'<text x="{x - 30:.0f}" y="{y:.0f}" font-size="10" fill="{COLORS[way]}">{escape(TITLES[way])}</text>'
-        )
+        x, y = LEFT - 30 + 135 * (order % 3), HEIGHT - 12 + 12 * (order // 3 - 0.2)
+        label = escape(" ".join(LABELS[way]))
+        parts.append(f'<text x="{x:.0f}" y="{y:.0f}" font-size="10" fill="{COLORS[way]}">{label}</text>')
     return parts
 
 
@@ -109,7 +117,7 @@ def _bars(title: str, found: Sequence[tuple[str, float]]) -> list[str]:
         )
         middle = x + wide * 0.35
         parts.append(f'<text x="{middle:.1f}" y="{y - 4:.1f}" text-anchor="middle">{value:.3g}</text>')
-        first, _, rest = TITLES[way].partition(" ")
+        first, rest = LABELS[way]
         parts.append(f'<text x="{middle:.1f}" y="{bottom + 16}" text-anchor="middle" font-size="11">{first}</text>')
         parts.append(f'<text x="{middle:.1f}" y="{bottom + 30}" text-anchor="middle" font-size="11">{rest}</text>')
     return parts
