@@ -76,6 +76,13 @@ class Shop:
         self._processes.append(process)
         return process
 
+    def wait_for(self, words: str) -> None:
+        """Wait until a process has written them."""
+        deadline = time.monotonic() + START_SECONDS
+        while words not in self.log.read_text():
+            assert time.monotonic() < deadline, f"{words!r} is not in {self.log}"
+            time.sleep(0.02)
+
     def web(self) -> subprocess.Popen[Any]:
         """A web process that takes requests."""
         process = self.process("manage.py", "runserver", "--noreload", f"127.0.0.1:{self.port}")

@@ -38,15 +38,15 @@ class NameServers:
     async def ask(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
         """The answer, whatever its code. When no name server answers, raises Unreachable, which says what to do."""
         last: GantryError | None = None
-        for _ in range(len(self._addresses)):
-            address = self._addresses[0]
+        for address in list(self._addresses):  # a copy: other questions that fail at the same time reorder the list
             try:
                 return await self._remoting.call(address, code, header, body, timeout_ms=self._timeout_ms)
             except GantryError as error:
                 if not error.retryable:
                     raise
                 last = error
-                self._addresses.append(self._addresses.pop(0))
+                if self._addresses[0] == address:
+                    self._addresses.append(self._addresses.pop(0))
         places = ", ".join(sorted(self._addresses))
         reason = last.reason if isinstance(last, Unreachable) else "it does not answer"
         raise Unreachable(places, f"no name server answers there ({reason}); {_ADVICE}") from last
