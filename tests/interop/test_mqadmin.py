@@ -126,6 +126,7 @@ OURS_ALONE = {"bindAddress", "decisiveCheckGrace", "httpBindAddress", "httpPort"
 DIFFERENT = {
     "maxTransferCountOnMessageInMemory": "our clients and Spark ask for large pulls",
     "mappedFileSizeTimerLog": "the shared cluster of Apache has small files",
+    "syncFlushTimeout": "a sender waits as long as the disk takes, unless a limit is set",
     "registerBrokerTimeoutMills": "a name server that does not answer is given up sooner",
     "listenPort": "each its own",
     "namesrvAddr": "each its own",
