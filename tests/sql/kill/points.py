@@ -67,7 +67,7 @@ class Points:
 
 def watch_service(points: Points, engine: Engine, sessions: type[Session]) -> None:
     """Hooks around the steps of a local transaction, in a process that will not live long."""
-    begin, finish, stored, end = TransactionProducer.begin, TransactionProducer.finish, Halves.stored, Halves.end
+    begin, finish, stored, ended = TransactionProducer.begin, TransactionProducer.finish, Halves.stored, Halves.ended
 
     async def begun(*arguments: Any) -> Any:
         half = await begin(*arguments)
@@ -84,12 +84,12 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session]) -> No
         points.reach("halves_stored")
 
     async def all_ended(*arguments: Any) -> Any:
-        results = await end(*arguments)
+        results = await ended(*arguments)
         points.reach("all_ends")
         return results
 
     TransactionProducer.begin, TransactionProducer.finish = begun, finished  # type: ignore[method-assign]
-    Halves.stored, Halves.end = all_stored, all_ended  # type: ignore[method-assign]
+    Halves.stored, Halves.ended = all_stored, all_ended  # type: ignore[method-assign]
 
     @event.listens_for(engine, "before_cursor_execute")
     def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:

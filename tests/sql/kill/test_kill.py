@@ -26,4 +26,5 @@ def test_rows_and_messages_agree_wherever_a_process_dies(kind: str) -> None:
         outcome = Run(kind, None, seed, Path(root), print).run(kills=3 * len(points.SERVICE), server_kills=2)
     assert outcome.violations == []
     assert outcome.paid > 0
-    assert set(outcome.kills) >= set(points.SERVICE)
+    reached = {point for point, kills in outcome.kills.items() if kills}
+    assert reached >= set(points.SERVICE) - {"any_time"}, "a hook has nothing to hold on to any more"
