@@ -67,17 +67,24 @@ def test_a_record_that_was_not_written_is_forgotten() -> None:
 def test_an_acknowledgement_may_come_before_its_check_point() -> None:
     ledger = Ledger()
     ledger.ack(Ack(point().key, (0,)), keep=True)
-    assert ledger.open(0, 0, point()).pending == {1}
+    assert ledger.open(0, 0, point(), late=True).pending == {1}
     ledger.ack(Ack(point(10).key, (10,)))
-    assert ledger.open(0, 1, point(10)).pending == {10, 11}, "not kept unless asked for"
+    assert ledger.open(0, 1, point(10), late=True).pending == {10, 11}, "not kept unless asked for"
+
+
+def test_an_early_acknowledgement_is_not_of_a_check_point_that_was_never_parked() -> None:
+    ledger = Ledger()
+    ledger.ack(Ack(point().key, (0,)), keep=True)
+    assert ledger.open(0, 0, point()).pending == {0, 1}
+    assert ledger.open(0, 1, point(), late=True).pending == {0, 1}, "it is forgotten"
 
 
 def test_only_so_many_are_kept() -> None:
     ledger = Ledger(max_early=1)
     ledger.ack(Ack(point(0).key, (0, 1)), keep=True)
     ledger.ack(Ack(point(10).key, (10, 11)), keep=True)
-    assert ledger.open(0, 0, point(0)).pending == set()
-    assert ledger.open(0, 1, point(10)).pending == {10, 11}
+    assert ledger.open(0, 0, point(0), late=True).pending == set()
+    assert ledger.open(0, 1, point(10), late=True).pending == {10, 11}
 
 
 def test_the_same_check_point_again_replaces_the_first() -> None:

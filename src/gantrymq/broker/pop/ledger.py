@@ -56,10 +56,16 @@ class Ledger:
     def __iter__(self) -> Iterator[OpenPoint]:
         return iter(list(self._open.values()))
 
-    def open(self, revive_queue: int, revive_offset: int, point: CheckPoint) -> OpenPoint:
-        """Take in a check point. One with the same key is replaced: it names the same messages."""
+    def open(self, revive_queue: int, revive_offset: int, point: CheckPoint, *, late: bool = False) -> OpenPoint:
+        """Take in a check point. One with the same key is replaced: it names the same messages.
+
+        ``late``: it was parked in a timer, so acknowledgements that were taken in before are its own. Those of another
+        one are not: when the clock is set back, a new check point can have the key of one that was acknowledged.
+        """
         pending = {point.start_offset + distance for distance in point.distances}
-        pending -= self._early.pop(point.key, set())
+        acked = self._early.pop(point.key, set())
+        if late:
+            pending -= acked
         opened = OpenPoint(point, revive_queue, revive_offset, pending, point.visible_at)
         old = self._open.pop(point.key, None)
         if old is not None:

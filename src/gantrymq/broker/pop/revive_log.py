@@ -153,8 +153,9 @@ class ReviveLog:
         if isinstance(entry, Ack):
             self.ledger.ack(entry, keep=True)
         elif entry is not None:
-            opened = self.ledger.open(record.queue_id, record.queue_offset, entry)
-            if opened.pending and record.store_timestamp - entry.pop_time > LATE_MS:
+            late = record.store_timestamp - entry.pop_time > LATE_MS
+            opened = self.ledger.open(record.queue_id, record.queue_offset, entry, late=late)
+            if opened.pending and late:
                 self.ledger.postpone(opened, max(entry.visible_at, record.store_timestamp) + GRACE_MS)
             return entry
         return None
