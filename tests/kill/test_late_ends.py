@@ -20,6 +20,15 @@ from tests.kill.server import Server
 COMMIT = ListenerAnswer(LocalTransactionState.COMMIT)
 
 
+async def known(producer: TransactionProducer, topic: str) -> None:
+    """Wait until the name server knows the broker, which listens a little earlier."""
+    while True:
+        with contextlib.suppress(GantryError):
+            await producer.queues(topic)
+            return
+        await asyncio.sleep(0.05)
+
+
 @pytest.mark.kill
 def test_an_end_that_did_not_reach_the_broker_is_repeated_when_the_broker_is_back(tmp_path: Path) -> None:
     server = Server(tmp_path, "SYNC_FLUSH")
@@ -27,6 +36,7 @@ def test_an_end_that_did_not_reach_the_broker_is_repeated_when_the_broker_is_bac
     async def play() -> bytes:
         producer = TransactionProducer("g", name_servers=server.name_servers, listener=Listener(), end_retries=0)
         async with producer, PullConsumer(name_servers=server.name_servers) as consumer:
+            await known(producer, "T")
             halves = producer.halves()
             # Nobody is asked about it for an hour: it is delivered only if it is ended.
             halves.add(0, Message("T", b"paid", properties={properties.CHECK_IMMUNITY_SECONDS: "3600"}))
@@ -36,7 +46,7 @@ def test_an_end_that_did_not_reach_the_broker_is_repeated_when_the_broker_is_bac
             assert not result.decided
             await asyncio.to_thread(server.start)
             while True:
-                with contextlib.suppress(GantryError):  # the name server does not know the broker at once
+                with contextlib.suppress(GantryError):  # the topic is made by the first message that is delivered
                     for queue in await consumer.queues("T"):
                         found = await consumer.pull(queue, 0, wait_ms=100)
                         if found.messages:

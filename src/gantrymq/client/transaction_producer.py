@@ -42,9 +42,9 @@ from gantrymq.errors import (
     Unreachable,
 )
 from gantrymq.message import flags, properties
-from gantrymq.message.message import Message
+from gantrymq.message.message import Message, MessageView
 from gantrymq.message.parts import id_of
-from gantrymq.message.queues import MessageQueue
+from gantrymq.message.queues import LogOffset, MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.message.validation import check_in_transaction
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -263,7 +263,8 @@ class TransactionProducer(Producer):
             self._open.discard(half.transaction_id)
 
     async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
-        """``finish`` did not reach the broker: repeat it for a while, until the broker has answered.
+        """``finish`` did not decide it: repeat it for a while, until the broker has answered. Where the outcome was not
+        known, the listener is asked first.
 
         Not with an Apache broker: it would deliver again if it had carried out the first attempt. It will ask.
         """
@@ -274,6 +275,11 @@ class TransactionProducer(Producer):
                 return
             await self._endpoint.clock.sleep(pause_s)
             pause_s = min(2 * pause_s, LATE_END_PAUSE_MAX_S)
+            if outcome.state is LocalTransactionState.UNKNOWN and self._checks is not None:
+                outcome = await self._checks.ask_about(_view_of(half), half.transaction_id)
+            if outcome.state is LocalTransactionState.UNKNOWN:
+                continue
+            self._memory.ended(half.transaction_id, outcome.state)
             try:
                 result = await self._decide(half, outcome)
             except TransactionConflict:  # which is in the log
@@ -385,6 +391,17 @@ class TransactionProducer(Producer):
             self._checks.asked(channel, command)
         else:
             super()._pushed(channel, command)
+
+
+def _view_of(half: OpenHalf) -> MessageView:
+    """A half message of ours as its listener would get it from the broker."""
+    given, sent, born_ms = half.given, half.result, 0  # nobody kept when it was made
+    return MessageView(
+        topic=given.topic, body=given.body, properties={**given.properties}, flag=given.flag, queue=sent.queue,
+        queue_offset=sent.queue_offset, message_id=half.transaction_id, offset_message_id=sent.offset_message_id,
+        born_timestamp=born_ms, born_host="", store_timestamp=born_ms, store_host="", reconsume_times=0,
+        log_offset=LogOffset(half.log_offset),
+    )  # fmt: skip
 
 
 def undecided(half: OpenHalf, outcome: ListenerAnswer, error: GantryError | None) -> TransactionSendResult:

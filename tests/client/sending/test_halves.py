@@ -340,10 +340,10 @@ def test_every_stored_half_is_ended_once_and_as_it_should(
         (COMMIT, False, 1),
         (ROLLBACK, False, 1),
         (COMMIT, True, 0),
-        (ListenerAnswer(LocalTransactionState.UNKNOWN), False, 0),
+        (ListenerAnswer(LocalTransactionState.UNKNOWN), False, 1),
     ],
 )
-def test_an_end_that_did_not_reach_its_broker_is_repeated_in_the_background(
+def test_an_end_that_is_not_decided_is_repeated_in_the_background(
     outcome: ListenerAnswer, decided: bool, late: int
 ) -> None:
     async def test(sender: Sender, halves: Halves) -> None:

@@ -138,7 +138,7 @@ class CheckBack:
     async def _ask(self, question: Question) -> None:
         try:
             async with self._free:
-                outcome = await self._outcome(question)
+                outcome = await self._outcome(question.view, question.transaction_id)
         except BaseException as error:
             # The listener cancelled its own task, or all tasks were cancelled, or there was a Ctrl-C. A producer that
             # is being closed does not answer, so that the broker asks another member of the group.
@@ -151,17 +151,25 @@ class CheckBack:
             self._memory.ended(question.transaction_id, outcome.state)
         self._answer(question, outcome)
 
-    async def _outcome(self, question: Question) -> ListenerAnswer:
-        method, at_work, transaction_id = self._listener.check_local_transaction, self._at_work, question.transaction_id
+    async def ask_about(self, view: MessageView, transaction_id: str) -> ListenerAnswer:
+        """What the listener says about a half message of ours now, without a broker that asks. UNKNOWN when it may not
+        be asked before the broker asks, because its checker is not decisive."""
+        if not self._decisive:
+            return NOT_DECISIVE
+        async with self._free:
+            return await self._outcome(view, transaction_id)
+
+    async def _outcome(self, view: MessageView, transaction_id: str) -> ListenerAnswer:
+        method, at_work = self._listener.check_local_transaction, self._at_work
         if at_work[transaction_id] >= CHECKS_AT_ONCE:
             return STILL_CHECKED
         at_work[transaction_id] += 1
         try:
             if is_async(method) or self._config.inline_listener:
-                return await call_contained(method, question.view)
+                return await call_contained(method, view)
             self._in_threads += 1
             try:
-                return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, question.view)
+                return await asyncio.get_running_loop().run_in_executor(self._pool, contain, method, view)
             finally:
                 self._in_threads -= 1
         finally:

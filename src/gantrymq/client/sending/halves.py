@@ -48,7 +48,7 @@ class HalfSender(Protocol):
         """Tell its broker how the local transaction ended."""
 
     async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
-        """``finish`` did not reach the broker: repeat it for a while, until the broker has answered."""
+        """``finish`` did not decide it: repeat it for a while, until the broker has answered."""
 
 
 class _Half:
@@ -184,9 +184,9 @@ class Halves:
             result = await self._sender.finish(half, outcome)
         except GantryError as error:
             return error
-        if not result.decided and outcome.state is not LocalTransactionState.UNKNOWN:
-            # A broker that was restarted does not know that the local transaction is over. It would let the half wait
-            # for as long as one may take, which is a minute by default.
+        if not result.decided:
+            # Its broker or the database was away. The broker does not know that the local transaction is over, and lets
+            # the half wait for as long as one may take, which is a minute by default.
             self._tasks.start("late end of a half", self._sender.finish_late(half, outcome))
         return result
 
