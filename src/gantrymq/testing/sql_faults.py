@@ -104,7 +104,7 @@ async def wrong_database(world: SqlCluster, rng: random.Random) -> None:
 
 async def cleaned(world: SqlCluster, rng: random.Random) -> None:
     """Old outcome rows are deleted, now and some more times."""
-    for _ in range(rng.randint(1, 10)):
+    for _ in range(rng.randint(1, 15)):
         await world.clean()
         await wait(world.cluster, rng.uniform(1, 5))
 

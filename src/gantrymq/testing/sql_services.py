@@ -51,7 +51,7 @@ TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS stock (item VARCHAR(100) PRIMARY KEY, amount INT)",
 )
 KINDS: Final = ("commit", "rollback", "savepoints", "busy", "slow", "too slow", "die", "die late", "no messages")
-WEIGHTS: Final = (6, 2, 4, 5, 3, 0.5, 4, 2, 0.5)
+WEIGHTS: Final = (6, 2, 4, 5, 3, 1.5, 3, 2, 0.5)
 
 
 def language(wall_ms: Callable[[], int], claim_timeout_s: float = CLAIM_TIMEOUT_S) -> Language:
@@ -223,7 +223,7 @@ class ServiceProcess:
         elif kind == "slow":
             await asyncio.sleep(rng.uniform(1, 2 * LONGEST_S))
         elif kind == "too slow":
-            await asyncio.sleep(rng.uniform(TOO_OLD_S, 4 * TOO_OLD_S))
+            await asyncio.sleep(rng.uniform(TOO_OLD_S, 1.5 * KEPT_S))
         elif kind == "die late":
             self.node.loop.call_later(rng.uniform(0, 0.01), self.node.unless_dead(self._end))
         if kind != "slow" and rng.random() < 0.3:
