@@ -121,11 +121,13 @@ class SimTransaction(AsyncConnectionTransaction):
 class SimTransactions(AsyncConnectionTransactions):
     """The product's, in a simulated process with a simulated database."""
 
-    def __init__(self, group: str, line: Line, *, process: Process, history: History) -> None:
+    def __init__(
+        self, group: str, line: Line, *, process: Process, history: History, wait_for_brokers: bool = True
+    ) -> None:
         super().__init__(
             group, line.connect, name_servers=process.name_servers, longest_transaction=LONGEST_S,
             claim_timeout=CLAIM_TIMEOUT_S, keep_rows=None, topics=list(TOPICS), send_timeout_ms=3000,
-            default_topic_queue_nums=QUEUES,
+            default_topic_queue_nums=QUEUES, wait_for_brokers=wait_for_brokers,
         )  # fmt: skip
         self._producer_settings["doors"] = process.doors
         self._database = DatabaseDoor(line)
@@ -183,7 +185,9 @@ class ServiceProcess:
         self.node = process.node
         self.address = process.address
         self.line = line
-        self.transactions = SimTransactions(GROUP, line, process=process, history=ledger.history)
+        self.transactions = SimTransactions(
+            GROUP, line, process=process, history=ledger.history, wait_for_brokers=rng.random() < 0.5
+        )
         self._ledger = ledger
         self._rng = rng
         self._die = die
