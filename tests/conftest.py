@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -51,6 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker(mark) is not None:
                 item.add_marker(pytest.mark.skip(reason=f"{package} is not installed; python3 run.py test has it"))
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Leave a note of what runs, for ``tools/checks.py``, which names it when the whole run takes too long."""
+    if (place := os.environ.get("GANTRY_RUNNING_TESTS")) and Path(place).is_dir():
+        name = os.environ.get("PYTEST_XDIST_WORKER", "pytest")
+        Path(place, name).write_text(f"{nodeid} since {time.strftime('%H:%M:%S')}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,8 +2,8 @@
 
 ``run.py test`` runs all stages except those in ONLY_WHEN_NAMED, ``run.py test lint tests`` only the named ones, and
 ``run.py test quick`` those in SHORT. Arguments after ``--`` are passed to pytest. All stages except ``compiled`` and
-``compiled-interop`` test pure Python. Each stage shows its own output. At the end there are a table of the stages with
-their times and one line with the result. No failed test is run a second time.
+``compiled-interop`` test pure Python. Each stage shows its own output. At the end there are the last lines of every
+stage that failed, a table of the stages with their times, and one line with the result. No test is run twice.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -24,28 +27,68 @@ SOURCES = ["src", "tests", "tools", "run.py", "setup.py"]
 
 # A stage that takes longer is ended and counts as failed, so that a stage that hangs does not block CI.
 STAGE_LIMIT_SECONDS = 30 * 60
+LAST_LINES = 120
+"""How much of what a failed stage printed is shown again at the end. CI keeps the end of a log when it is long."""
+RUNNING_TESTS = "GANTRY_RUNNING_TESTS"
+"""Names a directory in which each process of pytest writes which test it runs; see ``tests/conftest.py``."""
 
 
 def run(*command: str | Path, output: Path | None = None) -> bool:
     """Run one program in the repository. Its output is shown, or written to a file. Returns whether it succeeded."""
-    shown = " ".join(str(part).removeprefix(f"{BIN}/") for part in command)
-    print(f"$ {shown}", flush=True)
-    with output.open("w") if output is not None else nullcontext() as file:
-        try:
-            done = subprocess.run(
-                [str(part) for part in command],
-                cwd=ROOT,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT if file is not None else None,
-                timeout=STAGE_LIMIT_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            print(f"ended after {STAGE_LIMIT_SECONDS} s without a result", flush=True)
-            return False
-    return done.returncode == 0
+    print("$ " + " ".join(str(part).removeprefix(f"{BIN}/") for part in command), flush=True)
+    with tempfile.TemporaryDirectory() as running:
+        variables = {**environment(), RUNNING_TESTS: running}
+        if output is not None:
+            with output.open("w") as file:
+                return _ended(_start(command, variables, file), running, deque())
+        if sys.stdout.isatty():  # whoever sits there can scroll
+            return _ended(_start(command, variables, None), running, deque())
+        process = _start(command, variables, subprocess.PIPE)
+        last: deque[bytes] = deque(maxlen=LAST_LINES)
+        # A thread that nobody needs to wait for: what the program has started may keep the pipe open.
+        copying = threading.Thread(target=_copy, args=(process.stdout, last), daemon=True)
+        copying.start()
+        good = _ended(process, running, last)
+        copying.join(5)
+        _last_words.append((good, last))
+        return good
+
+
+_last_words: list[tuple[bool, deque[bytes]]] = []
+"""Of each program of a stage: whether it succeeded, and the last lines that it printed."""
+
+
+def _start(
+    command: tuple[str | Path, ...], variables: dict[str, str], output: IO[str] | int | None
+) -> subprocess.Popen[bytes]:
+    errors = None if output is None else subprocess.STDOUT
+    return subprocess.Popen(
+        [str(part) for part in command], cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+    )
+
+
+def _copy(pipe: IO[bytes], last: deque[bytes]) -> None:
+    for line in pipe:
+        last.append(line)
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+
+
+def _ended(process: subprocess.Popen[bytes], running: str, last: deque[bytes]) -> bool:
+    """Wait for a program. One that takes too long is ended, and the tests that it was running are named."""
+    try:
+        return process.wait(STAGE_LIMIT_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        lines = [f"ended after {STAGE_LIMIT_SECONDS} s without a result"]
+        lines += [f"it was running {file.read_text()}" for file in sorted(Path(running).iterdir())]
+        print("\n".join(lines), flush=True)
+        last.extend(f"{line}\n".encode() for line in lines)
+        return False
+    except BaseException:
+        process.kill()
+        raise
 
 
 def environment() -> dict[str, str]:
@@ -178,10 +221,17 @@ def main() -> int:
         print(f"no such stage: {', '.join(unknown)}; there are {', '.join(STAGES)}, and quick: {' '.join(SHORT)}")
         return 2
     results: list[tuple[str, bool, float]] = []
+    failures: list[str] = []
     for number, name in enumerate(chosen, start=1):
         print(f"\n=== {number}/{len(chosen)} {name}", flush=True)
         started = time.monotonic()
+        _last_words.clear()
         results.append((name, STAGES[name](for_pytest), time.monotonic() - started))
+        for good, last in _last_words:
+            if not good and len(chosen) > 1:
+                text = b"".join(last).decode(errors="replace")
+                failures.append(f"\n=== {name} failed; the last lines that it printed:\n{text}")
+    print("\n".join(failures))
     print("\n=== stages")
     for name, good, seconds in results:
         print(f"{name:16} {'passed' if good else 'FAILED'} {seconds:7.1f} s")

@@ -65,3 +65,33 @@ def test_no_failed_test_is_run_again() -> None:
     """Neither by us nor by a plugin."""
     texts = [path.read_text() for path in (ROOT / "tools" / "checks.py", ROOT / "pyproject.toml", ROOT / ".ci" / "run")]
     assert not [text for text in texts if re.search(r"--last-failed|--lf\b|rerun|flaky", text)]
+
+
+def test_a_program_that_takes_too_long_is_ended_and_its_test_is_named(
+    checks: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(checks, "STAGE_LIMIT_SECONDS", 1)
+    waits = (
+        "import os, pathlib, time\n"
+        "pathlib.Path(os.environ['GANTRY_RUNNING_TESTS'], 'gw0').write_text('tests/test_x.py::test_y since 12:00:00')\n"
+        "print('one line', flush=True)\n"
+        "time.sleep(100)"
+    )
+    assert checks.run(sys.executable, "-c", waits) is False
+    shown = capfd.readouterr().out
+    assert "one line\n" in shown
+    assert "ended after 1 s without a result\nit was running tests/test_x.py::test_y since 12:00:00\n" in shown
+
+
+def test_the_last_lines_of_a_stage_that_failed_are_shown_again_at_the_end(
+    checks: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: list[str]) -> bool:
+        return bool(checks.run(sys.executable, "-c", "import sys; print('the reason'); sys.exit(1)"))
+
+    monkeypatch.setattr(checks, "STAGES", {"lint": fails, "types": lambda _: True})
+    monkeypatch.setattr(sys, "argv", ["checks.py", "lint", "types"])
+    assert checks.main() == 1
+    shown = capfd.readouterr().out
+    assert shown.count("the reason\n") == 2
+    assert "lint failed; the last lines that it printed:\nthe reason\n" in shown
