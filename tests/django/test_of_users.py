@@ -171,6 +171,22 @@ def test_a_local_cluster_test_case_runs_the_real_thing(manage: Manage, migration
         settings=migrations,
     )
     assert "Ran 3 tests" in said
+    assert "is SQLite in memory, which does not let one thread wait for another" in said
+
+
+@pytest.mark.slow
+def test_a_test_database_in_a_file_needs_no_warning(manage: Manage) -> None:
+    said = manage(
+        "test tests_of_project",
+        """
+        class Tests(LocalClusterTestCase):
+            def test_paid(self):
+                self.gantry.create_topic("orders")
+                pay("o-1")
+        """,
+        settings='DATABASES["default"]["TEST"] = {"NAME": "test.db"}',
+    )
+    assert "SQLite in memory" not in said
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ if "PGDATABASE" in os.environ:  # libpq reads host, port and user from the envir
     DATABASES = {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": os.environ["PGDATABASE"]}}
 else:
     path = os.environ.get("SHOP_DATABASE", Path(__file__).parent.parent / "shop.sqlite3")
-    DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": {"timeout": 20}}}
+    shop = {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": {"timeout": 20}}
+    DATABASES = {"default": {**shop, "TEST": {"NAME": f"{path}.test"}}}  # in memory, no thread waits for another
 
 GANTRYMQ = {"GROUP": "shop", "NAME_SERVERS": os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, overload
 
@@ -79,6 +80,14 @@ class LocalClusterTestCase(TransactionTestCase):
 
 def _prepare(using: str) -> None:
     """TransactionTestCase empties the tables of models, and ours have none."""
+    connection = connections[using]
+    if connection.vendor == "sqlite" and connection.is_in_memory_db():
+        warnings.warn(
+            f"the test database {using!r} is SQLite in memory, which does not let one thread wait for another: a "
+            "consumer may fail with 'table is locked' when the test reads at the same time. Give it a file: "
+            f'DATABASES[{using!r}]["TEST"] = {{"NAME": "test.sqlite3"}}',
+            stacklevel=3,
+        )
     running.create_tables(using)
     inbox = project_settings.read().of(using).inbox_table
     with connections[using].cursor() as cursor:
