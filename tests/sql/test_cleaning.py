@@ -41,7 +41,7 @@ def local(database: Place) -> Iterator[Local]:
 
 
 def id_of(days_ago: float, number: int = 0) -> str:
-    return transaction_id.make(SystemClock().wall_ms() - round(days_ago * DAY_MS), number.to_bytes(10, "big"))
+    return transaction_id.make(SystemClock().wall_ms() - round(days_ago * DAY_MS), number)
 
 
 def insert(place: Place, *ids: str, outcome: Outcome = Outcome.COMMITTED) -> None:
@@ -273,7 +273,7 @@ class Story:
 
     def play(self) -> None:
         for number in range(6):
-            which = transaction_id.make(self.now_ms + self.chance.randrange(4), number.to_bytes(10, "big"))
+            which = transaction_id.make(self.now_ms + self.chance.randrange(4), number)
             self.actors += [self.transaction(which)] if self.chance.random() < 0.8 else []
             self.actors += [self.check_back(which) for _ in range(self.chance.randrange(1, 3))]
         self.actors += [self.cleaner() for _ in range(3)]

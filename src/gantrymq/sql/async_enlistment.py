@@ -110,7 +110,7 @@ class AsyncEnlistment:
     """A local transaction and its half messages, on the event loop of the client. See ``Enlistment`` for the stages."""
 
     def __init__(self, local: AsyncLocal, client: TransactionProducer) -> None:
-        made = transaction_id.make(local.clock.wall_ms(), local.rng.token(transaction_id.RANDOM_BYTES))
+        made = transaction_id.make(local.clock.wall_ms(), local.rng.below(transaction_id.CHANCES))
         self.transaction_id: Final = made
         self.stage = Stage.OPEN
         self.answer: Answer | None = None

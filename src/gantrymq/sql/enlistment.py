@@ -108,6 +108,7 @@ class Enlistment:
         self._numbers = itertools.count()
         self._levels: dict[int, object] = {}
         """For each message that is not dropped, the savepoint it was sent in."""
+        self._dropped = False
         self._committing = False
         self._left = Left(halves)
         # Not of ``self._left.outcome`` here: it is read when the garbage collector comes.
@@ -138,6 +139,7 @@ class Enlistment:
         for number in gone:
             del self._levels[number]
         if gone:
+            self._dropped = True
             self._waiter.post(self._halves.drop, gone)
 
     def prepare(self, insert: Insert) -> None:
@@ -187,7 +189,8 @@ class Enlistment:
     def _carry_out(self, step: steps.Step, insert: Insert | None) -> Rows | Failed | None:
         match step:
             case steps.HalvesStored():
-                self._waiter.wait(self._halves.stored)
+                if self._dropped or not self._halves.are_stored(len(self)):
+                    self._waiter.wait(self._halves.stored)
             case steps.InsertOutcome(transaction_id):
                 assert insert is not None
                 # From here on a failure may be one of a commit: the row decides.

@@ -82,7 +82,7 @@ class Local:
 
     def enlist(self, client: TransactionProducer, waiter: Waiter) -> Enlistment:
         """A new local transaction with messages."""
-        made = transaction_id.make(self.clock.wall_ms(), self.rng.token(transaction_id.RANDOM_BYTES))
+        made = transaction_id.make(self.clock.wall_ms(), self.rng.below(transaction_id.CHANCES))
         last = last_moment(self.clock, self.settings)
         return Enlistment(
             made, marks_of(made, self.identity, self.settings.longest_transaction), client.halves(), waiter,

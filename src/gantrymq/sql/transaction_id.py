@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 TIME_DIGITS: Final = 12
-RANDOM_BYTES: Final = 10
-SIZE: Final = TIME_DIGITS + 2 * RANDOM_BYTES
+RANDOM_DIGITS: Final = 20
+CHANCES: Final = 16**RANDOM_DIGITS
+SIZE: Final = TIME_DIGITS + RANDOM_DIGITS
 
 
-def make(now_ms: int, chance: bytes) -> str:
-    """``chance``: RANDOM_BYTES of randomness."""
-    return first_of(now_ms) + chance.hex()
+def make(now_ms: int, chance: int) -> str:
+    """``chance``: a random number below CHANCES. Ids are no secrets, so it need not come from the kernel, which every
+    thread would have to wait for."""
+    return f"{first_of(now_ms)}{chance:0{RANDOM_DIGITS}x}"
 
 
 def first_of(time_ms: int) -> str:

@@ -108,6 +108,21 @@ def test_all_are_sent_at_once_and_ended_at_once() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("last", [SendStatus.SEND_OK, SendStatus.FLUSH_DISK_TIMEOUT])
+def test_who_need_not_wait_knows_it(last: SendStatus) -> None:
+    async def test(sender: Sender, halves: Halves) -> None:
+        for number, name in enumerate("ab"):
+            halves.add(number, message(name))
+        for name, status in (("a", SendStatus.SEND_OK), ("b", last)):
+            await turns()
+            assert not halves.are_stored(2)
+            sender.begins[name.encode()].set_result(status)
+        await turns()
+        assert halves.are_stored(2) is (last is SendStatus.SEND_OK)
+
+    run(test)
+
+
 def test_the_first_error_is_raised_and_the_others_are_rolled_back_as_they_arrive() -> None:
     async def test(sender: Sender, halves: Halves) -> None:
         halves.add(0, message("a"))

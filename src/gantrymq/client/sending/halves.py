@@ -62,13 +62,16 @@ class _Half:
 
 
 class Halves:
-    """The half messages of one local transaction. All methods but ``abandon`` belong to the client's event loop."""
+    """The half messages of one local transaction. All methods but ``abandon`` and ``are_stored`` belong to the
+    client's event loop."""
 
     def __init__(self, sender: HalfSender, tasks: TaskGroupOwner) -> None:
         self._sender = sender
         self._tasks = tasks
         self._halves: dict[int, _Half] = {}
         self._dropped: list[_Half] = []
+        self._safe = 0
+        """How many half messages brokers have stored."""
         self._outcome: ListenerAnswer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """Known with the first message."""
@@ -92,9 +95,19 @@ class Halves:
 
     async def _begin(self, message: Message) -> OpenHalf | GantryError:
         try:
-            return await self._sender.begin(message)
+            half = await self._sender.begin(message)
         except GantryError as error:
             return error
+        if half.result.status is SendStatus.SEND_OK:
+            self._safe += 1
+        return half
+
+    def are_stored(self, count: int) -> bool:
+        """Whether ``stored`` would return at once after ``count`` calls of ``add`` and none of ``drop``.
+
+        From any thread. A thread that need not wait saves two switches between threads, which cost more than the rest.
+        """
+        return self._safe == count
 
     async def stored(self) -> None:
         """Return when brokers have stored all half messages so far, and have rolled back the dropped ones.
