@@ -46,7 +46,9 @@ with transactions, transactions.begin() as tx:
 
 @pytest.fixture(scope="module")
 def name_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with program(*server(tmp_path_factory.mktemp("server") / "store")) as running:
+    root = tmp_path_factory.mktemp("server")
+    (root / "broker.conf").write_text("transactionCheckInterval=1000\n")
+    with program(*server(root / "store"), "-c", str(root / "broker.conf")) as running:
         yield address(running.ready(), "name server")
 
 
