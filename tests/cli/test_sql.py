@@ -55,7 +55,7 @@ def test_clean_deletes_old_rows_of_both_tables(tool: Tool, database: Place, gant
     for days in (1, 10, 20):
         then = now - days * DAY_MS
         database.execute(
-            f"INSERT INTO gantrymq_outcomes VALUES ('{make(then, bytes(10))}', 1, 'g')",
+            f"INSERT INTO gantrymq_outcomes VALUES ('{make(then, 0)}', 1, 'g')",
             f"INSERT INTO gantrymq_inbox VALUES ('g', '{days}', {then})",
         )
     arguments = ("sql", "clean", "-d", database.url(), "-n", gantry.name_servers)

@@ -151,22 +151,30 @@ def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
         release()
 
 
-def _fresh(server: Callable[[str], Place], kind: str) -> Iterator[Place]:
-    place = server(kind).create(f"test_{os.getpid()}_{next(_numbers)}")
-    yield place
-    place.drop()
+_emptied: list[Place] = []
+"""Databases of PostgreSQL that were used and emptied. To empty one is ten times faster than to make one."""
 
 
 @pytest.fixture
 def postgresql(database_server: Callable[[str], Place]) -> Iterator[Place]:
     """An empty database of PostgreSQL."""
-    yield from _fresh(database_server, "postgresql")
+    server = database_server("postgresql")
+    place = _emptied.pop() if _emptied else server.create(f"test_{os.getpid()}_{next(_numbers)}")
+    yield place
+    if not server.execute(f"SELECT 1 FROM pg_database WHERE datname = '{place.name}'"):
+        return  # the test has dropped it
+    place.kill_connections()
+    server.execute(f"ALTER DATABASE {place.name} RESET ALL")  # from outside: it may be read-only
+    place.execute("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    _emptied.append(place)
 
 
 @pytest.fixture
 def mariadb(database_server: Callable[[str], Place]) -> Iterator[Place]:
     """An empty database of MariaDB."""
-    yield from _fresh(database_server, "mariadb")
+    place = database_server("mariadb").create(f"test_{os.getpid()}_{next(_numbers)}")
+    yield place
+    place.drop()
 
 
 @pytest.fixture
