@@ -29,9 +29,9 @@ from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.delivery import RETRIED_CODES
 from gantrymq.client.sending.end_frame import EndFrames
 from gantrymq.client.sending.half_memory import HalfMemory
+from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Halves
 from gantrymq.client.sending.open_half import OpenHalf
-from gantrymq.client.sending.stamps import Stamps
 from gantrymq.errors import (
     Closed,
     ConfigError,
@@ -105,10 +105,7 @@ class TransactionProducer(Producer):
             if not callable(getattr(listener, method, None)):
                 raise ConfigError(f"the listener has no method {method}; see gantrymq.TransactionListener")
         self.listener = listener
-        marks = {properties.TRANSACTION_PREPARED: "true", properties.PRODUCER_GROUP: self.group}
-        if is_decisive(listener):
-            marks[properties.IMMUNE_WHILE_CONNECTED] = self.group
-        self._half_stamps = Stamps(self._endpoint.next_unique_key, marks)
+        self._half_stamps = HalfStamps(self._endpoint, self.group, decisive=is_decisive(listener))
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
         self._cluster = None if self._config.topics else ClusterBrokers(self._endpoint)
@@ -127,7 +124,13 @@ class TransactionProducer(Producer):
             self._endpoint.tasks.start("brokers", self._cluster.keep(self._heartbeats.connect))
 
     def _brokers(self) -> Iterable[str]:
-        return super()._brokers() if self._cluster is None else self._cluster.addresses()
+        """Also those that the name servers have forgotten, while transactions of ours are open there: as soon as such a
+        broker is back, it must hear that their sender is alive."""
+        known = super()._brokers() if self._cluster is None else self._cluster.addresses()
+        routes = self._endpoint.routes
+        named = {self._memory.broker_of(transaction_id) for transaction_id in self._open}
+        gone = {routes.last_master(name) for name in named if name and routes.master(name) is None}
+        return [*known, *sorted(address for address in gone if address is not None and address not in known)]
 
     async def close(self) -> None:
         """Like Producer.close. It waits for running local transactions within the same time. A transaction that takes
@@ -225,6 +228,9 @@ class TransactionProducer(Producer):
             if self._endpoint.routes.known(message.topic) is None:
                 # This comes before the id is made: the id contains our address, known from the first connection on.
                 await self._delivery.queues(message.topic, self._deadline(None))
+            if not self._half_stamps.complete:
+                brokers = sorted(self._endpoint.routes.masters())
+                await self._half_stamps.find_out(brokers, self._deadline(None))
             if transaction_id in self._open:  # no await comes after this, so two calls cannot begin with one id
                 raise MessageIllegal(
                     f"the transaction {transaction_id!r} is still running in this process; wait for its end"

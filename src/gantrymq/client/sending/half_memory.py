@@ -43,6 +43,11 @@ class HalfMemory:
         if (transaction := self._transactions.get(transaction_id)) is not None:
             transaction.broker_name, transaction.log_offset = broker_name, log_offset
 
+    def broker_of(self, transaction_id: str) -> str:
+        """The name of the broker that has confirmed its half message; empty: none has, or it is forgotten."""
+        transaction = self._transactions.get(transaction_id)
+        return "" if transaction is None else transaction.broker_name
+
     def ended(self, transaction_id: str, state: LocalTransactionState) -> None:
         """The local transaction is over (or will never run)."""
         if (transaction := self._transactions.get(transaction_id)) is not None:
