@@ -31,6 +31,7 @@ from gantrymq.client.sending.end_frame import EndFrames
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Halves
+from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.errors import (
     Closed,
@@ -205,16 +206,21 @@ class TransactionProducer(Producer):
 
     # The steps of a transaction, for programs that run the local transaction themselves.
 
-    def halves(self) -> Halves:
-        """For a local transaction with any number of messages; see there."""
-        return Halves(self, self._endpoint.tasks)
+    def halves(self, longest_s: float | None = None) -> Halves:
+        """For a local transaction with any number of messages; see there. ``longest_s``: seconds it may take from now
+        on; then a check that comes to this process gives it up (``Halves.longest``). None: as long as it likes."""
+        longest = None if longest_s is None else LongestTime(self._endpoint.clock, longest_s)
+        return Halves(self, self._endpoint.tasks, longest)
 
     def check(self, message: Message) -> None:
         """Raise MessageIllegal for a message that cannot be sent in a transaction."""
         check_in_transaction(message, self._config.max_message_bytes)
 
-    async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
-        """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``."""
+    async def begin(
+        self, message: Message, transaction_id: str | None = None, longest: LongestTime | None = None
+    ) -> OpenHalf:
+        """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``.
+        ``longest``: how long its local transaction may take."""
         self._endpoint.check_usable()
         self.check(message)
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
@@ -238,7 +244,7 @@ class TransactionProducer(Producer):
             stamp = key, _ = self._half_stamps.stamp(values, self._endpoint.clock.wall_ms())
             values[properties.UNIQ_KEY] = key
             self._open.add(key)
-            self._memory.started(key)
+            self._memory.started(key, longest)
             # After an attempt with an unknown outcome only the same broker is tried, because no other broker can join
             # the two half messages.
             result = await self._send(message, None, None, flags.PREPARED, stamp, stay=True)
