@@ -135,12 +135,17 @@ class TransactionProducer(Producer):
 
     async def close(self) -> None:
         """Like Producer.close. It waits for running local transactions within the same time. A transaction that takes
-        longer stays undecided, until a check-back of another member of the group settles it."""
+        longer stays undecided, until a check-back of another member of the group settles it.
+
+        Checks that brokers had sent are answered within the same time once more. For those that take longer, brokers
+        ask another member as soon as the connections are closed."""
         await super().close()
 
     async def _leave(self) -> None:
         try:
-            await super()._leave()
+            await super()._leave()  # from here on no broker sends more checks
+            if self._checks is not None:
+                await self._endpoint.drain(self._checks.idle, self._config.close_timeout_ms)
         finally:
             if self._checks is not None:
                 self._checks.close()

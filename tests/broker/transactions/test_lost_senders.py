@@ -228,18 +228,21 @@ def test_who_answers_unknown_early_is_asked_again_when_the_immunity_ends(lab: La
     assert asked_early(sibling) == [True, False]
 
 
-def test_a_half_is_never_parked_before_its_immunity_ends(lab: Lab) -> None:
+def test_answers_to_early_checks_do_not_count(lab: Lab) -> None:
     sender, sibling = lab.online(), lab.online()
     half = decisive(lab, sender, CHECK_IMMUNITY_TIME_IN_SECONDS="3600")
     lab.offline(sender)
     lab.clock.advance(GRACE_S)
-    for number in (1, 2, 3):
+    early = 10
+    for number in range(1, early + 1):
         assert asked_early(sibling) == [True] * number
         answer(lab, sibling, half, Resolution.UNKNOWN)
         lab.clock.advance(30)
-    lab.clock.advance(3_600 - GRACE_S - 90 - 0.001)
-    assert asked_early(sibling) == [True] * 3 and lab.records(PARKED, 0) == []
-    lab.clock.advance(0.001)
+    lab.clock.advance(3_600 - GRACE_S - 30 * early)
+    for number in (1, 2, 3):
+        assert asked_early(sibling).count(False) == number and lab.records(PARKED, 0) == []
+        answer(lab, sibling, half, Resolution.UNKNOWN)
+        lab.clock.advance(30)
     assert len(lab.records(PARKED, 0)) == 1
 
 
@@ -446,3 +449,44 @@ def test_after_a_restart_no_sender_is_remembered_for_longer_than_the_immunity_of
     restart(lab, crash=True)
     lab.clock.advance(61)
     assert lab.coordinator._lost_senders._gone == {}
+
+
+# ---- a member that leaves in order
+
+
+def test_who_left_the_group_may_still_answer_the_check_that_it_was_asked(lab: Lab) -> None:
+    sender, leaving = lab.online(), lab.online()
+    half = decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(leaving) == [True]
+    lab.producers.groups[GROUP].remove(leaving)
+    answer(lab, leaving, half, Resolution.COMMIT)
+    assert len(lab.delivered()) == 1
+
+
+def test_who_left_the_group_may_answer_nothing_else(lab: Lab) -> None:
+    sender, leaving = lab.online(), lab.online()
+    _, other = decisive(lab, sender), decisive(lab, lab.online())
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    lab.producers.groups[GROUP].remove(leaving)
+    assert lab.end(leaving, other, Resolution.COMMIT, check=True).refused
+
+
+def test_another_member_is_asked_when_one_that_left_closes_without_an_answer(lab: Lab) -> None:
+    sender, leaving = lab.online(), lab.online()
+    half = decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(leaving) == [True]
+    sibling = lab.online()
+    lab.producers.groups[GROUP].remove(leaving)
+    lab.clock.advance(3)
+    assert sibling.checks() == [], "it may still answer"
+    leaving.alive = False
+    lab.coordinator.client_gone(leaving)
+    lab.clock.advance(0)
+    assert asked_early(sibling) == [True]
+    answer(lab, sibling, half, Resolution.COMMIT)
+    assert len(lab.delivered()) == 1

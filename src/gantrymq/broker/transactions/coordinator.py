@@ -111,7 +111,7 @@ class TransactionCoordinator:
             self._endings,
             self._topics,
             self._producers.is_member,
-            self.checks.answered,
+            self.checks,
             self.counts,
             self.history,
         )

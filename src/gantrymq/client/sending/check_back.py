@@ -83,11 +83,15 @@ class CheckBack:
         self._config = config
         self._free = asyncio.Semaphore(config.check_threads)
         self._pool = ThreadPoolExecutor(config.check_threads, "gantrymq-check")
-        self._waiting = 0
+        self._waiting = self._unconfirmed = 0
         self._at_work: Counter[str] = Counter()
         """The number of checks that the listener is at work on, by transaction."""
         self._in_threads = 0
         endpoint.listeners.append(lambda: self._in_threads)
+
+    def idle(self) -> bool:
+        """Whether all checks so far were answered, and the brokers have confirmed the answers."""
+        return not self._waiting and not self._unconfirmed
 
     def close(self) -> None:
         """Answer no further checks. A running listener continues in its thread to its end."""
@@ -221,9 +225,11 @@ class CheckBack:
             channel.send(frame)
             return
         answer = channel.request(opaque, frame, self._config.send_timeout_ms)
+        self._unconfirmed += 1
         answer.add_done_callback(lambda done: self._settled(question.transaction_id, outcome, done))
 
     def _settled(self, transaction_id: str, outcome: ListenerAnswer, answer: asyncio.Future[Command]) -> None:
+        self._unconfirmed -= 1
         if answer.cancelled():
             return
         error = answer.exception()
