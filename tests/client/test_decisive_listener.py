@@ -8,6 +8,7 @@ import pytest
 
 from gantrymq.aio import DecisiveListener, Message, TransactionProducer
 from gantrymq.client.connection import heartbeat
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.errors import ConfigError
 from gantrymq.message import properties
 from tests.client.peer import cluster, run, until
@@ -33,7 +34,8 @@ def test_a_half_says_that_its_checkers_are_decisive_and_names_their_group() -> N
             await plain.send_in_transaction(Message("T", b"y"))
             sent = {body: properties.decode(header.properties or "") for header, body in peers.broker.halves}
             assert sent[b"x"][properties.IMMUNE_WHILE_CONNECTED] == "tpg" == sent[b"x"][properties.PRODUCER_GROUP]
-            assert properties.IMMUNE_WHILE_CONNECTED not in sent[b"y"]
+            assert sent[b"x"][properties.SENDING_CLIENT] == producer.client_id, "also in its first message"
+            assert {properties.IMMUNE_WHILE_CONNECTED, properties.SENDING_CLIENT}.isdisjoint(sent[b"y"])
             assert properties.IMMUNE_WHILE_CONNECTED not in message.properties
 
     run(test)
@@ -47,9 +49,10 @@ def test_decisive_is_true_or_false(decisive: Any) -> None:
         TransactionProducer("tpg", name_servers="127.0.0.1:1", listener=listener)
 
 
-def test_users_cannot_set_the_mark_themselves() -> None:
+@pytest.mark.parametrize("name", [properties.IMMUNE_WHILE_CONNECTED, properties.SENDING_CLIENT])
+def test_users_cannot_set_the_marks_themselves(name: str) -> None:
     with pytest.raises(Exception, match="reserved"):
-        Message("T", b"x", properties={properties.IMMUNE_WHILE_CONNECTED: "tpg"})
+        Message("T", b"x", properties={name: "tpg"})
 
 
 @pytest.mark.parametrize("kind", [Decisive, Listener])
@@ -92,5 +95,31 @@ def test_a_lost_connection_is_made_again_at_once_and_says_whose_it_is(monkeypatc
                 await until(lambda number=number: len(peers.broker.beats) == number)  # type: ignore[misc]
             assert len({beat.client_id for beat in peers.broker.beats}) == 1
             assert len(peers.broker.sessions) == 3
+
+    run(test)
+
+
+def test_a_broker_with_an_open_transaction_of_ours_hears_from_us_though_the_name_servers_have_forgotten_it() -> None:
+    """It was down for longer than the interval of the routes. Back again, it waits some seconds for its senders."""
+
+    async def test() -> None:
+        async with (
+            cluster() as peers,
+            TransactionProducer("tpg", name_servers=peers.address, listener=Decisive(), topics=["T"]) as producer,
+        ):
+            half = await producer.begin(Message("T", b"x"))
+            (gone,) = peers.brokers
+            before = len(gone.beats)
+            peers.brokers.clear()
+            await producer._endpoint.routes.refresh()
+            peers.brokers.append(gone)  # so that it is closed with the others
+            assert producer._endpoint.routes.master(gone.name) is None
+            gone.sessions[-1].close()
+            await until(lambda: len(gone.beats) > before)
+            await producer.finish(half, ListenerAnswer(COMMIT))
+            peers.brokers.clear()
+            await producer._endpoint.routes.refresh()
+            peers.brokers.append(gone)
+            assert list(producer._brokers()) == []
 
     run(test)

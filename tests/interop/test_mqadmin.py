@@ -122,7 +122,10 @@ def _form(value: str) -> str:
 
 
 MOST_SETTINGS = 30
-OURS_ALONE = {"bindAddress", "decisiveCheckGrace", "httpBindAddress", "httpPort", "shortPollingTimeMills"}
+OURS_ALONE = {
+    "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "httpBindAddress", "httpPort",
+    "shortPollingTimeMills",
+}  # fmt: skip
 DIFFERENT = {
     "maxTransferCountOnMessageInMemory": "our clients and Spark ask for large pulls",
     "mappedFileSizeTimerLog": "the shared cluster of Apache has small files",

@@ -141,6 +141,14 @@ def test_nobody_is_asked_about_a_living_sender_within_the_immunity(history: list
     assert [violation.rule for violation in check(too_early)] == ["immunity"]
 
 
+def test_a_process_that_does_not_know_its_outcome_may_ask_its_own_database() -> None:
+    asked = [check_answer("ROLLBACK", at=5), row("rolled back")]
+    assert check([local(), end("UNKNOWN", confirmed=False), *asked]) == []
+    assert [violation.rule for violation in check([local(), *asked])] == ["immunity"]
+    plain_one = [begin(), end("UNKNOWN", confirmed=False), check_answer("ROLLBACK", at=5)]
+    assert [violation.rule for violation in check(plain_one)] == ["immunity"]
+
+
 def test_every_rule_has_a_history_that_breaks_it() -> None:
     assert {rule.name for rule in RULES} == set(BAD)
 

@@ -214,6 +214,8 @@ class TransactionSettings:
     decisive_check_grace: int = 500
     """ms a client may be without a connection before its half messages with decisive checkers are checked early;
     negative: never."""
+    decisive_check_grace_at_start: int = 5_000
+    """The same in ms after the start of the broker, for clients that sent half messages before."""
     reject_transaction_message: bool = False
 
     def __post_init__(self) -> None:

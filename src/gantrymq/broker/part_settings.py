@@ -42,6 +42,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         check_interval_ms=config.transactions.transaction_check_interval,
         check_max=config.transactions.transaction_check_max,
         sender_grace_ms=config.transactions.decisive_check_grace,
+        start_grace_ms=config.transactions.decisive_check_grace_at_start,
         reserved_hours=config.retention.file_reserved_time,
         reject=config.transactions.reject_transaction_message,
         broker_name=config.identity.broker_name,

@@ -29,9 +29,10 @@ from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.delivery import RETRIED_CODES
 from gantrymq.client.sending.end_frame import EndFrames
 from gantrymq.client.sending.half_memory import HalfMemory
+from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Halves
+from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
-from gantrymq.client.sending.stamps import Stamps
 from gantrymq.errors import (
     Closed,
     ConfigError,
@@ -105,10 +106,7 @@ class TransactionProducer(Producer):
             if not callable(getattr(listener, method, None)):
                 raise ConfigError(f"the listener has no method {method}; see gantrymq.TransactionListener")
         self.listener = listener
-        marks = {properties.TRANSACTION_PREPARED: "true", properties.PRODUCER_GROUP: self.group}
-        if is_decisive(listener):
-            marks[properties.IMMUNE_WHILE_CONNECTED] = self.group
-        self._half_stamps = Stamps(self._endpoint.next_unique_key, marks)
+        self._half_stamps = HalfStamps(self._endpoint, self.group, decisive=is_decisive(listener))
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
         self._cluster = None if self._config.topics else ClusterBrokers(self._endpoint)
@@ -127,16 +125,27 @@ class TransactionProducer(Producer):
             self._endpoint.tasks.start("brokers", self._cluster.keep(self._heartbeats.connect))
 
     def _brokers(self) -> Iterable[str]:
-        return super()._brokers() if self._cluster is None else self._cluster.addresses()
+        """Also those that the name servers have forgotten, while transactions of ours are open there: as soon as such a
+        broker is back, it must hear that their sender is alive."""
+        known = super()._brokers() if self._cluster is None else self._cluster.addresses()
+        routes = self._endpoint.routes
+        named = {self._memory.broker_of(transaction_id) for transaction_id in self._open}
+        gone = {routes.last_master(name) for name in named if name and routes.master(name) is None}
+        return [*known, *sorted(address for address in gone if address is not None and address not in known)]
 
     async def close(self) -> None:
         """Like Producer.close. It waits for running local transactions within the same time. A transaction that takes
-        longer stays undecided, until a check-back of another member of the group settles it."""
+        longer stays undecided, until a check-back of another member of the group settles it.
+
+        Checks that brokers had sent are answered within the same time once more. For those that take longer, brokers
+        ask another member as soon as the connections are closed."""
         await super().close()
 
     async def _leave(self) -> None:
         try:
-            await super()._leave()
+            await super()._leave()  # from here on no broker sends more checks
+            if self._checks is not None:
+                await self._endpoint.drain(self._checks.idle, self._config.close_timeout_ms)
         finally:
             if self._checks is not None:
                 self._checks.close()
@@ -202,16 +211,21 @@ class TransactionProducer(Producer):
 
     # The steps of a transaction, for programs that run the local transaction themselves.
 
-    def halves(self) -> Halves:
-        """For a local transaction with any number of messages; see there."""
-        return Halves(self, self._endpoint.tasks)
+    def halves(self, longest_s: float | None = None) -> Halves:
+        """For a local transaction with any number of messages; see there. ``longest_s``: seconds it may take from now
+        on; then a check that comes to this process gives it up (``Halves.longest``). None: as long as it likes."""
+        longest = None if longest_s is None else LongestTime(self._endpoint.clock, longest_s)
+        return Halves(self, self._endpoint.tasks, longest)
 
     def check(self, message: Message) -> None:
         """Raise MessageIllegal for a message that cannot be sent in a transaction."""
         check_in_transaction(message, self._config.max_message_bytes)
 
-    async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
-        """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``."""
+    async def begin(
+        self, message: Message, transaction_id: str | None = None, longest: LongestTime | None = None
+    ) -> OpenHalf:
+        """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``.
+        ``longest``: how long its local transaction may take."""
         self._endpoint.check_usable()
         self.check(message)
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
@@ -225,6 +239,9 @@ class TransactionProducer(Producer):
             if self._endpoint.routes.known(message.topic) is None:
                 # This comes before the id is made: the id contains our address, known from the first connection on.
                 await self._delivery.queues(message.topic, self._deadline(None))
+            if not self._half_stamps.complete:
+                brokers = sorted(self._endpoint.routes.masters())
+                await self._half_stamps.find_out(brokers, self._deadline(None))
             if transaction_id in self._open:  # no await comes after this, so two calls cannot begin with one id
                 raise MessageIllegal(
                     f"the transaction {transaction_id!r} is still running in this process; wait for its end"
@@ -232,7 +249,7 @@ class TransactionProducer(Producer):
             stamp = key, _ = self._half_stamps.stamp(values, self._endpoint.clock.wall_ms())
             values[properties.UNIQ_KEY] = key
             self._open.add(key)
-            self._memory.started(key)
+            self._memory.started(key, longest)
             # After an attempt with an unknown outcome only the same broker is tried, because no other broker can join
             # the two half messages.
             result = await self._send(message, None, None, flags.PREPARED, stamp, stay=True)

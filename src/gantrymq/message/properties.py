@@ -40,6 +40,9 @@ IMMUNE_WHILE_CONNECTED: Final = "GANTRY_CHECK_IMMUNITY_WHILE_CONNECTED"
 is lost, such a half message may be checked before its immunity ends. Apache's brokers ignore it. Consumers see it, as
 they see TRAN_MSG and PGROUP. When another group sends a message with a copy of all properties, the group in the value
 shows that the property does not apply there."""
+SENDING_CLIENT: Final = "GANTRY_SENDING_CLIENT"
+"""Beside IMMUNE_WHILE_CONNECTED: the client id of the sender, as its heartbeats say it. With it, a broker that was
+restarted knows which senders have come back. Consumers see it."""
 EARLY_CHECK: Final = "GANTRY_EARLY_CHECK"
 """``true`` on the message in a check that is sent before the end of the immunity."""
 LOCAL_TRANSACTION: Final = "GANTRY_LOCAL_TRANSACTION"
@@ -87,7 +90,7 @@ RESERVED: Final = frozenset(
         MIN_OFFSET, MAX_OFFSET, ORIGIN_MESSAGE_ID, RECONSUME_TIME, MAX_RECONSUME_TIMES, REGION, TRACE_ON, UNIQ_KEY,
         CONSUME_START_TIME, PREPARED_QUEUE_OFFSET, TRANSACTION_ID, CHECK_TIMES, CLUSTER, INSTANCE_ID, SHARDING_KEY,
         TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_OUT_MS, POP_CHECK_POINT,
-        IMMUNE_WHILE_CONNECTED, EARLY_CHECK, LOCAL_TRANSACTION,
+        IMMUNE_WHILE_CONNECTED, SENDING_CLIENT, EARLY_CHECK, LOCAL_TRANSACTION,
         "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "EXTEND_UNIQ_INFO", "CORRELATION_ID",
         "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "MSG_TYPE",
     }

@@ -117,7 +117,9 @@ class AsyncEnlistment:
         """How it ended."""
         self._local = local
         self._marks = marks_of(made, local.identity, local.settings.longest_transaction)
-        self._halves = client.halves()
+        self._halves = client.halves(local.settings.longest_transaction)
+        assert self._halves.longest is not None
+        self._longest = self._halves.longest
         self._check = client.check
         self._levels: dict[int, object] = {}
         """For each message that was not dropped, the savepoint it was sent in."""
@@ -127,9 +129,12 @@ class AsyncEnlistment:
         weakref.finalize(self, self._left).atexit = False
 
     def send(self, message: Message, level: object = None) -> None:
-        """Send the half message now, without waiting for it. Raises MessageIllegal, and Closed during the commit."""
+        """Send the half message now, without waiting for it. Raises MessageIllegal, TransactionClaimed, and Closed
+        during the commit."""
         if self.stage is not Stage.OPEN:
             raise Closed("this transaction is committing, and takes no more messages")
+        if self._longest.given_up:
+            raise TransactionClaimed(self.transaction_id)
         self._check(message)
         self._halves.add(self._sent, message.with_properties({**message.properties, **self._marks}))
         self._levels[self._sent] = level
@@ -174,6 +179,8 @@ class AsyncEnlistment:
                 await self._halves.stored()
             case steps.InsertOutcome(which):
                 assert insert is not None
+                if not self._longest.commit():
+                    raise TransactionClaimed(which)
                 self._left.outcome = FORGOTTEN
                 self.stage = Stage.PREPARED  # from here on a failure may be one of a commit: the row decides
                 try:

@@ -7,6 +7,9 @@
 |          | database may commit at any moment                              |                           |
 | ENDED    | the brokers were told how it ended                             |                           |
 
+A transaction that takes longer than ``longest_transaction`` is given up in OPEN when a broker asks; from PREPARED on
+the row decides (see ``client.sending.longest``).
+
 A failure in OPEN is a rollback. A failure in PREPARED is settled by asking the database (``steps.settle``). One that
 the garbage collector finds, because nobody ended its session or connection, is rolled back in OPEN; in PREPARED the
 brokers are told UNKNOWN, and ask.
@@ -20,6 +23,7 @@ from __future__ import annotations
 import enum
 import itertools
 import logging
+import math
 import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, TypeVar
@@ -98,6 +102,8 @@ class Enlistment:
         """How it ended."""
         self._marks = marks
         self._halves = halves
+        assert halves.longest is not None
+        self._longest = halves.longest
         self._waiter = waiter
         self._outcomes = outcomes
         self._database = database
@@ -121,8 +127,10 @@ class Enlistment:
     def send(self, message: Message, level: object = None) -> None:
         """Send the half message now, without waiting for it. ``level``: the savepoint, for ``drop``.
 
-        The message is copied: what its owner changes later does not count. Raises MessageIllegal.
+        The message is copied: what its owner changes later does not count. Raises MessageIllegal, TransactionClaimed.
         """
+        if self._longest.given_up:
+            raise TransactionClaimed(self.transaction_id)
         self._check(message)
         marked = message.with_properties({**message.properties, **self._marks})
         number = next(self._numbers)  # one step, also for several threads
@@ -193,6 +201,8 @@ class Enlistment:
                     self._waiter.wait(self._halves.stored)
             case steps.InsertOutcome(transaction_id):
                 assert insert is not None
+                if not self._longest.commit():
+                    raise TransactionClaimed(transaction_id)
                 # From here on a failure may be one of a commit: the row decides.
                 self._left.outcome = FORGOTTEN
                 self.stage = Stage.PREPARED
@@ -232,5 +242,5 @@ def marks_of(transaction_id: str, identity: str, longest_s: float) -> dict[str, 
     """The properties of every half message of a local transaction."""
     return {
         properties.LOCAL_TRANSACTION: f"{transaction_id} {identity}",
-        properties.CHECK_IMMUNITY_SECONDS: str(max(1, round(longest_s))),
+        properties.CHECK_IMMUNITY_SECONDS: str(math.ceil(longest_s)),
     }

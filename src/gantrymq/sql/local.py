@@ -85,7 +85,8 @@ class Local:
         made = transaction_id.make(self.clock.wall_ms(), self.rng.below(transaction_id.CHANCES))
         last = last_moment(self.clock, self.settings)
         return Enlistment(
-            made, marks_of(made, self.identity, self.settings.longest_transaction), client.halves(), waiter,
+            made, marks_of(made, self.identity, self.settings.longest_transaction),
+            client.halves(self.settings.longest_transaction), waiter,
             self.outcomes, self.database, self.identity, client.check, lambda: self.clock.monotonic() > last,
             self.settings.wait_for_brokers,
         )  # fmt: skip

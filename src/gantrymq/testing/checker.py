@@ -20,7 +20,7 @@ from gantrymq.testing.group_rules import check_groups
 from gantrymq.testing.history import Event
 from gantrymq.testing.violation import Violation as Violation
 
-COMMIT, ROLLBACK = "COMMIT", "ROLLBACK"
+COMMIT, ROLLBACK, UNKNOWN = "COMMIT", "ROLLBACK", "UNKNOWN"
 COMMITTED, ROLLED_BACK = "committed", "rolled back"
 
 
@@ -60,6 +60,8 @@ class TransactionFacts:
     """Of checks."""
     cleaned: bool = False
     """The outcome row of its local transaction may have been deleted."""
+    asks_itself: bool = False
+    """The process of its local transaction did not know the outcome, and asks its own database from then on."""
     stuck: bool = False
     """Its half message was still open at the end."""
     places: set[tuple[str, str, int, int]] = field(default_factory=set)
@@ -93,12 +95,13 @@ class TransactionFacts:
         self.rows.add(event["state"])
 
     def _end(self, event: Event) -> None:
+        self.asks_itself |= self.local and event["decision"] == UNKNOWN
         self.asked_for.add(event["decision"])
         if event["confirmed"]:
             self.confirmed.add(event["decision"])
 
     def _check(self, event: Event) -> None:
-        if self.began_at is not None and not (self.decisive and self.left):
+        if self.began_at is not None and not (self.decisive and self.left) and not self.asks_itself:
             self.asked_early |= event.get("at", self.began_at) < self.began_at + self.immunity_ms
         self.asked_for.add(event["answer"])
         self.answers.add(event["answer"])

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
@@ -35,6 +35,9 @@ SMALL_FILES: dict[str, Any] = {
     "max_hash_slot_num": 50, "disk_space_warning_level_ratio": 100,
 }  # fmt: skip
 """So that a short run meets the ends of files, too."""
+START_GRACE_MS: Final = 2_000
+"""How long a broker that was started waits for the senders of its open halves: less than their immunity, or it would
+not matter here."""
 
 
 @dataclass(slots=True)
@@ -115,7 +118,7 @@ class Cluster:
         config = BrokerConfig.of(
             broker_name=host.name, broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
             namesrv_addr=NAME_SERVERS, store_path_root_dir="/store", transaction_time_out=IMMUNITY_MS,
-            transaction_check_interval=2000, transaction_check_max=1000,
+            transaction_check_interval=2000, transaction_check_max=1000, decisive_check_grace_at_start=START_GRACE_MS,
             **{**SMALL_FILES, **self.settings},
         )  # fmt: skip
         host.broker = Broker(config, doors.network, doors.clock, doors.rng, host.disk)

@@ -25,6 +25,10 @@ class TransactionConfig:
     if they say that their checkers are decisive. A living one is back within them; a killed one's messages must appear
     within a second. Negative: never early."""
 
+    start_grace_ms: int = 5_000
+    """[decisiveCheckGraceAtStart] The same for senders of halves that are open when the broker starts. Their clients
+    try to connect once a second, and a try may take a second or two. Negative: never early."""
+
     reserved_hours: int = 72
     """[fileReservedTime] Hours after which an undecided half is parked even when nobody could be asked; the log keeps
     its files as long."""

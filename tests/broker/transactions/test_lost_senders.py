@@ -228,18 +228,21 @@ def test_who_answers_unknown_early_is_asked_again_when_the_immunity_ends(lab: La
     assert asked_early(sibling) == [True, False]
 
 
-def test_a_half_is_never_parked_before_its_immunity_ends(lab: Lab) -> None:
+def test_answers_to_early_checks_do_not_count(lab: Lab) -> None:
     sender, sibling = lab.online(), lab.online()
     half = decisive(lab, sender, CHECK_IMMUNITY_TIME_IN_SECONDS="3600")
     lab.offline(sender)
     lab.clock.advance(GRACE_S)
-    for number in (1, 2, 3):
+    early = 10
+    for number in range(1, early + 1):
         assert asked_early(sibling) == [True] * number
         answer(lab, sibling, half, Resolution.UNKNOWN)
         lab.clock.advance(30)
-    lab.clock.advance(3_600 - GRACE_S - 90 - 0.001)
-    assert asked_early(sibling) == [True] * 3 and lab.records(PARKED, 0) == []
-    lab.clock.advance(0.001)
+    lab.clock.advance(3_600 - GRACE_S - 30 * early)
+    for number in (1, 2, 3):
+        assert asked_early(sibling).count(False) == number and lab.records(PARKED, 0) == []
+        answer(lab, sibling, half, Resolution.UNKNOWN)
+        lab.clock.advance(30)
     assert len(lab.records(PARKED, 0)) == 1
 
 
@@ -336,3 +339,154 @@ def test_the_mark_stays_on_the_message(lab: Lab) -> None:
     (delivered,) = lab.delivered()
     assert properties.find(delivered.properties_text, properties.IMMUNE_WHILE_CONNECTED) == GROUP
     assert properties.EARLY_CHECK not in delivered.properties_text
+
+
+# ---- a restart of the broker
+
+START_GRACE_S = 5.001
+
+
+def sent_by(lab: Lab, sender: LabClient, client_id: str, **more: str) -> Half:
+    """As our client sends it: with its client id."""
+    return decisive(lab, sender, **{properties.SENDING_CLIENT: client_id, properties.CHECK_IMMUNITY_SECONDS: "60"})
+
+
+def restart(lab: Lab, *, crash: bool) -> None:
+    """The broker dies or stops, with all connections, and starts again."""
+    if not crash:
+        lab.coordinator.close()
+        lab.clock.run()
+    lab.crash()
+    lab.producers.groups.clear()
+    lab.open()
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_after_a_restart_a_sibling_is_asked_when_the_sender_does_not_come_back(lab: Lab, crash: bool) -> None:
+    sent_by(lab, lab.online(client_id="sender"), "sender")
+    restart(lab, crash=crash)
+    sibling = lab.online()
+    lab.clock.advance(START_GRACE_S - 0.002)
+    assert sibling.checks() == []
+    lab.clock.advance(0.002)
+    assert asked_early(sibling) == [True]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_after_a_restart_a_sender_that_comes_back_keeps_its_immunity(lab: Lab, crash: bool) -> None:
+    sent_by(lab, lab.online(client_id="sender"), "sender")
+    restart(lab, crash=crash)
+    sibling = lab.online()
+    lab.clock.advance(START_GRACE_S - 0.1)
+    sender = lab.online(client_id="sender")
+    lab.clock.advance(50)
+    assert sibling.checks() == sender.checks() == []
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(sibling) == [True]
+
+
+def test_after_a_restart_a_plain_half_keeps_its_immunity(lab: Lab) -> None:
+    lab.half(lab.online(client_id="sender"), **{properties.SENDING_CLIENT: "sender"})
+    lab.half(lab.online(client_id="sender"), **{properties.SENDING_CLIENT: "s", properties.IMMUNE_WHILE_CONNECTED: "?"})
+    restart(lab, crash=True)
+    sibling = lab.online()
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert sibling.checks() == []
+
+
+def test_after_a_restart_a_half_of_an_unknown_sender_keeps_its_immunity(lab: Lab) -> None:
+    """Clients of earlier versions do not say who they are."""
+    decisive(lab, lab.online(client_id="sender"))
+    restart(lab, crash=True)
+    sibling = lab.online()
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert sibling.checks() == []
+
+
+def test_after_a_restart_the_first_sibling_that_joins_later_is_asked(lab: Lab) -> None:
+    sent_by(lab, lab.online(client_id="sender"), "sender")
+    restart(lab, crash=True)
+    lab.clock.advance(START_GRACE_S + 2)
+    sibling = lab.online()
+    lab.clock.advance(0)
+    assert asked_early(sibling) == [True]
+
+
+def test_a_sender_that_is_late_after_a_restart_has_its_half_again(lab: Lab) -> None:
+    sent_by(lab, lab.online(client_id="sender"), "sender")
+    restart(lab, crash=True)
+    lab.clock.advance(START_GRACE_S + 2)
+    sender = lab.online(client_id="sender")
+    sibling = lab.online()
+    lab.clock.advance(40)
+    assert sibling.checks() == sender.checks() == []
+
+
+def test_the_grace_at_the_start_may_be_endless(tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "store", start_grace_ms=-1)
+    sent_by(lab, lab.online(client_id="sender"), "sender")
+    restart(lab, crash=True)
+    sibling = lab.online()
+    lab.clock.advance(50)
+    assert sibling.checks() == []
+
+
+def test_the_sender_is_in_the_notes_of_a_half_that_was_open_for_long(lab: Lab) -> None:
+    """They are written after 5 s, and spare the next start to read the half message."""
+    sent_by(lab, lab.online(client_id="sender"), "sender")
+    lab.clock.advance(20)
+    restart(lab, crash=True)
+    (half,) = lab.coordinator.table
+    assert half.sender == "sender"
+    sibling = lab.online()
+    lab.clock.advance(START_GRACE_S)
+    assert asked_early(sibling) == [True]
+
+
+def test_after_a_restart_no_sender_is_remembered_for_longer_than_the_immunity_of_its_halves(lab: Lab) -> None:
+    sent_by(lab, lab.online(client_id="sender"), "sender")
+    restart(lab, crash=True)
+    lab.clock.advance(61)
+    assert lab.coordinator._lost_senders._gone == {}
+
+
+# ---- a member that leaves in order
+
+
+def test_who_left_the_group_may_still_answer_the_check_that_it_was_asked(lab: Lab) -> None:
+    sender, leaving = lab.online(), lab.online()
+    half = decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(leaving) == [True]
+    lab.producers.groups[GROUP].remove(leaving)
+    answer(lab, leaving, half, Resolution.COMMIT)
+    assert len(lab.delivered()) == 1
+
+
+def test_who_left_the_group_may_answer_nothing_else(lab: Lab) -> None:
+    sender, leaving = lab.online(), lab.online()
+    _, other = decisive(lab, sender), decisive(lab, lab.online())
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    lab.producers.groups[GROUP].remove(leaving)
+    assert lab.end(leaving, other, Resolution.COMMIT, check=True).refused
+
+
+def test_another_member_is_asked_when_one_that_left_closes_without_an_answer(lab: Lab) -> None:
+    sender, leaving = lab.online(), lab.online()
+    half = decisive(lab, sender)
+    lab.offline(sender)
+    lab.clock.advance(GRACE_S)
+    assert asked_early(leaving) == [True]
+    sibling = lab.online()
+    lab.producers.groups[GROUP].remove(leaving)
+    lab.clock.advance(3)
+    assert sibling.checks() == [], "it may still answer"
+    leaving.alive = False
+    lab.coordinator.client_gone(leaving)
+    lab.clock.advance(0)
+    assert asked_early(sibling) == [True]
+    answer(lab, sibling, half, Resolution.COMMIT)
+    assert len(lab.delivered()) == 1

@@ -37,7 +37,7 @@ class Sender:
         self.ended_late: list[tuple[bytes, LocalTransactionState]] = []
         self.at_once = False
 
-    async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
+    async def begin(self, message: Message, transaction_id: str | None = None, longest: object = None) -> OpenHalf:
         waits = self.begins[message.body] = asyncio.get_running_loop().create_future()
         if self.at_once:
             waits.set_result(SendStatus.SEND_OK)

@@ -143,6 +143,14 @@ class TransactionChecks:
         if following is not None:
             self._schedule.put(following, self._clock.monotonic())
 
+    def was_asked(self, half: OpenHalf, client: Client) -> bool:
+        """Whether the check of the half that waits for its answer was sent there."""
+        return self._asked.get(half.queue_offset) == client.id
+
+    def is_early(self, half: OpenHalf) -> bool:
+        """Whether the half is immune, so that only its decisive checkers may be asked."""
+        return self._clock.monotonic() < half.immune_until
+
     def _look_at(self, half: OpenHalf, now: float) -> None:
         self._times.fit(half)
         age_ms = self._clock.wall_ms() - half.stored_at

@@ -111,7 +111,7 @@ class TransactionCoordinator:
             self._endings,
             self._topics,
             self._producers.is_member,
-            self.checks.answered,
+            self.checks,
             self.counts,
             self.history,
         )
@@ -155,6 +155,7 @@ class TransactionCoordinator:
         """Begin to check, and to keep the derived files up to date."""
         self.history.start()
         self.checks.start()
+        self._lost_senders.restarted(self.table)
         self._files.start(self.table)
 
     def close(self) -> None:
@@ -248,6 +249,7 @@ class TransactionCoordinator:
         self.table.add(half, place.data)
         self._safety.tell(place.log_offset + place.size, self._stored, half, self._late)
         if decisive:
+            half.sender = properties.find(text, properties.SENDING_CLIENT) or ""
             self._lost_senders.sent(half, born_host)
 
     def _late(self, half: OpenHalf, error: Unconfirmed) -> None:

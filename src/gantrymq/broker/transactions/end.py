@@ -13,6 +13,7 @@ from typing import Final
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.broker.transactions.endings import TransactionEndings, end_after
@@ -70,7 +71,7 @@ _REMARKS: Final = {
 class EndOperation:
     """Ends transactions for clients.
 
-    ``is_member``: whether a client is of a producer group by its heartbeat. ``answered``: called with every half whose
+    ``is_member``: whether a client is of a producer group by its heartbeat. ``checks``: is told of every half whose
     check was answered.
     """
 
@@ -81,7 +82,7 @@ class EndOperation:
         endings: TransactionEndings,
         topics: TopicLookup,
         is_member: Callable[[str, Client], bool],
-        answered: Callable[[OpenHalf], None],
+        checks: TransactionChecks,
         counts: TransactionCounts,
         history: TransactionHistory,
     ) -> None:
@@ -91,7 +92,8 @@ class EndOperation:
         self._endings = endings
         self._topics = topics
         self._is_member = is_member
-        self._answered = answered
+        self._checks = checks
+        self._answered = checks.answered
         self._counts = counts
 
     def end(self, client: Client, request: EndRequest, done: Done | None) -> None:
@@ -110,7 +112,9 @@ class EndOperation:
         else:
             state, right_group = half.state, half.group == group
             topic = self._topics.get(half.real_topic)
-        may_end = self._is_member(group, client) or (right_group and self._sent_it(client, request, half))
+        may_end = self._is_member(group, client) or (
+            right_group and (self._was_asked(client, request, half) or self._sent_it(client, request, half))
+        )
         action = _ACTIONS[state, right_group, may_end, request.resolution, topic is not None]
         if half is not None and action <= _ROLL_BACK:
             self._decide(client, request, half, action, 0 if topic is None else topic.read_queue_nums, done)
@@ -185,15 +189,17 @@ class EndOperation:
 
     def _note_unknown(self, client: Client, request: EndRequest, half: OpenHalf | None) -> None:
         self._counts.unknowns += 1
-        # Only an answer to a check that was really asked counts, and each check counts once.
-        counts = half is not None and bool(request.answers_check and half.answer_deadline)
+        # Only an answer to a check that was really asked counts, and each check counts once. One that came early counts
+        # for nothing: the database may have been away, and is back long before the immunity ends.
+        outstanding = half is not None and bool(request.answers_check and half.answer_deadline)
+        counts = outstanding and half is not None and not self._checks.is_early(half)
         if not request.answers_check:
             place = request.queue_offset, request.log_offset
             self._history.note(Kind.SAID_UNKNOWN, place, peer=client.address)
         elif half is not None:
             self._history.answered_unknown(half, client.address, counts)
-        if half is not None and counts:
-            half.unknown_answers += 1
+        if half is not None and outstanding:
+            half.unknown_answers += counts
             self._answered(half)
 
     def _state_of_ended(self, request: EndRequest) -> tuple[State | None, bool]:
@@ -207,6 +213,10 @@ class EndOperation:
         if record is None:
             return None, False
         return state, read_half(record).group == request.group
+
+    def _was_asked(self, client: Client, request: EndRequest, half: OpenHalf | None) -> bool:
+        """Whether it answers the check that is outstanding. It may have left its group since it was asked."""
+        return half is not None and bool(request.answers_check) and self._checks.was_asked(half, client)
 
     def _sent_it(self, client: Client, request: EndRequest, half: OpenHalf | None) -> bool:
         """Whether the process of the client sent the half that a request names (and that lies there)."""

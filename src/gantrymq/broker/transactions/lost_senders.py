@@ -12,8 +12,11 @@ living one after a network reset. So a half message stays immune as follows:
 
 Heartbeats say to which client a connection belongs, by the client id. A connection without a heartbeat (the fast port
 of a Java client's "VIP channel"), or with several ids, belongs to no known client, and its half messages keep their
-immunity. So do all that are open when the broker starts: it cannot distinguish a dead sender from one that has not
-reconnected yet.
+immunity.
+
+A broker that starts does not know the connections of the halves that are open. Our clients say in each half message who
+they are (SENDING_CLIENT). So a start is as if all of them had just lost their connections, but they have
+``start_grace_ms`` to come back. Halves that do not name their sender keep their immunity.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ class _LostSender:
     """A client without a connection."""
 
     offsets: dict[int, None]
+    grace_ms: int
     timer: Timer | None = None
 
 
@@ -90,6 +94,17 @@ class LostSenders:
         self._gone.clear()
         self._sent.clear()
 
+    def restarted(self, halves: Iterable[OpenHalf]) -> None:
+        """The broker starts to listen. ``halves``: all that are open, of any senders."""
+        if self.config.sender_grace_ms < 0 or self.config.start_grace_ms < 0:
+            return
+        for half in halves:
+            if half.sender:
+                lost = self._gone.setdefault(half.sender, _LostSender({}, self.config.start_grace_ms))
+                lost.offsets[half.queue_offset] = None
+        for client_id, lost in self._gone.items():
+            self._wait(client_id, lost, GRACE_STEPS)
+
     def sent(self, half: OpenHalf, born_host: bytes) -> None:
         """A half with decisive checkers (or the retry of one) came by the connection from there."""
         self._belong([half.queue_offset], born_host)
@@ -108,7 +123,8 @@ class LostSenders:
         if other is not None:
             self._belong(offsets, other.host)
             return
-        lost = self._gone.setdefault(client_id, _LostSender({}))
+        lost = self._gone.setdefault(client_id, _LostSender({}, self.config.sender_grace_ms))
+        lost.grace_ms = self.config.sender_grace_ms
         lost.offsets.update(dict.fromkeys(offsets))
         self._wait(client_id, lost, GRACE_STEPS)
 
@@ -144,7 +160,7 @@ class LostSenders:
         if not steps:
             self._abandon(client_id, lost)
             return
-        pause_s = self.config.sender_grace_ms / 1000 / GRACE_STEPS
+        pause_s = lost.grace_ms / 1000 / GRACE_STEPS
         lost.timer = self._clock.call_later(pause_s, partial(self._wait, client_id, lost, steps - 1))
 
     def _abandon(self, client_id: str, lost: _LostSender) -> None:

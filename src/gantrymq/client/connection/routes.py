@@ -83,6 +83,8 @@ class Routes:
         self._name_servers = name_servers
         self._topics: dict[str, TopicRoute] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        self._last_masters: dict[str, str] = {}
+        """By broker name; also those that the name servers have forgotten."""
         self._asking: SharedWork[str, TopicRoute] = SharedWork()
 
     def known(self, topic: str) -> TopicRoute | None:
@@ -112,6 +114,8 @@ class Routes:
         self._topics[topic] = route
         for broker in route.broker_datas:
             self._brokers[broker.broker_name] = dict(broker.broker_addrs)
+            if broker.master is not None:
+                self._last_masters[broker.broker_name] = broker.master
         self._forget_brokers()
         return route
 
@@ -142,6 +146,10 @@ class Routes:
         """Address of a broker's master; None when there is none (now)."""
         addresses = self._brokers.get(broker_name)
         return addresses.get(MASTER_ID) if addresses else None
+
+    def last_master(self, broker_name: str) -> str | None:
+        """Address of the master of a broker when the name servers last knew one."""
+        return self._last_masters.get(broker_name)
 
     def readable(self, broker_name: str) -> str | None:
         """Address to read from: the master, else any of its slaves."""

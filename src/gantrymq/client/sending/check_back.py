@@ -29,6 +29,7 @@ from gantrymq.client.listener import (
     read_failure,
 )
 from gantrymq.client.sending.half_memory import HalfMemory
+from gantrymq.client.sending.longest import RUNNING
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView
 from gantrymq.message.transaction import LocalTransactionState
@@ -50,7 +51,6 @@ STILL_CHECKED = ListenerAnswer(
 CHECKS_AT_ONCE: Final = 2
 """Checks of one transaction that may run at the same time. The first may hang in a lost connection to the database, so
 a second one is allowed. With more, one transaction whose checks all hang could occupy every thread."""
-STILL_RUNNING = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction is still running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,15 @@ class CheckBack:
         self._config = config
         self._free = asyncio.Semaphore(config.check_threads)
         self._pool = ThreadPoolExecutor(config.check_threads, "gantrymq-check")
-        self._waiting = 0
+        self._waiting = self._unconfirmed = 0
         self._at_work: Counter[str] = Counter()
         """The number of checks that the listener is at work on, by transaction."""
         self._in_threads = 0
         endpoint.listeners.append(lambda: self._in_threads)
+
+    def idle(self) -> bool:
+        """Whether all checks so far were answered, and the brokers have confirmed the answers."""
+        return not self._waiting and not self._unconfirmed
 
     def close(self) -> None:
         """Answer no further checks. A running listener continues in its thread to its end."""
@@ -99,8 +103,10 @@ class CheckBack:
         if question is None:
             return
         known = self._memory.answer(question.transaction_id, question.broker_name, question.header.commit_log_offset)
-        if known is not None:
-            self._answer(question, STILL_RUNNING if known is LocalTransactionState.UNKNOWN else ListenerAnswer(known))
+        if known is LocalTransactionState.UNKNOWN:
+            self._answer_running(question)
+        elif known is not None:
+            self._answer(question, ListenerAnswer(known))
         elif not self._decisive and properties.EARLY_CHECK in question.view.properties:
             # Another member, perhaps of another version, declared the checkers of the whole group decisive. But this
             # checker cannot tell a transaction that will never commit from one that is being committed right now.
@@ -120,6 +126,18 @@ class CheckBack:
             self._waiting += 1
             # The callback counts down, because a task that is cancelled before its first step runs no code.
             self._endpoint.tasks.start("check", self._ask(question)).add_done_callback(self._asked)
+
+    def _answer_running(self, question: Question) -> None:
+        """The local transaction is running in this process."""
+        longest = self._memory.longest_of(question.transaction_id)
+        outcome = RUNNING if longest is None else longest.asked()
+        if outcome.state is not LocalTransactionState.UNKNOWN:
+            log.warning(
+                "transaction %s takes longer than it may, and a broker asks for its outcome: it cannot commit any more",
+                question.transaction_id,
+            )
+            self._memory.ended(question.transaction_id, outcome.state)
+        self._answer(question, outcome)
 
     def _read(self, channel: ClientChannel, command: Command) -> Question | None:
         header = command.header(CheckTransactionState)
@@ -207,9 +225,11 @@ class CheckBack:
             channel.send(frame)
             return
         answer = channel.request(opaque, frame, self._config.send_timeout_ms)
+        self._unconfirmed += 1
         answer.add_done_callback(lambda done: self._settled(question.transaction_id, outcome, done))
 
     def _settled(self, transaction_id: str, outcome: ListenerAnswer, answer: asyncio.Future[Command]) -> None:
+        self._unconfirmed -= 1
         if answer.cancelled():
             return
         error = answer.exception()

@@ -12,6 +12,7 @@ from collections import OrderedDict
 
 import msgspec
 
+from gantrymq.client.sending.longest import LongestTime
 from gantrymq.message.transaction import LocalTransactionState
 
 
@@ -22,6 +23,7 @@ class _Transaction(msgspec.Struct):
     log_offset: int = -1
     state: LocalTransactionState = LocalTransactionState.UNKNOWN
     confirmed: bool = False
+    longest: LongestTime | None = None
 
 
 class HalfMemory:
@@ -31,9 +33,10 @@ class HalfMemory:
         self._limit = limit
         self._transactions: OrderedDict[str, _Transaction] = OrderedDict()
 
-    def started(self, transaction_id: str) -> None:
-        """A half message is about to be sent. Its id may be that of an earlier attempt."""
-        self._transactions[transaction_id] = _Transaction()
+    def started(self, transaction_id: str, longest: LongestTime | None = None) -> None:
+        """A half message is about to be sent. Its id may be that of an earlier attempt. ``longest``: how long its local
+        transaction may take here; None: for ever."""
+        self._transactions[transaction_id] = _Transaction(longest=longest)
         self._transactions.move_to_end(transaction_id)
         while len(self._transactions) > self._limit:
             self._transactions.popitem(last=False)
@@ -42,6 +45,16 @@ class HalfMemory:
         """A broker confirmed the half message; the local transaction may run."""
         if (transaction := self._transactions.get(transaction_id)) is not None:
             transaction.broker_name, transaction.log_offset = broker_name, log_offset
+
+    def broker_of(self, transaction_id: str) -> str:
+        """The name of the broker that has confirmed its half message; empty: none has, or it is forgotten."""
+        transaction = self._transactions.get(transaction_id)
+        return "" if transaction is None else transaction.broker_name
+
+    def longest_of(self, transaction_id: str) -> LongestTime | None:
+        """How long its local transaction may take, when it is running here."""
+        transaction = self._transactions.get(transaction_id)
+        return None if transaction is None else transaction.longest
 
     def ended(self, transaction_id: str, state: LocalTransactionState) -> None:
         """The local transaction is over (or will never run)."""

@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
+from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.errors import Closed, GantryError, HalfNotStored, TransactionConflict
 from gantrymq.message.message import Message
@@ -41,7 +42,9 @@ ROLLBACK: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
 class HalfSender(Protocol):
     """What sends half messages and their ends: a TransactionProducer."""
 
-    async def begin(self, message: Message, transaction_id: str | None = None) -> OpenHalf:
+    async def begin(
+        self, message: Message, transaction_id: str | None = None, longest: LongestTime | None = None
+    ) -> OpenHalf:
         """Send a half message; return when a broker has stored it."""
 
     async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
@@ -65,7 +68,9 @@ class Halves:
     """The half messages of one local transaction. All methods but ``abandon`` and ``are_stored`` belong to the
     client's event loop."""
 
-    def __init__(self, sender: HalfSender, tasks: TaskGroupOwner) -> None:
+    def __init__(self, sender: HalfSender, tasks: TaskGroupOwner, longest: LongestTime | None = None) -> None:
+        """``longest``: how long the local transaction may take; None: for ever."""
+        self.longest: Final = longest
         self._sender = sender
         self._tasks = tasks
         self._halves: dict[int, _Half] = {}
@@ -95,7 +100,7 @@ class Halves:
 
     async def _begin(self, message: Message) -> OpenHalf | GantryError:
         try:
-            half = await self._sender.begin(message)
+            half = await self._sender.begin(message, None, self.longest)
         except GantryError as error:
             return error
         if half.result.status is SendStatus.SEND_OK:

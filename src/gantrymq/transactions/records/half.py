@@ -166,6 +166,8 @@ class HalfFields:
     check_times: str | None
     """Present on the copies that Apache's brokers put back."""
     prepared_queue_offset: str | None
+    sender: str = ""
+    """The client id of the sender, when it has decisive checkers and says who it is."""
 
 
 def read_half(stored: StoredMessage) -> HalfFields:
@@ -188,6 +190,7 @@ def read_half(stored: StoredMessage) -> HalfFields:
         decoded.get(properties.CHECK_IMMUNITY_SECONDS),
         decoded.get(properties.CHECK_TIMES),
         decoded.get(properties.PREPARED_QUEUE_OFFSET),
+        decoded.get(properties.SENDING_CLIENT, "") if decoded.get(properties.IMMUNE_WHILE_CONNECTED) == group else "",
     )
 
 

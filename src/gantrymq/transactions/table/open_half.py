@@ -60,6 +60,8 @@ class OpenHalf(Struct, gc=False, eq=False):
     """Whether it waits until its group can answer one check more."""
     sender_gone: bool = False
     """Whether it has decisive checkers and its sender's connection closed and did not come back in time."""
+    sender: str = ""
+    """The client id of its sender, when it has decisive checkers and the sender said who it is."""
     lonely: int = 0
     """How many times in a row no member of the group was online."""
     first_record_offset: int = -1
