@@ -20,7 +20,7 @@ class Watch:
         return self.now
 
 
-@pytest.mark.parametrize("steps", itertools.product(STEPS, repeat=4), ids=" ".join)
+@pytest.mark.parametrize("steps", list(itertools.product(STEPS, repeat=4)), ids=" ".join)
 def test_it_commits_or_is_given_up(steps: tuple[str, ...]) -> None:
     watch = Watch()
     longest = LongestTime(cast("Clock", watch), 60)
