@@ -72,3 +72,9 @@ def test_it_warns_now_and_then_and_not_at_each_attempt(caplog: pytest.LogCapture
     caplog.clear()
     Patience(25_000, clock, SystemRng(3)).call("asking", Attempts(clock, 4))
     assert not caplog.records, "a restart of a moment"
+
+
+def test_a_broker_without_sql_is_not_asked_again() -> None:
+    remark = "The broker does not support consumer to filter message by SQL92"
+    assert not may_pass(RequestRejected(1, remark, request="pull", address="a:1"))
+    assert may_pass(RequestRejected(1, "starting", request="pull", address="a:1"))

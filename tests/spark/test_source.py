@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from gantrymq.message.queues import MessageQueue
+from gantrymq.spark.lag import lag_of
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.log_server import LogServer
 
@@ -115,7 +117,7 @@ def test_errors_say_what_to_do(spark: Any, server: LogServer) -> None:
 def test_a_stream_with_wrong_options_says_so_at_its_start(spark: Any, server: LogServer) -> None:
     """Spark would report an error of its own, if the reader raised this one while it is made."""
     query = stream(spark, server, endingOffsets="latest").writeStream.format("noop").start()
-    with pytest.raises(Exception, match="option endingOffsets is for spark.read: a stream has no end") as raised:
+    with pytest.raises(Exception, match=r"option endingOffsets is for spark\.read: a stream has no end") as raised:
         query.awaitTermination(STEP_SECONDS)
     assert "Traceback" not in str(raised.value) and "UnboundLocalError" not in str(raised.value)
 
@@ -242,3 +244,31 @@ def test_a_stream_goes_on_when_the_server_dies(spark: Any, server: LogServer, tm
         assert sink.rows == all_of(0, 300, 320) + all_of(1, 200, 201)
     finally:
         query.stop()
+
+
+def test_a_listener_exports_how_far_a_query_is_behind(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    from gantrymq.runtime.disk import OsDisk
+    from gantrymq.spark import LagListener
+    from gantrymq.spark.status import StatusFiles
+
+    listener, files = LagListener(str(tmp_path / "status")), StatusFiles(str(tmp_path / "status"), OsDisk())
+    spark.streams.addListener(listener)
+    try:
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "100", "minOffsetsPerTrigger": "2"}
+        frame = stream(spark, server, **options).dropDuplicates(["queue_id", "queue_offset"])
+        sink = Collected()
+        query = start(frame, sink, tmp_path / "c")
+        sink.wait_for(500)
+        end = time.monotonic() + STEP_SECONDS
+        query.stop()
+        while not any(one.state == "stopped" for one in files.read()):
+            assert time.monotonic() < end, files.read()
+            time.sleep(0.05)
+    finally:
+        spark.streams.removeListener(listener)
+    (status,) = files.read()
+    assert status.id == str(query.id) and status.error is None
+    last = query.recentProgress[0]
+    lag = lag_of(json.loads(last.json), int(time.time() * 1000))
+    assert lag.rows_behind + lag.state_rows == 500 and lag.rows_behind >= 400
+    assert lag.seconds_behind is not None and lag.seconds_behind > 0 and lag.state_bytes > 0

@@ -10,12 +10,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gantrymq.cli.cluster_options import LOCAL, NameServers
+from gantrymq.cli.pipeline_status import export_status, status
+
 app = typer.Typer(name="pipeline", help="Run a ready-made Spark pipeline on this machine.", no_args_is_help=True)
 console = Console()
 errors = Console(stderr=True)
 
-NameServers = Annotated[str, typer.Option("--name-servers", "-n", help="name servers, separated by ';'")]
 Topic = Annotated[str, typer.Option("--topic", "-t", help="topic of order-paid messages")]
+
+
+app.command("status")(status)
+
+
+@app.callback()
+def every_pipeline() -> None:
+    export_status()
 
 
 def _need_spark() -> None:
@@ -29,7 +39,7 @@ def order_paid(
     topic: Topic,
     out: Annotated[str, typer.Option(help="directory of the tables shipping, points and cart")],
     checkpoint: Annotated[str, typer.Option(help="directory of Spark's checkpoint")],
-    name_servers: NameServers = "127.0.0.1:9876",
+    name_servers: NameServers = LOCAL,
     stop_file: Annotated[
         str | None,
         typer.Option(help="stop when this file exists and everything that was in the topic at that time is processed"),
@@ -74,7 +84,7 @@ def reconcile(
     topic: Topic,
     orders_db: Annotated[str, typer.Option(help="SQLite file of the order service")],
     tables: Annotated[str, typer.Option(help="directory of the tables that order-paid wrote")],
-    name_servers: NameServers = "127.0.0.1:9876",
+    name_servers: NameServers = LOCAL,
     json: Annotated[str | None, typer.Option("--json", help="file for the report")] = None,
     orders_table: Annotated[str, typer.Option(help="table of the orders")] = "orders",
     paid_status: Annotated[str, typer.Option(help="status of paid orders; upper and lower case are the same")] = "paid",

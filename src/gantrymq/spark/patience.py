@@ -34,7 +34,10 @@ class BlockingClock(Protocol):
 
 def may_pass(error: GantryError) -> bool:
     """Whether the same call may succeed later."""
-    return error.retryable or (isinstance(error, RequestRejected) and error.code in PASSING_CODES)
+    if isinstance(error, RequestRejected):
+        # Brokers refuse SQL expressions that are switched off with the code of a passing error, and with these words.
+        return error.code in PASSING_CODES and "does not support" not in (error.remark or "")
+    return error.retryable
 
 
 class Patience:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import gantrymq
 from gantrymq.spark.java import Java, find_java, quiet_logging
 from gantrymq.spark.registration import is_local
+from gantrymq.spark.status import DIRECTORY_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +73,7 @@ def spark_session(
     cluster every task fails if the Python of an executor cannot import this package at its start, so say True only
     where it is installed there, or in a packed environment (``spark.archives``). ``conf`` is applied last and takes
     precedence (JVM options are added).
+    With the environment variable ``GANTRY_STATUS_DIR``, queries export there how far they are behind (``LagListener``).
     This sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and ``PYTHONPATH`` of this process, where Spark reads them. Raises
     ConfigError when there is no Java.
     """
@@ -88,7 +90,12 @@ def spark_session(
         given[_JVM_OPTIONS] = f"{chosen[_JVM_OPTIONS]} {given[_JVM_OPTIONS]}"
     for key, value in {**chosen, **given}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if directory := os.environ.get(DIRECTORY_VARIABLE):
+        from gantrymq.spark.listener import LagListener
+
+        spark.streams.addListener(LagListener(directory))
+    return spark
 
 
 def prepare_environment(java: Java) -> None:

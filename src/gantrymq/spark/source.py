@@ -16,6 +16,7 @@ from gantrymq.spark.batch import BatchReader, FilteredBatchReader
 from gantrymq.spark.one_sentence import one_sentence
 from gantrymq.spark.options import parse_options
 from gantrymq.spark.pushdown import is_switched_on
+from gantrymq.spark.quiet_workers import in_worker
 from gantrymq.spark.rows import columns_of, ddl
 from gantrymq.spark.stream import RefusedStream, StreamReader
 from gantrymq.spark.tasks import new_planner as new_planner
@@ -32,6 +33,7 @@ class RocketMQDataSource(DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         # The options are read when Spark asks for something: here it does not say yet whether it reads or writes.
         super().__init__(dict(options))
+        in_worker()
 
     @classmethod
     def name(cls) -> str:

@@ -15,6 +15,7 @@ from gantrymq.spark.options import Settings
 from gantrymq.spark.partitions import QueueRange, Task, plan_tasks
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.planning import Planner
+from gantrymq.spark.quiet_workers import in_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,7 @@ def read_task(settings: Settings, columns: tuple[str, ...], task: Task) -> Itera
     # Imported here, because looking up the format and planning need neither Arrow nor numpy.
     from gantrymq.spark.reading import RangeReader
 
+    in_worker()
     with one_sentence():
         reader = RangeReader(
             OF_THIS_PROCESS.reader(settings.name_servers, settings.access),
