@@ -27,3 +27,23 @@ def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
     ended = CliRunner().invoke(pipelines.app, ["order-paid", "--topic", "t", "--out", "o", "--checkpoint", "c"])
     assert ended.exit_code == 2
     assert "gantrymq[spark]" in ended.output
+
+
+ORDER_PAID = ["order-paid", "--topic", "t", "--out", "o", "--checkpoint", "c"]
+
+
+def test_the_name_servers_of_the_environment_are_asked_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
+    ended = CliRunner().invoke(pipelines.app, ORDER_PAID)
+    assert ended.exit_code == 1
+    assert "cannot reach 127.0.0.1:1" in " ".join(ended.output.split())
+    assert len(ended.output.splitlines()) <= 3
+
+
+def test_the_command_has_the_options_of_the_module() -> None:
+    shown = CliRunner().invoke(pipelines.app, ["order-paid", "--help"], env={"COLUMNS": "200"}).stdout
+    for option in ("--starting", "--read-timeout", "--conf", "--interval-ms", "--stop-file", "--until-end", "--master"):
+        assert option in shown
+    ended = CliRunner().invoke(pipelines.app, [*ORDER_PAID, "--conf", "no equals"])
+    assert ended.exit_code == 2 and "spark.key=value" in ended.output

@@ -38,7 +38,8 @@ transactionCheckMax=5
 class Server:
     """One store and the process that serves it."""
 
-    def __init__(self, root: Path, flush: str) -> None:
+    def __init__(self, root: Path, flush: str, more: str = "") -> None:
+        """``more``: further lines of the configuration."""
         self.store = root / "store"
         self.log = root / "server.log"
         self._conf = root / "broker.conf"
@@ -49,6 +50,7 @@ class Server:
             CONF.format(
                 broker_port=self.broker_port, name_server_port=self.name_server_port, store=self.store, flush=flush
             )
+            + more
         )
         self._process: subprocess.Popen[bytes] | None = None
 

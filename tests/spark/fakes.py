@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.errors import GantryError, RouteNotFound, Unreachable
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.stored_message import pack_host
+from gantrymq.spark.access import Access
 from tests.support.records import encode_record
 
 HOST = pack_host("127.0.0.1:10911")
@@ -46,6 +48,7 @@ class FakeBroker:
     logs: dict[MessageQueue, dict[int, bytes]] = field(default_factory=dict)
     minimum: dict[MessageQueue, int] = field(default_factory=dict)
     refusals: list[GantryError] = field(default_factory=list)
+    committed: dict[MessageQueue, int] = field(default_factory=dict)
     pulls: int = 0
 
     def fill(self, queue: MessageQueue, count: int) -> None:
@@ -85,7 +88,9 @@ class FakeBroker:
         self._refuse()
         return min(max(timestamp_ms - START_MS, self.min_offset(queue)), self.max_offset(queue))
 
-    def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> Answer:
+    def pull_raw(
+        self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter = EVERYTHING
+    ) -> Answer:
         self.pulls += 1
         self._refuse()
         low, high = self.min_offset(queue), self.max_offset(queue)
@@ -98,10 +103,14 @@ class FakeBroker:
         data = b"".join(self.logs[queue][at] for at in range(offset, end) if at in self.logs[queue])
         return Answer(Status.FOUND if data else Status.NO_MATCHED_MSG, data, end, low, high)
 
-    def reader(self, name_servers: str) -> FakeBroker:
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        self._refuse()
+        self.committed[queue] = offset
+
+    def reader(self, name_servers: str, access: Access, group: str | None = None) -> FakeBroker:
         return self
 
-    def lister(self, name_servers: str) -> FakeBroker:
+    def lister(self, name_servers: str, access: Access) -> FakeBroker:
         return self
 
 

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.spark.options import OPTIONS
+from gantrymq.spark.option_pages import replaced
+from gantrymq.spark.option_table import DECLARED, WITHOUT_COUNTERPART
 from gantrymq.spark.rows import SPARK_TYPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 
 
-def test_every_option_and_no_other_is_documented() -> None:
-    rows = [
-        line.split("|")[1].strip().strip("`") for line in PAGE.split("## Options")[1].splitlines() if "| `" in line[:4]
-    ]
-    assert rows == list(OPTIONS)
+KAFKA = """
+assign subscribe subscribePattern kafka.bootstrap.servers startingTimestamp startingOffsetsByTimestamp startingOffsets
+endingTimestamp endingOffsetsByTimestamp endingOffsets failOnDataLoss kafkaConsumer.pollTimeoutMs
+fetchOffset.numRetries fetchOffset.retryIntervalMs maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay
+minPartitions maxRecordsPerPartition groupIdPrefix kafka.group.id includeHeaders startingOffsetsByTimestampStrategy
+"""
+"""The options of the source in the guide of Spark's Kafka connector."""
+
+
+def test_the_tables_of_options_are_those_of_the_declarations() -> None:
+    assert replaced(PAGE) == PAGE, "write them anew: python -m gantrymq.spark.option_pages docs/spark.md"
+
+
+def test_every_option_of_the_kafka_source_has_a_counterpart_or_a_reason() -> None:
+    counterparts = [name for option in DECLARED for name in option.kafka]
+    assert len(counterparts) == len(set(counterparts))
+    assert not set(counterparts) & set(WITHOUT_COUNTERPART)
+    assert set(KAFKA.split()) <= {*counterparts, *WITHOUT_COUNTERPART}
+
+
+def test_every_name_belongs_to_one_option() -> None:
+    written = [name.lower() for option in DECLARED for name in (option.name, *option.aliases)]
+    assert len(written) == len(set(written))
+    assert all(option.meaning for option in DECLARED)
 
 
 def test_every_column_is_documented() -> None:

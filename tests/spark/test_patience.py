@@ -62,3 +62,19 @@ def test_no_patience_is_one_attempt() -> None:
     with pytest.raises(Unreachable):
         Patience(0, clock, SystemRng(3)).call("asking", attempts)
     assert len(attempts.at) == 1
+
+
+def test_it_warns_now_and_then_and_not_at_each_attempt(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SteppedClock()
+    with pytest.raises(Unreachable):
+        Patience(25_000, clock, SystemRng(3)).call("asking", Attempts(clock, 1_000_000))
+    assert 2 <= len(caplog.records) <= 3
+    caplog.clear()
+    Patience(25_000, clock, SystemRng(3)).call("asking", Attempts(clock, 4))
+    assert not caplog.records, "a restart of a moment"
+
+
+def test_a_broker_without_sql_is_not_asked_again() -> None:
+    remark = "The broker does not support consumer to filter message by SQL92"
+    assert not may_pass(RequestRejected(1, remark, request="pull", address="a:1"))
+    assert may_pass(RequestRejected(1, "starting", request="pull", address="a:1"))

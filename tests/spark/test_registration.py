@@ -15,7 +15,11 @@ class Missing:
             raise {error}("as if it were not installed")
 sys.meta_path.insert(0, Missing())
 import pyspark_rocketmq
-print(hasattr(pyspark_rocketmq, "DefaultSource"))
+try:
+    source = pyspark_rocketmq.DefaultSource({{}})
+    print(source.name())
+except ImportError as error:
+    print(pyspark_rocketmq.DefaultSource.name(), error)
 """
 
 
@@ -25,12 +29,14 @@ def imported(package: str, error: str = "ImportError") -> str:
 
 
 def test_the_format_is_found() -> None:
-    assert imported("nothing") == "True"
+    assert imported("nothing") == "rocketmq"
 
 
 @pytest.mark.parametrize("error", ["ImportError", "ValueError", "AttributeError"])
-def test_what_is_missing_or_broken_is_not_raised(error: str) -> None:
-    assert imported("msgspec", error) == "False"
+def test_what_is_missing_or_broken_is_said_when_the_format_is_used(error: str) -> None:
+    said = imported("msgspec", error)
+    assert said.startswith(f"rocketmq the format rocketmq cannot be loaded by {sys.executable}: {error}: as if")
+    assert "pip install 'gantrymq[spark]'" in said and "PYSPARK_PYTHON" in said
 
 
 def test_looking_up_formats_loads_no_arrow_and_no_client() -> None:

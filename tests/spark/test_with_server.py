@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gantrymq import LocalTransactionState, Message, MessageView, Producer, TransactionProducer
+from gantrymq import LocalTransactionState, Message, MessageView, Producer, TransactionProducer, aio
 from gantrymq.errors import GantryError
 from tests.kill.server import Server
 from tests.spark.test_source import STEP_SECONDS, Collected, start
@@ -36,7 +37,7 @@ class ByKey:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    running = Server(tmp_path / "server", "SYNC_FLUSH")
+    running = Server(tmp_path / "server", "SYNC_FLUSH", "enablePropertyFilter=true\n")
     running.start()
     begin_topic(running)
     yield running
@@ -111,3 +112,49 @@ def test_a_stream_over_kills_of_the_server(spark: Any, server: Server, tmp_path:
     finally:
         done.set()
         query.stop()
+
+
+def test_the_broker_selects_by_tag_and_by_sql(spark: Any, server: Server) -> None:
+    """``Aa`` and ``BB`` have the same hash, which is all that a broker compares."""
+    with Producer("payments", name_servers=server.name_servers) as producer:
+        for number, tag in enumerate(["Aa", "BB", "other"] * 20):
+            producer.send(Message(TOPIC, f"{tag} {number}", tags=tag, properties={"amount": str(number)}))
+
+    def bodies(**chosen: str) -> list[str]:
+        frame = spark.read.format("rocketmq").options(**options(server), columns="body", **chosen).load()
+        return sorted(bytes(row["body"]).decode() for row in frame.collect())
+
+    every = [f"{tag} {number}" for number, tag in enumerate(["Aa", "BB", "other"] * 20)]
+    assert bodies(subExpression="Aa") == sorted(body for body in every if body.startswith("Aa"))
+    assert bodies(subExpression="Aa || other") == sorted(body for body in every if not body.startswith("BB"))
+    sql = "amount > 49 AND TAGS = 'BB'"
+    large = sorted(body for number, body in enumerate(every) if number > 49 and body.startswith("BB"))
+    assert bodies(subExpression=sql, subExpressionType="SQL92") == large != []
+    with pytest.raises(Exception, match="parse the consumer's subscription failed") as raised:
+        bodies(subExpression="amount >", subExpressionType="SQL92")
+    assert "Traceback" not in str(raised.value)
+
+
+def test_a_namespace_and_the_progress_of_a_group(spark: Any, server: Server, tmp_path: Path) -> None:
+    """The query and its checkpoint use plain names; brokers know ``shop%Payments`` and ``shop%report``."""
+    sent = 0
+    with Producer("payments", name_servers=server.name_servers, namespace="shop") as producer:
+        for sent in range(1, 31):
+            producer.send(Message("Payments", f"in the shop {sent}"))
+    given = {"nameServers": server.name_servers, "namespace": "shop", "startingOffsets": "earliest", "group": "report"}
+    for selection in ({"subscribe": "Payments"}, {"subscribePattern": "Pay.*"}):
+        sink = Collected()
+        checkpoint = tmp_path / next(iter(selection))
+        frame = spark.readStream.format("rocketmq").options(**given, **selection, maxOffsetsPerTrigger="20").load()
+        assert start(frame, sink, checkpoint, availableNow=True).awaitTermination(STEP_SECONDS)
+        assert len(sink.rows) == sent
+        assert "shop%" not in (checkpoint / "offsets" / "0").read_text()
+    rows = spark.read.format("rocketmq").options(nameServers=server.name_servers, subscribe="shop%Payments").load()
+    assert rows.count() == sent
+
+    async def progress() -> Any:
+        async with aio.Admin(server.name_servers) as admin:
+            return await admin.consumers.progress("shop%report")
+
+    shown = asyncio.run(progress())
+    assert sum(at.consumer_offset for at in shown.queues) == sent and not any(at.lag for at in shown.queues)

@@ -4,18 +4,42 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
-from typing import Annotated, Any
+from enum import Enum
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from gantrymq.cli.cluster_options import LOCAL, NameServers
+from gantrymq.cli.pipeline_process import run_job
+from gantrymq.cli.pipeline_status import export_status, status
+
 app = typer.Typer(name="pipeline", help="Run a ready-made Spark pipeline on this machine.", no_args_is_help=True)
 console = Console()
 errors = Console(stderr=True)
 
-NameServers = Annotated[str, typer.Option("--name-servers", "-n", help="name servers, separated by ';'")]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", help="Spark conf, spark.key=value; may be given several times")
+]
+
+
+class Starting(Enum):
+    """Where a job without a checkpoint begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
 Topic = Annotated[str, typer.Option("--topic", "-t", help="topic of order-paid messages")]
+
+
+app.command("status")(status)
+
+
+@app.callback()
+def every_pipeline() -> None:
+    export_status()
 
 
 def _need_spark() -> None:
@@ -24,12 +48,39 @@ def _need_spark() -> None:
         raise typer.Exit(2)
 
 
+def _need_topic(name_servers: str, topic: str, *, status: int) -> None:
+    """Ask before Spark starts: a wrong name is said within seconds."""
+    from gantrymq.cli.pipeline_check import check_topic
+    from gantrymq.errors import GantryError
+
+    try:
+        check_topic(name_servers, topic)
+    except GantryError as error:
+        _fail(str(error), status=status)
+
+
+def _conf(given: list[str] | None) -> dict[str, str]:
+    """The Spark conf in ``key=value`` texts."""
+    found = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.startswith("spark."):
+            _fail(f"option --conf is {text!r}; write it as spark.key=value", status=2)
+        found[key] = value
+    return found
+
+
+def _fail(text: str, *, status: int) -> NoReturn:
+    errors.print(text, style="red", markup=False, highlight=False)
+    raise typer.Exit(status)
+
+
 @app.command("order-paid")
 def order_paid(
     topic: Topic,
     out: Annotated[str, typer.Option(help="directory of the tables shipping, points and cart")],
     checkpoint: Annotated[str, typer.Option(help="directory of Spark's checkpoint")],
-    name_servers: NameServers = "127.0.0.1:9876",
+    name_servers: NameServers = LOCAL,
     stop_file: Annotated[
         str | None,
         typer.Option(help="stop when this file exists and everything that was in the topic at that time is processed"),
@@ -39,33 +90,30 @@ def order_paid(
     ] = False,
     progress: Annotated[str | None, typer.Option(help="file to append JSON lines to")] = None,
     interval_ms: Annotated[int, typer.Option(help="shortest time between two batches, ms")] = 500,
+    starting: Annotated[Starting, typer.Option(help="where a job without a checkpoint begins")] = Starting.EARLIEST,
+    read_timeout: Annotated[str, typer.Option(help="how long to try again while brokers are unreachable")] = "120s",
     master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
+    conf: Conf = None,
 ) -> None:
     """Turn paid orders into shipping, points and cart tables, each order exactly once. Ends with Ctrl-C."""
     _need_spark()
-    from gantrymq.errors import GantryError
     from gantrymq.spark.pipelines.order_paid import OrderPaidJob, run
 
     job = OrderPaidJob(
         name_servers=name_servers, topic=topic, out=out, checkpoint=checkpoint, stop_file=stop_file,
-        until_end=until_end, progress=progress, interval_ms=interval_ms, master=master,
+        until_end=until_end, progress=progress, interval_ms=interval_ms, master=master, starting=starting.value,
+        read_timeout=read_timeout, conf=_conf(conf),
     )  # fmt: skip
-    with console.status("starting Spark ...") as status:
+    _need_topic(name_servers, topic, status=1)
+    with console.status("starting Spark ...") as shown:
         total = 0
 
         def show(event: Mapping[str, Any]) -> None:
             nonlocal total
             total += event["rows"]["shipping"] if event["event"] == "batch" else 0
-            status.update(f"{event['event']} - {total} orders in the tables since the start")
+            shown.update(f"{event['event']} - {total} orders in the tables since the start")
 
-        try:
-            totals = run(job, show)
-        except GantryError as error:
-            errors.print(f"[red]{error}[/red]")
-            raise typer.Exit(1) from error
-        except KeyboardInterrupt:
-            console.print("stopped; run the same command again to continue")
-            raise typer.Exit(130) from None
+        totals = run_job(lambda: run(job, show), lambda text: _fail(text, status=1))
     console.print("rows per table: " + ", ".join(f"{name} {rows}" for name, rows in totals.items()))
 
 
@@ -74,7 +122,7 @@ def reconcile(
     topic: Topic,
     orders_db: Annotated[str, typer.Option(help="SQLite file of the order service")],
     tables: Annotated[str, typer.Option(help="directory of the tables that order-paid wrote")],
-    name_servers: NameServers = "127.0.0.1:9876",
+    name_servers: NameServers = LOCAL,
     json: Annotated[str | None, typer.Option("--json", help="file for the report")] = None,
     orders_table: Annotated[str, typer.Option(help="table of the orders")] = "orders",
     paid_status: Annotated[str, typer.Option(help="status of paid orders; upper and lower case are the same")] = "paid",
@@ -83,19 +131,14 @@ def reconcile(
 ) -> None:
     """Compare order database, topic and tables; name every order that is missing, doubled, phantom or wrong."""
     _need_spark()
-    from gantrymq.errors import GantryError
     from gantrymq.spark.pipelines.reconcile import Findings, ReconcileJob, run
 
     job = ReconcileJob(
         orders_db=orders_db, tables=tables, name_servers=name_servers, topic=topic, json=json,
         orders_table=orders_table, paid_status=paid_status, strict=strict, master=master,
     )  # fmt: skip
-    try:
-        with console.status("comparing ..."):
-            report = run(job)
-    except GantryError as error:
-        errors.print(f"[red]{error}[/red]")
-        raise typer.Exit(2) from error
+    with console.status("comparing ..."):
+        report = run_job(lambda: run(job), lambda text: _fail(text, status=2))
     view = Table(title=f"{report.paid} paid orders")
     for heading in ("where", "rows", "missing", "doubled", "phantom", "wrong"):
         view.add_column(heading, justify="left" if heading == "where" else "right")

@@ -15,7 +15,7 @@ from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace, without_namespace
 from gantrymq.client.connection.routes import subscribe_queues
-from gantrymq.client.consuming.filters import filter_of
+from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
 from gantrymq.client.consuming.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
 from gantrymq.client.results import PullResult, RawPull
 from gantrymq.client.settings_rules import read_setting
@@ -85,7 +85,7 @@ class PullConsumer(Lifetime):
         ``tags``: ``"*"`` or ``"A || B"``. ``wait_ms``: how long the broker may wait for a message when there is none.
         Raises ConfigError for an invalid argument, RequestRejected, Unreachable or TimedOut.
         """
-        raw = await self._pull(queue, offset, max_count, max_bytes, filter_of(tags).text, wait_ms)
+        raw = await self._pull(queue, offset, max_count, max_bytes, filter_of(tags), wait_ms)
         messages = views(raw, queue, tags)
         if self._config.namespace:
             for view in messages:
@@ -98,9 +98,15 @@ class PullConsumer(Lifetime):
             max_offset=raw.max_offset,
         )
 
-    async def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> RawPull:
-        """Like ``pull`` for every tag, with the records undecoded; see ``gantrymq.protocol.stored_message``."""
-        return await self._pull(queue, offset, max_count, max_bytes, "*", 0)
+    async def pull_raw(
+        self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter = EVERYTHING
+    ) -> RawPull:
+        """Like ``pull``, with the records undecoded; see ``gantrymq.protocol.stored_message``.
+
+        ``selection``: which messages the broker returns. Of tags it compares only hashes, so the caller must check the
+        tags of what it gets.
+        """
+        return await self._pull(queue, offset, max_count, max_bytes, selection, 0)
 
     async def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Offset of the oldest message that still exists."""
@@ -164,14 +170,16 @@ class PullConsumer(Lifetime):
         return self.group
 
     async def _pull(
-        self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, tags: str, wait_ms: int
+        self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter, wait_ms: int
     ) -> RawPull:
         read_setting("offset", offset, rules.POSITION)
         read_setting("max_count", max_count, _COUNT)
         read_setting("max_bytes", max_bytes, _COUNT)
         read_setting("wait_ms", wait_ms, rules.WAIT)
         group = self.group or system_topics.TOOLS_CONSUMER
-        header = pull_request(group, queue, offset, max_count, max_bytes, tags=tags, wait_ms=wait_ms)
+        header = pull_request(
+            group, queue, offset, max_count, max_bytes, tags=selection.text, kind=selection.kind, wait_ms=wait_ms
+        )
         timeout_ms = max(self._config.pull_timeout_ms, wait_ms + _ANSWER_MARGIN_MS if wait_ms else 0)
         answer = await self._ask(queue, RequestCode.PULL_MESSAGE, header, ANSWERS, timeout_ms)
         return pull_answer(answer, queue)

@@ -23,6 +23,7 @@ from gantrymq.client.config import (
 )
 from gantrymq.client.connection.blocking import Blocking
 from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES
 from gantrymq.client.listener import TransactionListener, is_async
 from gantrymq.client.message_listener import MessageListener
@@ -196,9 +197,11 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
 
         return self._call(work)
 
-    def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> RawPull:
-        """Like ``pull`` for every tag, with the records undecoded."""
-        return self._call(self._client.pull_raw, queue, offset, max_count, max_bytes)
+    def pull_raw(
+        self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter = EVERYTHING
+    ) -> RawPull:
+        """Like ``pull``, with the records undecoded; see ``gantrymq.aio.PullConsumer.pull_raw``."""
+        return self._call(self._client.pull_raw, queue, offset, max_count, max_bytes, selection)
 
     def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Offset of the oldest message that still exists."""

@@ -8,12 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gantrymq.spark.listener import LagListener
+    from gantrymq.spark.registration import register
     from gantrymq.spark.session import spark_session
     from gantrymq.spark.source import RocketMQDataSource
 
-__all__ = ["RocketMQDataSource", "spark_session"]
+__all__ = ["LagListener", "RocketMQDataSource", "register", "spark_session"]
 
-_HOMES = {"RocketMQDataSource": "gantrymq.spark.source", "spark_session": "gantrymq.spark.session"}
+_HOMES = {
+    "LagListener": "gantrymq.spark.listener",
+    "RocketMQDataSource": "gantrymq.spark.source",
+    "register": "gantrymq.spark.registration",
+    "spark_session": "gantrymq.spark.session",
+}
 
 
 def __getattr__(name: str) -> object:

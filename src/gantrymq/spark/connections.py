@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, Protocol
 
+from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.message.queues import MessageQueue
+from gantrymq.spark.access import Access
+from gantrymq.spark.namespace_reader import NamespaceReader, NamespaceTopics
 
 
 class Pulled(Protocol):
@@ -25,6 +28,9 @@ class Pulled(Protocol):
 
     @property
     def next_offset(self) -> int: ...
+
+    @property
+    def min_offset(self) -> int: ...
 
     @property
     def max_offset(self) -> int: ...
@@ -45,7 +51,13 @@ class QueueReader(Protocol):
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at ``timestamp_ms`` or later; without one, the end of the queue."""
 
-    def pull_raw(self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int) -> Pulled: ...
+    def pull_raw(
+        self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter = EVERYTHING
+    ) -> Pulled:
+        """Messages from ``offset`` on, undecoded. Of a tag expression the broker compares hashes only."""
+
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the progress of the reader's group."""
 
 
 class TopicLister(Protocol):
@@ -56,9 +68,9 @@ class TopicLister(Protocol):
 class Connections(Protocol):
     """The source of a reader's connections."""
 
-    def reader(self, name_servers: str) -> QueueReader: ...
+    def reader(self, name_servers: str, access: Access, group: str | None = None) -> QueueReader: ...
 
-    def lister(self, name_servers: str) -> TopicLister: ...
+    def lister(self, name_servers: str, access: Access) -> TopicLister: ...
 
 
 class ProcessConnections:
@@ -70,8 +82,8 @@ class ProcessConnections:
 
     def __init__(self) -> None:
         self._owner = os.getpid()
-        self._readers: dict[str, QueueReader] = {}
-        self._listers: dict[str, TopicLister] = {}
+        self._readers: dict[tuple[str, Access, str | None], QueueReader] = {}
+        self._listers: dict[tuple[str, Access], TopicLister] = {}
 
     def _after_fork(self) -> None:
         if self._owner != os.getpid():
@@ -79,26 +91,32 @@ class ProcessConnections:
             self._readers = {}
             self._listers = {}
 
-    def reader(self, name_servers: str) -> QueueReader:
+    def reader(self, name_servers: str, access: Access, group: str | None = None) -> QueueReader:
         self._after_fork()
-        if name_servers not in self._readers:
+        key = (name_servers, access, group)
+        if key not in self._readers:
             # Imported here, so that a process that only looks up formats does not import it.
+            from gantrymq.client.config import PullSettings
             from gantrymq.client.sync import PullConsumer
 
-            consumer = PullConsumer(name_servers=name_servers)
+            settings = {**access.client_settings(PullSettings.__annotations__), **access.timeouts()}
+            consumer = PullConsumer(group, name_servers=name_servers, **settings)
             consumer.start()
-            self._readers[name_servers] = consumer
-        return self._readers[name_servers]
+            namespace = access.namespace
+            self._readers[key] = NamespaceReader(consumer, namespace) if namespace else consumer
+        return self._readers[key]
 
-    def lister(self, name_servers: str) -> TopicLister:
+    def lister(self, name_servers: str, access: Access) -> TopicLister:
         self._after_fork()
-        if name_servers not in self._listers:
+        key = (name_servers, access)
+        if key not in self._listers:
             from gantrymq.admin.blocking import Admin
+            from gantrymq.client.config import ClientSettings
 
-            admin = Admin(name_servers)
+            admin = Admin(name_servers, **access.client_settings(ClientSettings.__annotations__))
             admin.start()
-            self._listers[name_servers] = admin
-        return self._listers[name_servers]
+            self._listers[key] = NamespaceTopics(admin, access.namespace) if access.namespace else admin
+        return self._listers[key]
 
 
 OF_THIS_PROCESS: Final = ProcessConnections()

@@ -7,13 +7,14 @@ the start of each record. Then every column is one numpy gather, or one Arrow ``
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags
@@ -156,6 +157,11 @@ class Records:
     def _property_lengths(self) -> Ints:
         return gather(self._buffer, self._property_starts - 2, ">i2").astype(np.int64)
 
+    def have_tags(self, tags: Collection[str]) -> Ints:
+        """For each record whether its tag is one of these."""
+        found = _Columns(self, "", "").tags()
+        return pc.is_in(found, value_set=pa.array(sorted(tags), pa.string())).to_numpy(zero_copy_only=False)
+
     def batch(self, columns: Sequence[str], topic: str, broker_name: str) -> pa.RecordBatch:
         """These records as a record batch. Only the named columns are decoded."""
         table = _Columns(self, topic, broker_name)
@@ -212,10 +218,19 @@ class _Columns:
         compressed = np.flatnonzero(records.sys_flags & flags.COMPRESSED)
         if not len(compressed):
             return bodies
-        values = bodies.to_pylist()
-        for row in compressed:
-            values[row] = decompress(values[row], int(records.sys_flags[row]))
-        return pa.array(values, pa.binary())
+        values = pa.array([self._decompressed(int(row)) for row in compressed], pa.binary())
+        if len(values) == len(bodies):
+            return values
+        # Only the compressed bodies become Python objects: the others are taken from the first array.
+        places: Ints = np.arange(len(bodies), dtype=np.int64)
+        places[compressed] = len(bodies) + np.arange(len(compressed))
+        return pa.concat_arrays([bodies, values]).take(pa.array(places))
+
+    def _decompressed(self, row: int) -> bytes:
+        records = self._records
+        start = int(records.body_starts[row])
+        body = records.data[start : start + int(records.body_lengths[row])]
+        return decompress(body, int(records.sys_flags[row]))
 
     def tags(self) -> pa.Array:
         return text_column(self._properties.find(b"TAGS"))

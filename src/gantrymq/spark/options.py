@@ -1,7 +1,6 @@
-"""The options of the format ``rocketmq``: reads and checks Spark's map of texts, and returns frozen settings.
+"""Reads and checks the options of the format ``rocketmq``, and returns frozen settings.
 
-The names are those of Spark's Kafka connector where the meaning is the same. The names of the old RocketMQ connector
-are accepted, too.
+The options are declared in ``option_table.py``: their names, meanings and defaults.
 """
 
 from __future__ import annotations
@@ -9,53 +8,31 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
 import msgspec
 
+from gantrymq.client.consuming.filters import EVERYTHING, SQL92, TAG, Filter, filter_of
 from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
+from gantrymq.spark.access import Access, access_of
 from gantrymq.spark.offsets import Positions, parse_positions
+from gantrymq.spark.option_table import BY_NAME, CANONICAL, DECLARED, Query
+from gantrymq.spark.option_values import chosen, count, duration_ms, instant_ms, instants_ms, truth, words
 from gantrymq.spark.rows import DEFAULT_COLUMNS, check_columns
 
-ALIASES: Final = {
-    "nameserver": "nameServers",
-    "name.servers": "nameServers",
-    "rocketmq.name.servers": "nameServers",
-    "rocketmq.nameserver": "nameServers",
-    "topic": "subscribe",
-    "pullbatchsize": "pullMaxRows",
-}
-"""Other names (in lower case) that are accepted for options."""
+_OF_TABLES: Final = frozenset(
+    {"provider", "owner", "location", "comment", "collation", "external", "is_managed_location"}
+)
+"""What Spark passes for ``CREATE TABLE ... USING rocketmq`` beside the options, and beside ``option.NAME`` for each."""
 
-OPTIONS: Final = {
-    "nameServers": "addresses of the name servers, separated by ';' or ','; required",
-    "subscribe": "topics, separated by ','",
-    "subscribePattern": "regular expression that a whole topic name must match; new topics are found while running",
-    "assign": 'single queues: {"orders": {"broker-a": [0, 1]}}',
-    "startingOffsets": "earliest, latest or JSON per queue; default earliest for a batch, latest for a stream",
-    "endingOffsets": "batch only: latest (default) or JSON per queue",
-    "startingTimestamp": "ms since 1970: start at the first message stored then or later; has priority over "
-    "startingOffsets",
-    "endingTimestamp": "batch only, ms since 1970: stop before the first message stored then or later",
-    "maxOffsetsPerTrigger": "stream only: largest number of rows in a micro-batch",
-    "minPartitions": "split the queues until there are about this many tasks",
-    "maxRecordsPerPartition": "largest number of rows in a task",
-    "failOnDataLoss": "true (default): fail when messages of the range no longer exist; false: continue behind them",
-    "includeProperties": "true: add the column properties, all of a message's properties as a map; default false",
-    "columns": "only these columns, separated by ','; the others are not decoded",
-    "readTimeout": "how long to try again while brokers cannot be reached, for example 90s; default 120s",
-    "pollInterval": "stream only: how often to ask for new messages while there are none; default 50ms",
-    "discoveryInterval": "stream only: how often to look for new queues and topics; default 10s",
-    "pullMaxRows": "largest number of messages in one pull; default 10000 (a broker may answer with fewer)",
-}
-"""Every option with its meaning, unit and default."""
-
-_BY_LOWER: Final = {name.lower(): name for name in OPTIONS} | ALIASES
-_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h)?")
-_UNITS_MS: Final = {None: 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_TABLE_FORMS: Final = (
+    "In SQL, Spark forgets the options of CREATE TABLE; write CREATE TEMPORARY VIEW v USING rocketmq OPTIONS "
+    "(nameServers '127.0.0.1:9876', subscribe 'orders'), or SELECT ... FROM t WITH (nameServers = '127.0.0.1:9876', "
+    "subscribe = 'orders')"
+)
 
 
 class Edge(Enum):
@@ -67,50 +44,68 @@ class Edge(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The first message stored at this time or later."""
+    """The first message stored at this time or later, in every queue."""
 
     timestamp_ms: int
 
 
-Bound: TypeAlias = Edge | Instant | Positions
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """The same with a time for each queue."""
+
+    timestamps_ms: Positions
+
+
+Bound: TypeAlias = Edge | Instant | Instants | Positions
 """Where a query starts or ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a query."""
+    """The settings of a query. Each field is an option; see ``option_table.DECLARED`` for its meaning."""
 
     name_servers: str
     topics: tuple[str, ...] = ()
     """Topics by name; empty when ``pattern`` or ``queues`` chooses."""
     pattern: str | None = None
     queues: tuple[MessageQueue, ...] = ()
+    access: Access = field(default_factory=Access)
     starting: Bound | None = None
     """None: the default, which differs between batches and streams."""
+    late_start_at_end: bool = False
+    """Start at the end of a queue without a message of the starting time or later, instead of an error."""
     ending: Bound = Edge.LATEST
-    ending_given: bool = False
+    filter: Filter = EVERYTHING
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 15 * 60_000
     min_partitions: int | None = None
     max_rows_per_partition: int | None = None
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = DEFAULT_COLUMNS
+    group: str | None = None
     read_timeout_ms: int = 120_000
     poll_interval_ms: int = 50
     discovery_interval_ms: int = 10_000
     pull_max_rows: int = 10_000
+    given: frozenset[str] = field(default=frozenset(), compare=False)
+    """The names of the options that the user gave."""
 
     def for_stream(self) -> Settings:
         """These settings, or ConfigError when an option only makes sense for a batch."""
-        if self.ending_given:
-            raise ConfigError("a stream has no end: endingOffsets and endingTimestamp are for spark.read")
-        return self
+        return self._without(Query.BATCH, "is for spark.read: a stream has no end")
 
     def for_batch(self) -> Settings:
         """These settings, or ConfigError when an option only makes sense for a stream."""
-        if self.max_offsets_per_trigger is not None:
-            raise ConfigError("maxOffsetsPerTrigger is for spark.readStream; a batch is bounded by endingOffsets")
         if self.starting is Edge.LATEST:
             raise ConfigError("startingOffsets=latest would read nothing in a batch; allowed are earliest and JSON")
+        return self._without(Query.STREAM, "is for spark.readStream; leave it out of a batch")
+
+    def _without(self, query: Query, advice: str) -> Settings:
+        for name in sorted(self.given):
+            # An interval of a stream does no harm in a batch, and the same options often serve both.
+            if BY_NAME[name].query is query and name not in ("pollInterval", "discoveryInterval"):
+                raise ConfigError(f"option {name} {advice}")
         return self
 
 
@@ -118,30 +113,42 @@ def parse_options(given: Mapping[str, str]) -> Settings:
     """The settings in Spark's options. Raises ConfigError, which names the option and its allowed values."""
     options = _canonical(given)
     if not options.get("nameServers", "").strip(" ;,"):
-        raise ConfigError("option nameServers is missing; give the name servers, for example 127.0.0.1:9876")
+        raise ConfigError(
+            f"option nameServers is missing; give the name servers, for example 127.0.0.1:9876. {_TABLE_FORMS}"
+        )
     topics, pattern, queues = _selection(options)
-    columns = check_columns(_words(options["columns"])) if "columns" in options else DEFAULT_COLUMNS
-    if _truth(options, "includeProperties", default=False) and "properties" not in columns:
+    columns = check_columns(words(options["columns"])) if "columns" in options else DEFAULT_COLUMNS
+    if truth(options, "includeProperties", default=False) and "properties" not in columns:
         columns = (*columns, "properties")
     defaults = Settings("")
     return Settings(
-        name_servers=";".join(_words(options["nameServers"].replace(";", ","))),
+        name_servers=";".join(words(options["nameServers"].replace(";", ","))),
         topics=topics,
         pattern=pattern,
         queues=queues,
-        starting=_bound(options, "startingTimestamp", "startingOffsets", (Edge.EARLIEST, Edge.LATEST)),
-        ending=_bound(options, "endingTimestamp", "endingOffsets", (Edge.LATEST,)) or Edge.LATEST,
-        ending_given="endingTimestamp" in options or "endingOffsets" in options,
-        max_offsets_per_trigger=_count(options, "maxOffsetsPerTrigger"),
-        min_partitions=_count(options, "minPartitions"),
-        max_rows_per_partition=_count(options, "maxRecordsPerPartition"),
-        fail_on_data_loss=_truth(options, "failOnDataLoss", default=True),
+        access=access_of(options),
+        starting=_bound(options, "starting", (Edge.EARLIEST, Edge.LATEST)),
+        late_start_at_end=chosen(options, "startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
+        ending=_bound(options, "ending", (Edge.LATEST,)) or Edge.LATEST,
+        filter=_filter(options),
+        max_offsets_per_trigger=count(options, "maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=_least(options),
+        max_trigger_delay_ms=_or(duration_ms(options, "maxTriggerDelay"), defaults.max_trigger_delay_ms),
+        min_partitions=count(options, "minPartitions"),
+        max_rows_per_partition=count(options, "maxRecordsPerPartition"),
+        fail_on_data_loss=truth(options, "failOnDataLoss", default=True),
         columns=columns,
-        read_timeout_ms=_duration_ms(options, "readTimeout", defaults.read_timeout_ms),
-        poll_interval_ms=_duration_ms(options, "pollInterval", defaults.poll_interval_ms),
-        discovery_interval_ms=_duration_ms(options, "discoveryInterval", defaults.discovery_interval_ms),
-        pull_max_rows=_count(options, "pullMaxRows") or defaults.pull_max_rows,
+        group=options.get("group"),
+        read_timeout_ms=_or(duration_ms(options, "readTimeout"), defaults.read_timeout_ms),
+        poll_interval_ms=_or(duration_ms(options, "pollInterval"), defaults.poll_interval_ms),
+        discovery_interval_ms=_or(duration_ms(options, "discoveryInterval"), defaults.discovery_interval_ms),
+        pull_max_rows=count(options, "pullMaxRows") or defaults.pull_max_rows,
+        given=frozenset(options),
     )
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
 
 
 def _canonical(given: Mapping[str, str]) -> dict[str, str]:
@@ -149,30 +156,34 @@ def _canonical(given: Mapping[str, str]) -> dict[str, str]:
     two names."""
     options: dict[str, str] = {}
     for key, value in given.items():
-        name = _BY_LOWER.get(key.lower())
+        if key.lower() in _OF_TABLES or key.lower().startswith("option."):
+            continue
+        name = CANONICAL.get(key.lower())
         if name is None:
-            close = difflib.get_close_matches(key.lower(), _BY_LOWER, 1)
-            hint = f"did you mean {_BY_LOWER[close[0]]}?" if close else f"there are {', '.join(OPTIONS)}"
+            close = difflib.get_close_matches(key.lower(), CANONICAL, 1)
+            names = ", ".join(option.name for option in DECLARED)
+            hint = f"did you mean {CANONICAL[close[0]]}?" if close else f"there are {names}"
             raise ConfigError(f"the format rocketmq has no option {key!r}; {hint}")
         if name in options and options[name] != value:
-            raise ConfigError(f"option {name} is given twice, as {options[name]!r} and as {value!r}")
+            both = "" if BY_NAME[name].secret else f", as {options[name]!r} and as {value!r}"
+            raise ConfigError(f"option {name} is given twice{both}")
         options[name] = value
     return options
 
 
 def _selection(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[MessageQueue, ...]]:
     """(topics, pattern, queues): exactly one of them is chosen."""
-    chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
-    if len(chosen) != 1:
+    selected = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
+    if len(selected) != 1:
         raise ConfigError(
-            f"give exactly one of subscribe, subscribePattern and assign; given: {', '.join(chosen) or 'none'}"
+            f"give exactly one of subscribe, subscribePattern and assign; given: {', '.join(selected) or 'none'}"
         )
-    if chosen[0] == "subscribe":
-        topics = _words(options["subscribe"])
+    if selected[0] == "subscribe":
+        topics = words(options["subscribe"])
         if not topics:
             raise ConfigError("option subscribe names no topic")
         return tuple(dict.fromkeys(topics)), None, ()
-    if chosen[0] == "subscribePattern":
+    if selected[0] == "subscribePattern":
         pattern = options["subscribePattern"]
         try:
             re.compile(pattern)
@@ -186,7 +197,9 @@ def _assigned(text: str) -> tuple[MessageQueue, ...]:
     try:
         tree = msgspec.json.decode(text, type=dict[str, dict[str, list[int]]])
     except msgspec.DecodeError as error:
-        raise ConfigError(f"option assign has the wrong form ({error}); write {OPTIONS['assign']}") from error
+        raise ConfigError(
+            f'option assign has the wrong form ({error}); write for example {{"orders": {{"broker-a": [0, 1]}}}}'
+        ) from error
     queues = {
         MessageQueue(topic, broker, queue_id)
         for topic, brokers in tree.items()
@@ -198,9 +211,13 @@ def _assigned(text: str) -> tuple[MessageQueue, ...]:
     return tuple(sorted(queues))
 
 
-def _bound(options: Mapping[str, str], by_time: str, by_offset: str, edges: tuple[Edge, ...]) -> Bound | None:
+def _bound(options: Mapping[str, str], side: str, edges: tuple[Edge, ...]) -> Bound | None:
+    """Where the query starts or ends: by one time, by a time per queue, or by offsets, in this order of priority."""
+    at, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
+    if at in options:
+        return Instant(instant_ms(options[at], at))
     if by_time in options:
-        return Instant(_number(options, by_time, "ms since 1970, for example 1767225600000", minimum=0))
+        return Instants(instants_ms(options[by_time], by_time))
     if by_offset not in options:
         return None
     text = options[by_offset].strip()
@@ -213,35 +230,21 @@ def _bound(options: Mapping[str, str], by_time: str, by_offset: str, edges: tupl
     return parse_positions(text, by_offset)
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _truth(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = str(options.get(name, default)).strip().lower()
-    if text not in ("true", "false"):
-        raise ConfigError(f"option {name} is {options[name]!r}; allowed are true and false")
-    return text == "true"
-
-
-def _count(options: Mapping[str, str], name: str) -> int | None:
-    return _number(options, name, "a whole number, 1 or more", minimum=1) if name in options else None
-
-
-def _number(options: Mapping[str, str], name: str, allowed: str, *, minimum: int) -> int:
+def _filter(options: Mapping[str, str]) -> Filter:
+    kind = chosen(options, "subExpressionType", (TAG, SQL92))
+    if kind == SQL92 and "subExpression" not in options:
+        raise ConfigError("option subExpressionType is SQL92, but subExpression, the expression, is missing")
+    text = options.get("subExpression", "*")
+    if kind == TAG and text.strip() in ("", "*"):
+        return EVERYTHING
     try:
-        value = int(options[name])
-    except ValueError:
-        value = minimum - 1
-    if value < minimum:
-        raise ConfigError(f"option {name} is {options[name]!r}; allowed is {allowed}")
-    return value
+        return filter_of(text) if kind == TAG else filter_of("*", text)
+    except ConfigError as error:
+        raise ConfigError(f"option subExpression: {error}") from None
 
 
-def _duration_ms(options: Mapping[str, str], name: str, default: int) -> int:
-    if name not in options:
-        return default
-    match = _DURATION.fullmatch(options[name].strip().lower())
-    if match is None:
-        raise ConfigError(f"option {name} is {options[name]!r}; allowed are times like 500ms, 90s, 2m (a number is ms)")
-    return int(match.group(1)) * _UNITS_MS[match.group(2)]
+def _least(options: Mapping[str, str]) -> int | None:
+    least, most = count(options, "minOffsetsPerTrigger"), count(options, "maxOffsetsPerTrigger")
+    if least and most and least > most:
+        raise ConfigError(f"option minOffsetsPerTrigger is {least}, which is more than maxOffsetsPerTrigger, {most}")
+    return least

@@ -14,6 +14,9 @@ log = logging.getLogger("gantrymq.spark")
 T = TypeVar("T")
 
 FIRST_PAUSE_S: Final = 0.02
+WARN_AFTER_S: Final = 1.0
+"""The first attempts fail silently: a restart that takes no longer than this disturbs nobody."""
+WARN_EVERY_S: Final = 10.0
 LONGEST_PAUSE_S: Final = 1.0
 PASSING_CODES: Final = frozenset(
     {ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}
@@ -31,11 +34,14 @@ class BlockingClock(Protocol):
 
 def may_pass(error: GantryError) -> bool:
     """Whether the same call may succeed later."""
-    return error.retryable or (isinstance(error, RequestRejected) and error.code in PASSING_CODES)
+    if isinstance(error, RequestRejected):
+        # Brokers refuse SQL expressions that are switched off with the code of a passing error, and with these words.
+        return error.code in PASSING_CODES and "does not support" not in (error.remark or "")
+    return error.retryable
 
 
 class Patience:
-    """Repeats calls until they succeed, for at most ``timeout_ms`` after the last success."""
+    """Repeats calls until they succeed, for at most ``timeout_ms``. Warns now and then, and not at each attempt."""
 
     def __init__(self, timeout_ms: int, clock: BlockingClock, rng: Rng) -> None:
         self._timeout_ms = timeout_ms
@@ -44,14 +50,19 @@ class Patience:
 
     def call(self, what: str, attempt: Callable[[], T]) -> T:
         """The result of ``attempt``. Raises its error when repeating cannot help, or when the time is over."""
-        give_up = self._clock.monotonic() + self._timeout_ms / 1000
+        begin = self._clock.monotonic()
+        warn_at = begin + WARN_AFTER_S
         pause = FIRST_PAUSE_S
         while True:
             try:
                 return attempt()
             except GantryError as error:
-                if not may_pass(error) or self._clock.monotonic() + pause > give_up:
-                    raise
-                log.warning("%s failed and is tried again: %s", what, error)
+                now = self._clock.monotonic()
+                if not may_pass(error) or now + pause > begin + self._timeout_ms / 1000:
+                    # Without the chain of what failed before: the sentence of this error says what to do.
+                    raise error from None
+                if now >= warn_at:
+                    warn_at = now + WARN_EVERY_S
+                    log.warning("%s fails since %.0f s and is tried again: %s", what, now - begin, error)
             self._clock.block(pause * (0.5 + self._rng.random()))
             pause = min(2 * pause, LONGEST_PAUSE_S)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gantrymq.errors import ConfigError, GantryError, RouteNotFound
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import Rng
-from gantrymq.spark.connections import Connections
+from gantrymq.spark.connections import Connections, QueueReader
 from gantrymq.spark.offsets import EARLIEST, LATEST, Positions, covers, describe
-from gantrymq.spark.options import Bound, Edge, Instant, Settings
+from gantrymq.spark.options import Bound, Edge, Instant, Instants, Settings
 from gantrymq.spark.patience import BlockingClock, Patience
 
-FIRST_LOOK_TIMEOUT_MS = 15_000
-"""How long a query waits at its start for an unknown topic: long enough for a broker that is just registering, and
-short enough for a user who mistyped the name."""
+FIRST_LOOK_TIMEOUT_MS = 3_000
+"""How long a query waits at its start for an unknown topic, or for name servers that do not answer: long enough for a
+broker that is just registering, and short enough for a user who mistyped a name."""
 
 
 class _Behind(GantryError):
@@ -30,6 +31,12 @@ class _Behind(GantryError):
             f"With the option failOnDataLoss=false the stream waits there for new messages; otherwise use a new "
             f"checkpoint"
         )
+
+
+class NoSuchQueue(GantryError):
+    """The option ``assign`` names a queue that no broker has registered. It may be registered soon."""
+
+    retryable = True
 
 
 class Planner:
@@ -50,32 +57,49 @@ class Planner:
         if not self._queues:
             self._queues = self._first_look.call("looking up the queues", self._look_up)
             self._looked_at = now
+        elif self._settings.queues:
+            pass  # chosen by hand, and all of them exist
         elif now - self._looked_at >= self._settings.discovery_interval_ms / 1000:
             found = self._patience.call("looking up new queues", self._look_up)
             self._queues = sorted({*self._queues, *found})
             self._looked_at = now
         return self._queues
 
+    @property
+    def reader(self) -> QueueReader:
+        """The connection of this process that asks about queues."""
+        return self._connections.reader(self._settings.name_servers, self._settings.access)
+
     def _look_up(self) -> list[MessageQueue]:
         settings = self._settings
         if settings.queues:
-            return list(settings.queues)
-        reader = self._connections.reader(settings.name_servers)
-        found = [queue for topic in self._topics() for queue in reader.queues(topic)]
+            return self._assigned(settings.queues)
+        found = [queue for topic in self._topics() for queue in self.reader.queues(topic)]
         if not found and settings.pattern is None:
             raise RouteNotFound(", ".join(settings.topics), "it has no readable queue")
         return sorted(found)
+
+    def _assigned(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+        """The queues of the option ``assign``. A queue that does not exist would read as an empty one."""
+        topics = sorted({queue.topic for queue in queues})
+        there = {queue for topic in topics for queue in self.reader.queues(topic)}
+        unknown = [queue for queue in queues if queue not in there]
+        if unknown:
+            raise NoSuchQueue(
+                f"option assign names {describe(unknown)}, which does not exist; there are {describe(there)}"
+            )
+        return list(queues)
 
     def _topics(self) -> list[str]:
         pattern = self._settings.pattern
         if pattern is None:
             return list(self._settings.topics)
-        known = self._connections.lister(self._settings.name_servers).topics()
+        known = self._connections.lister(self._settings.name_servers, self._settings.access).topics()
         return [topic for topic in known if re.fullmatch(pattern, topic) and not is_internal(topic)]
 
     def edge(self, edge: Edge, queues: list[MessageQueue]) -> Positions:
         """The current beginning or end of each queue."""
-        reader = self._connections.reader(self._settings.name_servers)
+        reader = self.reader
         ask = reader.min_offset if edge is Edge.EARLIEST else reader.max_offset
         return {
             queue: self._patience.call(f"asking for the {edge.value} offset of {queue}", lambda q=queue: int(ask(q)))  # type: ignore[misc]
@@ -101,20 +125,29 @@ class Planner:
         found = self.edge(Edge.LATEST, queues)
         return {queue: max(offset, reached.get(queue, 0)) for queue, offset in found.items()}
 
-    def resolve(self, bound: Bound, option: str) -> Positions:
-        """The current offset of a bound in every queue. Raises ConfigError for a queue that does not exist."""
+    def resolve(self, bound: Bound, side: str) -> Positions:
+        """The current offset of a bound in every queue. ``side``: ``starting`` or ``ending``.
+
+        Raises ConfigError for a queue that does not exist, and for a starting time after the last message.
+        """
         queues = self.queues()
         if isinstance(bound, Edge):
             return self.edge(bound, queues)
         if isinstance(bound, Instant):
-            return {queue: self._at_time(queue, bound.timestamp_ms) for queue in queues}
-        unknown = [queue for queue in bound if queue not in queues]
+            return self._at_times(dict.fromkeys(queues, bound.timestamp_ms), f"{side}Timestamp")
+        named = bound.timestamps_ms if isinstance(bound, Instants) else bound
+        option = f"{side}OffsetsByTimestamp" if isinstance(bound, Instants) else f"{side}Offsets"
+        unknown = [queue for queue in named if queue not in queues]
         if unknown:
             raise ConfigError(
                 f"option {option} names {describe(unknown)}, which is not read; there are {describe(queues)}"
             )
         # Of queues that the option does not name, no message is skipped at either end.
-        default = EARLIEST if option.startswith("starting") else LATEST
+        default = EARLIEST if side == "starting" else LATEST
+        if isinstance(bound, Instants):
+            others = [queue for queue in queues if queue not in named]
+            rest = self.edge(Edge.EARLIEST if default == EARLIEST else Edge.LATEST, others)
+            return {**rest, **self._at_times(named, option)}
         wanted = {queue: bound.get(queue, default) for queue in queues}
         edges = {
             **self.edge(Edge.EARLIEST, [queue for queue in queues if wanted[queue] == EARLIEST]),
@@ -122,8 +155,22 @@ class Planner:
         }
         return {queue: edges.get(queue, offset) for queue, offset in wanted.items()}
 
-    def _at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        reader = self._connections.reader(self._settings.name_servers)
+    def _at_times(self, times: Positions, option: str) -> Positions:
+        """The first message of each queue that was stored at its time or later."""
+        found = {queue: self.at_time(queue, timestamp_ms) for queue, timestamp_ms in times.items()}
+        if option.startswith("starting") and not self._settings.late_start_at_end:
+            ends = self.edge(Edge.LATEST, list(found))
+            late = [queue for queue, offset in found.items() if offset >= ends[queue]]
+            if late:
+                raise ConfigError(
+                    f"option {option}: {describe(late)} has no message that was stored then or later; choose an "
+                    f"earlier time, or set startingOffsetsByTimestampStrategy=latest to start at the end there"
+                )
+        return found
+
+    def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message that was stored at this time or later; the end when there is none."""
+        reader = self.reader
         return int(
             self._patience.call(f"searching {queue} by time", lambda: reader.offset_by_time(queue, timestamp_ms))
         )

@@ -11,8 +11,10 @@ from typing import Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
+from gantrymq.message.tags import parse_tag_expression
 from gantrymq.spark.connections import Pulled, QueueReader
 from gantrymq.spark.decode import Records
 from gantrymq.spark.partitions import QueueRange
@@ -62,12 +64,21 @@ class RangeReader:
     """Reads ranges through one connection."""
 
     def __init__(
-        self, consumer: QueueReader, patience: Patience, *, fail_on_data_loss: bool, pull_max_rows: int
+        self,
+        consumer: QueueReader,
+        patience: Patience,
+        *,
+        fail_on_data_loss: bool,
+        pull_max_rows: int,
+        selection: Filter = EVERYTHING,
     ) -> None:
+        """``selection``: only these messages are read. Others in the range are then no loss of data."""
         self._consumer = consumer
         self._patience = patience
         self._fail_on_data_loss = fail_on_data_loss
         self._pull_max_rows = pull_max_rows
+        self._selection = selection
+        self._tags = parse_tag_expression(selection.tags)
 
     def batches(self, part: QueueRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The messages of a range, in order, about ``pull_max_rows`` at a time.
@@ -82,6 +93,9 @@ class RangeReader:
         for chunk in chunks:
             records = Records.scan(b"".join(chunk.parts) if len(chunk.parts) > 1 else chunk.parts[0])
             records = self._exactly(records, part.queue, chunk)
+            if self._tags and len(records):
+                # The broker compares only the hashes of tags.
+                records = records.where(records.have_tags(self._tags))
             if len(records):
                 yield records.batch(columns, part.queue.topic, part.queue.broker_name)
 
@@ -92,6 +106,8 @@ class RangeReader:
         size = 0
         while position < part.end:
             pull = self._pull(part, position)
+            if pull and self._selection != EVERYTHING and pull.min_offset > position:
+                self._lost(part.queue, position, min(pull.min_offset, part.end), "the queue begins after them")
             position = min(max(pull.next_offset, position + 1), part.end) if pull else part.end
             if pull and pull.data:
                 parts.append(pull.data)
@@ -99,7 +115,7 @@ class RangeReader:
             if parts and (position - begin >= self._pull_max_rows or size >= PULL_MAX_BYTES or position >= part.end):
                 yield _Chunk(parts, begin, position)
                 parts, size, begin = [], 0, position
-        if begin < part.end:
+        if begin < part.end and self._selection == EVERYTHING:
             self._lost(part.queue, begin, part.end, "the broker skips them and returns none")
 
     def _pull(self, part: QueueRange, position: int) -> Pulled | None:
@@ -112,7 +128,7 @@ class RangeReader:
 
     def _pull_once(self, part: QueueRange, position: int) -> Pulled:
         count = min(self._pull_max_rows, part.end - position)
-        pull = self._consumer.pull_raw(part.queue, position, count, PULL_MAX_BYTES)
+        pull = self._consumer.pull_raw(part.queue, position, count, PULL_MAX_BYTES, self._selection)
         if pull.status.name in ("FOUND", "NO_MATCHED_MSG"):
             return pull
         if pull.max_offset <= position:
@@ -126,6 +142,10 @@ class RangeReader:
         if not inside.all():
             records, offsets = records.where(inside), offsets[inside]
         if len(offsets) == chunk.end - chunk.begin and (np.diff(offsets) == 1).all():
+            return records
+        if self._selection != EVERYTHING:
+            if (np.diff(offsets) < 1).any():
+                raise GantryError(f"the broker gave messages of {queue} twice or out of order near {chunk.begin}")
             return records
         steps = np.diff(np.concatenate([[chunk.begin - 1], offsets, [chunk.end]]))
         if (steps < 1).any():

@@ -18,10 +18,12 @@ from pyspark.daemon import manager
 import gantrymq.client.sync
 import gantrymq.spark.reading
 import gantrymq.spark.source
+from gantrymq.spark.quiet_workers import silence_closed_connections
 
-__all__ = ["gantrymq", "manager", "pyarrow", "pyspark"]
+__all__ = ["gantrymq", "pyarrow", "pyspark"]
 
 if __name__ == "__main__":
+    silence_closed_connections()
     gc.collect()
     gc.freeze()
     manager()
