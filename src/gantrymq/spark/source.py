@@ -7,9 +7,17 @@ numbers, and never a connection. Tasks read the batches; one planner process per
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -22,6 +30,8 @@ from gantrymq.spark.partitions import QueueRange, Task, plan_tasks, ranges_betwe
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.planning import Planner
 from gantrymq.spark.rows import columns_of, ddl
+from gantrymq.spark.sink.options import parse_sink_options
+from gantrymq.spark.sink.writers import batch_writer, stream_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +47,11 @@ class RocketMQDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._settings = parse_options(options)
+
+    @cached_property
+    def _settings(self) -> Settings:
+        """As a source. Not read in ``__init__``, because a sink has other options."""
+        return parse_options(self.options)
 
     @classmethod
     def name(cls) -> str:
@@ -51,6 +65,12 @@ class RocketMQDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(self._settings.for_stream(), columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return batch_writer(parse_sink_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return stream_writer(parse_sink_options(self.options), schema)
 
 
 def read_task(settings: Settings, columns: tuple[str, ...], task: Task) -> Iterator[pa.RecordBatch]:
