@@ -98,11 +98,19 @@ class Encoder:
             return None
         column = batch.column(position)
         if pa.types.is_list(column.type):
-            column = pc.binary_join(column, " ")
+            column = self._joined(column, name)
         column = self._checked(column, name)
         item = pc.binary_join_element_wise(f"{name}\x01".encode(), column.cast(pa.binary()), b"\x02", b"")
         there = pc.greater(pc.fill_null(pc.binary_length(column), 0), 0)
         return pc.if_else(there, item, pa.scalar(b"", pa.binary()))
+
+    def _joined(self, column: Any, name: str) -> Any:
+        """Words as RocketMQ writes them: separated by blanks."""
+        joined = pc.binary_join(column.cast(pa.list_(pa.string())), " ")
+        if joined.null_count > column.null_count:
+            wrong = pc.and_(pc.is_null(joined), pc.is_valid(column))
+            self._refuse(wrong, f"has a null among its {name}", "use array_compact, which removes nulls")
+        return joined
 
     def _checked(self, column: Any, name: str) -> Any:
         """Raises MessageIllegal when a text holds one of the characters that separate properties."""

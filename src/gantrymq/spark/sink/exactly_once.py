@@ -32,7 +32,7 @@ from gantrymq.spark.sink.options import SinkSettings
 from gantrymq.spark.sink.places import ROWS_IN_PIECE, Piece, Stored, ends_of, stored_of
 from gantrymq.spark.sink.processes import SinkProcess, sink_process
 from gantrymq.spark.sink.requests import TaskProducer, end_halves
-from gantrymq.spark.sink.rules import Abandoned, ControlState, Decision, Pieces, Winner
+from gantrymq.spark.sink.rules import Abandoned, Decision, Ended, Pieces, Winner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,9 +155,10 @@ class _TaskHalves:
 class Commit:
     """Commits and aborts batches, in the driver. The methods are its steps, in their order."""
 
-    def __init__(self, settings: SinkSettings) -> None:
+    def __init__(self, settings: SinkSettings, process: SinkProcess | None = None) -> None:
+        """``process``: the clients to use; None: those of this process."""
         self._settings = settings
-        process = sink_process(settings)
+        process = process or sink_process(settings)
         self._commits = process.commits
         self._ledger = process.ledger
 
@@ -172,6 +173,7 @@ class Commit:
             decision = self.decide(sent)
         if decision is not None:
             self.end(decision.winners, Resolution.COMMIT)
+            self.note_end(of)
         self._roll_back_losers(sent, decision)
 
     def decide(self, sent: Sequence[Sent]) -> Decision:
@@ -204,6 +206,13 @@ class Commit:
         while waiting:
             check_codes(waiting.popleft().result(), resolution)
 
+    def note_end(self, of: BatchId) -> None:
+        """Tell checkers that nothing is left to do for a decided batch."""
+        try:
+            self._ledger.append(Ended(of.query, of.batch))
+        except GantryError as error:
+            log.info("a checker will end the half messages of batch %d once more: %s", of.batch, error)
+
     def _roll_back_losers(self, sent: Sequence[Sent], decision: Decision | None) -> None:
         kept = decision.tokens if decision is not None else frozenset()
         losers = [task.winner for task in sent if task.winner is not None and task.winner.token not in kept]
@@ -224,20 +233,6 @@ class Commit:
             if state.last_batch(of.query) < of.batch and task.winner is not None:
                 state = self._ledger.insert(Abandoned(of.query, of.batch, task.winner.token))
         self._roll_back_losers(tasks, state.decision(of))
-
-
-def complete(commit: Commit, state: ControlState, ended: dict[str, int]) -> int:
-    """Commit the half messages of decisions whose driver died. Returns how many decisions were completed.
-
-    ``ended``: the last completed batch of each query; it is brought up to date.
-    """
-    done = 0
-    for decision in state.decisions():
-        if ended.get(decision.query, -1) < decision.batch:
-            commit.end(decision.winners, Resolution.COMMIT)
-            ended[decision.query] = decision.batch
-            done += 1
-    return done
 
 
 def check_codes(codes: Sequence[int], resolution: Resolution) -> None:

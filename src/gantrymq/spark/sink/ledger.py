@@ -89,9 +89,13 @@ class Ledger:
 
     def insert(self, record: ControlRecord) -> ControlState:
         """Append a record. It counts only if the state that is returned says so."""
+        self.append(record)
+        return self.refresh()
+
+    def append(self, record: ControlRecord) -> None:
+        """Append a record, without reading what it has become."""
         queue = self._queue(self.decisions_topic)
         self._writer.append(queue, Message(queue.topic, encode_record(record), tags="control", keys=record.query))
-        return self.refresh()
 
     def write_piece(self, piece: Piece) -> Pieces:
         """Write down where half messages lie."""

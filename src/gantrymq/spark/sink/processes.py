@@ -61,6 +61,7 @@ class SinkProcess:
         self._tasks: Tasks | None = None
         self._commits: Commits | None = None
         self._ledger: Ledger | None = None
+        self._reader: PullConsumer | None = None
 
     @property
     def tasks(self) -> Tasks:
@@ -77,7 +78,7 @@ class SinkProcess:
             listener = ControlListener()
             commits = Commits(self._name_servers, self._group, listener)
             commits.start()
-            listener.ledger = Ledger(self._group, _reader(self._name_servers), commits)
+            listener.ledger = Ledger(self._group, self._read(), commits)
             self._ledger, self._commits = listener.ledger, commits
         return self._commits
 
@@ -85,8 +86,19 @@ class SinkProcess:
     def ledger(self) -> Ledger:
         """For reading and writing; in a task its writer is the producer of tasks, which no broker asks."""
         if self._ledger is None:
-            self._ledger = Ledger(self._group, _reader(self._name_servers), _TaskWriter(self))
+            self._ledger = Ledger(self._group, self._read(), _TaskWriter(self))
         return self._ledger
+
+    def _read(self) -> PullConsumer:
+        self._reader = PullConsumer(name_servers=self._name_servers)
+        self._reader.start()
+        return self._reader
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in (self._tasks, self._commits, self._reader):
+            if client is not None:
+                client.close()
 
 
 class _TaskWriter:
@@ -103,12 +115,6 @@ class _TaskWriter:
         self._process.tasks.submit(make_control_topic, topic).result()
 
 
-def _reader(name_servers: str) -> PullConsumer:
-    reader = PullConsumer(name_servers=name_servers)
-    reader.start()
-    return reader
-
-
 _processes: Final[dict[tuple[int, str, str], SinkProcess]] = {}
 """By process id, so that a forked child makes its own."""
 
@@ -120,3 +126,9 @@ def sink_process(settings: SinkSettings) -> SinkProcess:
     if process is None:
         process = _processes[key] = SinkProcess(settings.name_servers, settings.group)
     return process
+
+
+def close_sink_processes() -> None:
+    """Close the clients of the sink in this process; the next write opens new ones."""
+    for key in [key for key in _processes if key[0] == os.getpid()]:
+        _processes.pop(key).close()

@@ -79,7 +79,14 @@ class Abandoned(msgspec.Struct, frozen=True, tag="abandoned"):
         return BatchId(self.query, self.batch)
 
 
-ControlRecord: TypeAlias = Decision | Abandoned
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """All half messages of a decided batch are committed. Without this record, a checker would commit them again."""
+
+    query: str
+    batch: int
+
+
+ControlRecord: TypeAlias = Decision | Abandoned | Ended
 """A message of the control topic, as JSON."""
 
 
@@ -94,6 +101,8 @@ class Verdict(enum.Enum):
 @dataclass(slots=True)
 class _Query:
     decided: Decision | None = None
+    ended: bool = False
+    """Of the decided batch."""
     abandoned: dict[int, set[str]] = field(default_factory=dict)
     """Tokens by batch, for the batches after the decided one."""
 
@@ -111,13 +120,16 @@ class ControlState:
     def apply(self, record: ControlRecord) -> None:
         """Take the next record of the queue."""
         query = self._queries.setdefault(record.query, _Query())
+        if isinstance(record, Ended):
+            query.ended = query.ended or record.batch == query.last_batch
+            return
         if record.batch <= query.last_batch:
             return
         abandoned = query.abandoned.get(record.batch, set())
         if isinstance(record, Abandoned):
             query.abandoned[record.batch] = abandoned | {record.token}
         elif abandoned.isdisjoint(record.tokens):
-            query.decided = record
+            query.decided, query.ended = record, False
             query.abandoned = {batch: kept for batch, kept in query.abandoned.items() if batch > record.batch}
 
     def knows(self, query: str) -> bool:
@@ -135,9 +147,9 @@ class ControlState:
         found = self._queries.get(query)
         return -1 if found is None else found.last_batch
 
-    def decisions(self) -> list[Decision]:
-        """The last decision of each query."""
-        return [query.decided for query in self._queries.values() if query.decided is not None]
+    def unfinished(self) -> list[Decision]:
+        """The decided batches of which some half messages may not be committed yet."""
+        return [query.decided for query in self._queries.values() if query.decided is not None and not query.ended]
 
     def verdict(self, attempt: Attempt) -> Verdict:
         """See the table above."""
