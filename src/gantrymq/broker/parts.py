@@ -14,7 +14,7 @@ from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
-from gantrymq.broker.operations.admission import Admission
+from gantrymq.broker.operations.admission import Admission, stamp_of
 from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
@@ -32,6 +32,7 @@ from gantrymq.broker.operations.send import Sends
 from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_half import HalfSends
+from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.operations.steered import Steering
 from gantrymq.broker.operations.topics import TopicAdministration
@@ -139,6 +140,7 @@ def _sending(parts: Parts) -> Sending:
     return Sending(
         Sends(config, admission, durability, halves, steering, unique_ids),
         BatchSends(admission, durability, unique_ids),
+        HalvesSends(admission, durability, halves, parts.waiting.coordinator, stamp_of(config)),
         SendBacks(store, topics, groups, rng, clock, delays_ms, parts.counters),
         Replies(config, admission, durability, registries.producers, clock, parts.place.address),
         Timers(config, rules, timer, durability, topics, clock),

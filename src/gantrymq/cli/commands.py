@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "cluster": ("gantrymq.cli.cluster", "app"),
     "sql": ("gantrymq.cli.sql", "app"),
     "checker": ("gantrymq.cli.checker", "checker"),
+    "spark-checker": ("gantrymq.cli.spark_checker", "spark_checker"),
     "demo": ("gantrymq.cli.demo", "demo"),
     "simulate": ("gantrymq.cli.simulate", "simulate"),
     "check-history": ("gantrymq.cli.check_history", "check_history"),

@@ -117,6 +117,11 @@ class RequestCode(enum.IntEnum):
     REQUEST_CODE_NOT_SUPPORTED."""
     LIST_CHECKS = 32038
     """How often open half messages were checked. Only GantryMQ has it."""
+    SEND_HALVES = 32039
+    """Several half messages of one topic. Only GantryMQ has it. A broker that has it promises that ends may be
+    repeated: the first decision about a half message counts, and the same one again has no effect."""
+    END_HALVES = 32040
+    """The ends of several half messages. Only GantryMQ has it."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from gantrymq.errors import GantryError
@@ -18,6 +24,8 @@ from gantrymq.spark.options import parse_options
 from gantrymq.spark.pushdown import is_switched_on
 from gantrymq.spark.quiet_workers import in_worker
 from gantrymq.spark.rows import columns_of, ddl
+from gantrymq.spark.sink.options import parse_sink_options
+from gantrymq.spark.sink.writers import batch_writer, stream_writer
 from gantrymq.spark.stream import RefusedStream, StreamReader
 from gantrymq.spark.tasks import new_planner as new_planner
 
@@ -53,3 +61,11 @@ class RocketMQDataSource(DataSource):
             return StreamReader(parse_options(self.options).for_stream(), columns_of(schema))
         except GantryError as error:
             return RefusedStream(error)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        with one_sentence():
+            return batch_writer(parse_sink_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        with one_sentence():
+            return stream_writer(parse_sink_options(self.options), schema)

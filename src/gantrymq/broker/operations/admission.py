@@ -189,3 +189,14 @@ def separated(text: str | None) -> str:
 def is_set(text: str, name: str) -> bool:
     """Whether a delay property asks for a delay."""
     return name in text and (properties.find(text, name) or "0") != "0"
+
+
+def stamp_of(config: LiveConfig) -> str:
+    """The properties that this broker adds to every message."""
+    return properties.encode(
+        {
+            properties.REGION: config.identity.region_id,
+            properties.TRACE_ON: "true" if config.identity.trace_on else "false",
+            properties.CLUSTER: config.identity.broker_cluster_name,
+        }
+    )

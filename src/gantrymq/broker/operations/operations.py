@@ -23,6 +23,7 @@ from gantrymq.broker.operations.runtime_info import Figures
 from gantrymq.broker.operations.send import Sends
 from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
+from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.pop.assembly import Popping
@@ -35,6 +36,7 @@ class Sending:
 
     one: Sends
     batches: BatchSends
+    halves: HalvesSends
     back: SendBacks
     replies: Replies
     timers: Timers

@@ -19,6 +19,7 @@ from gantrymq.broker.operations.admission import (
     Target,
     check_properties,
     separated,
+    stamp_of,
     unique_key_of,
     waits,
     with_unique_key,
@@ -53,13 +54,7 @@ class Sends:
         self._halves = halves
         self._steering = steering
         self._unique_ids = unique_ids
-        self._stamp = properties.encode(
-            {
-                properties.REGION: config.identity.region_id,
-                properties.TRACE_ON: "true" if config.identity.trace_on else "false",
-                properties.CLUSTER: config.identity.broker_cluster_name,
-            }
-        )
+        self._stamp = stamp_of(config)
 
     def send(
         self,

@@ -38,7 +38,7 @@ class HalfSends:
     ) -> None:
         """Store a half whose properties were read by ``read_ordinary``. Raises Refused."""
         if self._config.transactions.reject_transaction_message or target.message_type not in _TYPES:
-            self._check(message, target, record.properties)
+            self.check(message, target, record.properties)
         try:
             self._halves.put_half(
                 record, group, key, partial(self._stored, answered, record.queue_id, key, self._admission.made_topic)
@@ -50,7 +50,7 @@ class HalfSends:
         self, message: Submission, record: NewRecord, target: Target, stamp: str, key: str, answered: Answered | None
     ) -> None:
         """Store any half. ``stamp``: the properties that the broker adds; ``key``: its unique key. Raises Refused."""
-        self._check(message, target, record.properties)
+        self.check(message, target, record.properties)
         group = properties.find(record.properties, properties.PRODUCER_GROUP)
         if group is None:
             group = message.producer_group
@@ -72,7 +72,8 @@ class HalfSends:
         finish: Done = partial(answer, answered, stored)
         self._admission.when_known(finish)(error)
 
-    def _check(self, message: Submission, target: Target, text: str) -> None:
+    def check(self, message: Submission, target: Target, text: str) -> None:
+        """Raise Refused unless half messages with these properties may be sent to a topic."""
         if self._config.transactions.reject_transaction_message:
             raise Refused(
                 Refusal.NOT_PERMITTED,

@@ -35,6 +35,7 @@ from gantrymq.broker.remoting.send import SendHandler
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.broker.remoting.send_back import SendBackHandler
 from gantrymq.broker.remoting.send_batch import SendBatchHandler
+from gantrymq.broker.remoting.send_halves import HalvesHandler
 from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.timer import TimerHandler
@@ -44,6 +45,7 @@ from gantrymq.broker.transactions.resume import ResumeOperation
 
 def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -> Handlers:
     """All of them."""
+    halves = HalvesHandler(operations.sending.halves, operations.transactions.ends.end)
     return Handlers(
         _messages(parts, operations),
         TransactionHandlers(
@@ -51,6 +53,8 @@ def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -
             ResumeHandler(ResumeOperation(parts.store, operations.transactions)).resume,
             explain.explain,
             explain.list_checks,
+            halves.send,
+            halves.end,
         ),
         _pops(parts, operations.consuming.popping),
         _clients(parts, operations),

@@ -73,6 +73,8 @@ class TransactionHandlers:
     resume: Handler
     explain: Handler
     list_checks: Handler
+    send_halves: Handler
+    end_halves: Handler
 
     def table(self) -> Table:
         return {
@@ -80,6 +82,8 @@ class TransactionHandlers:
             RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
             RequestCode.EXPLAIN_TRANSACTION: self.explain,
             RequestCode.LIST_CHECKS: self.list_checks,
+            RequestCode.SEND_HALVES: self.send_halves,
+            RequestCode.END_HALVES: self.end_halves,
         }
 
 

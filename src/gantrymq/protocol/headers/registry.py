@@ -54,6 +54,8 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.RESUME_CHECK_HALF_MESSAGE: tools.ResumeCheck,
     RequestCode.EXPLAIN_TRANSACTION: tools.ExplainTransaction,
     RequestCode.LIST_CHECKS: tools.ListChecks,
+    RequestCode.SEND_HALVES: send.SendMessage,
+    RequestCode.END_HALVES: transaction.EndHalves,
     RequestCode.QUERY_CONSUME_QUEUE: tools.QueryConsumeQueue,
     RequestCode.CONSUME_MESSAGE_DIRECTLY: tools.ConsumeDirectly,
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: tools.GetConsumerStatus,

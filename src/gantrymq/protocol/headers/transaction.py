@@ -24,6 +24,15 @@ class EndTransaction(Header, frozen=True, kw_only=True):
     bname: str | None = None
 
 
+class EndHalves(Header, frozen=True, kw_only=True):
+    """END_HALVES; the body names the half messages, see ``protocol.halves``."""
+
+    producer_group: str
+    commit_or_rollback: Int
+    """As in EndTransaction, for all of them."""
+    from_transaction_check: bool | None = None
+
+
 class CheckTransactionState(Header, frozen=True, kw_only=True):
     """CHECK_TRANSACTION_STATE, from broker to producer, one-way; the body is the half message under its real topic."""
 

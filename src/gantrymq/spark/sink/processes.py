@@ -1,0 +1,134 @@
+"""The clients of the sink in this process. Spark reuses its worker processes, so most tasks find open connections."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final
+
+from gantrymq.client.connection.blocking import Blocking
+from gantrymq.client.sync import PullConsumer
+from gantrymq.message.message import Message
+from gantrymq.message.queues import MessageQueue
+from gantrymq.spark.sink.ledger import Ledger
+from gantrymq.spark.sink.listener import ControlListener
+from gantrymq.spark.sink.options import SinkSettings
+from gantrymq.spark.sink.requests import REQUEST_TIMEOUT_MS, Committer, TaskProducer, append, make_control_topic
+
+APPEND_TIMEOUT_MS: Final = 120_000
+
+
+class Tasks(Blocking[TaskProducer]):
+    """The producer of tasks, for threads."""
+
+    def __init__(self, name_servers: str, group: str) -> None:
+        super().__init__(TaskProducer(f"{group}-tasks", name_servers=name_servers, send_timeout_ms=REQUEST_TIMEOUT_MS))
+
+    def submit(self, method: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Begin ``method(client, ...)``, without waiting."""
+        return self._door().submit(method, self._client, *arguments)
+
+    def queue_count(self, topic: str) -> int:
+        return self._call(self._client.queue_count, topic)
+
+
+class Commits(Blocking[Committer]):
+    """The producer that decides batches and answers check-backs, for threads."""
+
+    def __init__(self, name_servers: str, group: str, listener: ControlListener) -> None:
+        super().__init__(
+            Committer(group, name_servers=name_servers, listener=listener, send_timeout_ms=REQUEST_TIMEOUT_MS)
+        )
+
+    def submit(self, method: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Begin ``method(client, ...)``, without waiting."""
+        return self._door().submit(method, self._client, *arguments)
+
+    def append(self, queue: MessageQueue, message: Message) -> int:
+        return self._call(append, self._client, queue, message, APPEND_TIMEOUT_MS).queue_offset
+
+    def make_topic(self, topic: str) -> None:
+        self._call(make_control_topic, self._client, topic)
+
+
+class SinkProcess:
+    """The clients of one producer group. They are started when they are first used, and end with the process."""
+
+    def __init__(self, name_servers: str, group: str) -> None:
+        self._name_servers = name_servers
+        self._group = group
+        self._tasks: Tasks | None = None
+        self._commits: Commits | None = None
+        self._ledger: Ledger | None = None
+        self._reader: PullConsumer | None = None
+
+    @property
+    def tasks(self) -> Tasks:
+        if self._tasks is None:
+            tasks = Tasks(self._name_servers, self._group)
+            tasks.start()
+            self._tasks = tasks
+        return self._tasks
+
+    @property
+    def commits(self) -> Commits:
+        """From its first use on, this process answers check-backs, too."""
+        if self._commits is None:
+            listener = ControlListener()
+            commits = Commits(self._name_servers, self._group, listener)
+            commits.start()
+            listener.ledger = Ledger(self._group, self._read(), commits)
+            self._ledger, self._commits = listener.ledger, commits
+        return self._commits
+
+    @property
+    def ledger(self) -> Ledger:
+        """For reading and writing; in a task its writer is the producer of tasks, which no broker asks."""
+        if self._ledger is None:
+            self._ledger = Ledger(self._group, self._read(), _TaskWriter(self))
+        return self._ledger
+
+    def _read(self) -> PullConsumer:
+        self._reader = PullConsumer(name_servers=self._name_servers)
+        self._reader.start()
+        return self._reader
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in (self._tasks, self._commits, self._reader):
+            if client is not None:
+                client.close()
+
+
+class _TaskWriter:
+    """Lets tasks write the places of their half messages."""
+
+    def __init__(self, process: SinkProcess) -> None:
+        self._process = process
+
+    def append(self, queue: MessageQueue, message: Message) -> int:
+        tasks = self._process.tasks
+        return int(tasks.submit(append, queue, message, APPEND_TIMEOUT_MS).result().queue_offset)
+
+    def make_topic(self, topic: str) -> None:
+        self._process.tasks.submit(make_control_topic, topic).result()
+
+
+_processes: Final[dict[tuple[int, str, str], SinkProcess]] = {}
+"""By process id, so that a forked child makes its own."""
+
+
+def sink_process(settings: SinkSettings) -> SinkProcess:
+    """The clients for these settings in this process."""
+    key = os.getpid(), settings.name_servers, settings.group
+    process = _processes.get(key)
+    if process is None:
+        process = _processes[key] = SinkProcess(settings.name_servers, settings.group)
+    return process
+
+
+def close_sink_processes() -> None:
+    """Close the clients of the sink in this process; the next write opens new ones."""
+    for key in [key for key in _processes if key[0] == os.getpid()]:
+        _processes.pop(key).close()
