@@ -135,13 +135,20 @@ def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
     root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "databases"
     places: dict[str, Place] = {}
     releases: list[Callable[[], None]] = []
+    failures: dict[str, RuntimeError] = {}
 
     def place_of(kind: str) -> Place:
         reason = lacking(kind)
         if reason is not None:
             pytest.skip(reason)
+        if kind in failures:  # hundreds of tests need it; only the first one waits
+            raise failures[kind]
         if kind not in places:
-            port, release = shared(kind, root)
+            try:
+                port, release = shared(kind, root)
+            except RuntimeError as error:
+                failures[kind] = error
+                raise
             releases.append(release)
             places[kind] = Place(kind, _MAINTENANCE[kind], port, {"postgresql": "postgres", "mariadb": "root"}[kind])
         return places[kind]
