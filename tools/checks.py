@@ -39,12 +39,17 @@ def run(*command: str | Path, output: Path | None = None) -> bool:
     with tempfile.TemporaryDirectory() as running:
         variables = {**environment(), RUNNING_TESTS: running}
         if output is not None:
+            last: deque[bytes] = deque(maxlen=LAST_LINES)
             with output.open("w") as file:
-                return _ended(_start(command, variables, file), running, deque())
+                good = _ended(_start(command, variables, file), running, last)
+            printed = deque(output.read_bytes().splitlines(keepends=True), LAST_LINES)
+            printed.extend(last)
+            _last_words.append((good, printed))
+            return good
         if sys.stdout.isatty():  # whoever sits there can scroll
             return _ended(_start(command, variables, None), running, deque())
         process = _start(command, variables, subprocess.PIPE)
-        last: deque[bytes] = deque(maxlen=LAST_LINES)
+        last = deque(maxlen=LAST_LINES)
         # A thread that nobody needs to wait for: what the program has started may keep the pipe open.
         copying = threading.Thread(target=_copy, args=(process.stdout, last), daemon=True)
         copying.start()
