@@ -60,7 +60,7 @@ async def others_beside_it(stage: Stage) -> Observed:
 
 
 def _take_it(patch: Patch) -> None:
-    patch.setattr(HalfSends, "_check", lambda *facts: None)
+    patch.setattr(HalfSends, "check", lambda *facts: None)
 
 
 NO_REFUSAL = (Mutant("the refusal of delayed halves", _take_it),)

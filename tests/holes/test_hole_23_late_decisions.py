@@ -11,16 +11,16 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.aio import LocalTransactionState, Message, MessageView, TransactionProducer
+from gantrymq.aio import LocalTransactionState, Message, MessageView
 from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.end import Done, EndOperation
 from gantrymq.broker.transactions.end_request import EndRequest
-from gantrymq.client import transaction_producer
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.sending.half_ends import HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
-from gantrymq.client.transaction_producer import OpenHalf
+from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.errors import TransactionConflict
 from gantrymq.message import properties
 from tests.holes.case import Apache, Case, Mutant, Observed, both
@@ -100,11 +100,11 @@ def _refuse_and_send_one_way(patch: pytest.MonkeyPatch) -> None:
     _refuse_late(patch)
     patch.setattr(HalfMemory, "ended", lambda *_: None)
 
-    async def one_way(self: TransactionProducer, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
-        self._tell_unknown(half, outcome)
-        return transaction_producer._result(half, outcome, decided=True)
+    async def one_way(self: HalfEnds, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+        self.tell_unknown(half, outcome)
+        return result_of(half, outcome, decided=True)
 
-    patch.setattr(TransactionProducer, "_decide", one_way)
+    patch.setattr(HalfEnds, "decide", one_way)
 
 
 CASES = [

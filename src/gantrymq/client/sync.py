@@ -28,6 +28,7 @@ from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES
 from gantrymq.client.listener import TransactionListener, is_async
 from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.results import PullResult, RawPull, SendResult, TransactionSendResult
+from gantrymq.client.sending.half_ends import undecided
 from gantrymq.client.sending.ordering import QueueSelector, by_hash
 from gantrymq.errors import Closed
 from gantrymq.message.message import Message, MessageView
@@ -159,7 +160,7 @@ class TransactionProducer(Producer):
         except Closed as error:
             if run.half is None or run.outcome is None:
                 raise
-            return transaction_producer.undecided(run.half, run.outcome, error)
+            return undecided(run.half, run.outcome, error)
 
 
 class PullConsumer(Blocking["pull_consumer.PullConsumer"]):

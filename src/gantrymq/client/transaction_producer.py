@@ -13,7 +13,7 @@ from typing import Any, Final, Unpack
 
 from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
 from gantrymq.client.connection.cluster_brokers import ClusterBrokers
-from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Doors
+from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.listener import (
     ListenerAnswer,
     TransactionListener,
@@ -26,44 +26,30 @@ from gantrymq.client.listener import (
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.check_back import CheckBack
-from gantrymq.client.sending.delivery import RETRIED_CODES
-from gantrymq.client.sending.end_frame import EndFrames
+from gantrymq.client.sending.half_ends import HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Halves
 from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.errors import (
-    Closed,
     ConfigError,
-    GantryError,
     MessageIllegal,
-    RequestRejected,
-    TransactionConflict,
-    Unreachable,
 )
 from gantrymq.message import flags, properties
-from gantrymq.message.message import Message, MessageView
+from gantrymq.message.message import Message
 from gantrymq.message.parts import id_of
-from gantrymq.message.queues import LogOffset, MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.message.validation import check_in_transaction
-from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import Command, encode_request
-from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import Command
 from gantrymq.protocol.message_ids import log_offset_of
-from gantrymq.remoting.channel import Answer, ClientChannel
+from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
 
-_RESOLUTIONS: Final = {state: int(state.resolution) for state in LocalTransactionState}
 _IDS: Final = frozenset({properties.UNIQ_KEY, properties.TRANSACTION_ID})
 """Properties that would make a message part of another transaction, or of none."""
-LATE_END_PAUSE_S: Final = 0.5
-LATE_END_PAUSE_MAX_S: Final = 10.0
-LATE_ENDS: Final = 12
-"""An end that did not reach its broker is repeated so often; the pauses double. That is more than a minute and a half,
-longer than brokers let a half wait before they ask."""
 INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
 
 
@@ -110,7 +96,7 @@ class TransactionProducer(Producer):
         self._memory = HalfMemory(self._config.remembered_transactions)
         self._checks: CheckBack | None = None
         self._cluster = None if self._config.topics else ClusterBrokers(self._endpoint)
-        self._ends: dict[MessageQueue, EndFrames] = {}
+        self._ends = HalfEnds(self._endpoint, self._delivery, self._memory, self._config, self.group)
         self._open: set[str] = set()
         """The ids of transactions between ``begin`` and their end here."""
 
@@ -273,179 +259,29 @@ class TransactionProducer(Producer):
             if outcome.error is not None:
                 log.warning("transaction %s: %s", half.transaction_id, outcome.remark, exc_info=outcome.error)
             if outcome.state is LocalTransactionState.UNKNOWN:
-                self._tell_unknown(half, outcome)
-                return _result(half, outcome, decided=False)
-            return await self._decide(half, outcome)
+                self._ends.tell_unknown(half, outcome)
+                return result_of(half, outcome, decided=False)
+            return await self._ends.decide(half, outcome)
         finally:
             self._open.discard(half.transaction_id)
 
     async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
         """``finish`` did not decide it: repeat it for a while, until the broker has answered. Where the outcome was not
-        known, the listener is asked first.
-
-        Not with an Apache broker: it would deliver again if it had carried out the first attempt. It will ask.
-        """
-        pause_s = LATE_END_PAUSE_S
-        for _ in range(LATE_ENDS):
-            address = self._endpoint.routes.master(half.result.queue.broker_name)
-            if address is not None and self._endpoint.speaks_java(address):
-                return
-            await self._endpoint.clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, LATE_END_PAUSE_MAX_S)
-            if outcome.state is LocalTransactionState.UNKNOWN and self._checks is not None:
-                outcome = await self._checks.ask_about(_view_of(half), half.transaction_id)
-            if outcome.state is LocalTransactionState.UNKNOWN:
-                continue
-            self._memory.ended(half.transaction_id, outcome.state)
-            try:
-                result = await self._decide(half, outcome)
-            except TransactionConflict:  # which is in the log
-                return
-            refused = result.decision_error
-            if result.decided or (isinstance(refused, RequestRejected) and refused.code not in RETRIED_CODES):
-                return
+        known, the listener is asked first."""
+        if self._checks is not None:
+            await self._ends.decide_late(half, outcome, self._checks.ask_about)
 
     def interrupted(self, half: OpenHalf) -> None:
         """The local transaction was interrupted: send UNKNOWN to the broker, without waiting for an answer."""
         self._memory.ended(half.transaction_id, LocalTransactionState.UNKNOWN)
         self._open.discard(half.transaction_id)
-        self._tell_unknown(half, INTERRUPTED)
+        self._ends.tell_unknown(half, INTERRUPTED)
 
     def _idle(self) -> bool:
         return super()._idle() and not self._open
-
-    def _tell_unknown(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
-        """Send UNKNOWN one-way: Apache's brokers do not answer it, and every broker checks the transaction later."""
-        address = self._endpoint.routes.master(half.result.queue.broker_name)
-        channel = self._endpoint.ready(address) if address is not None else None
-        if channel is not None:
-            header = self._end(half, outcome)
-            opaque = channel.next_opaque()
-            channel.send(
-                encode_request(RequestCode.END_TRANSACTION, opaque, header, one_way=True, remark=outcome.remark)
-            )
-
-    async def _decide(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
-        error: GantryError | None = None
-        for attempt in range(1 + self._config.end_retries):
-            if attempt:
-                await self._endpoint.clock.sleep(RETRY_PAUSE_S * attempt)
-                await self._endpoint.routes.refresh([half.message.topic])
-            try:
-                queue, delivery = half.result.queue, self._delivery
-                channel = delivery.ready(queue) or await delivery.channel_to(queue, self._config.send_timeout_ms)
-            except Unreachable as failure:
-                error = failure
-                continue
-            except Closed as failure:
-                error = failure
-                break
-            try:
-                answer = await self._end_on(channel, half, outcome)
-            except GantryError as failure:
-                error = failure
-                if self._endpoint.speaks_java(channel.address):
-                    # If Apache's broker has carried out the first attempt, a second one would deliver the message
-                    # again. The check-back settles the transaction instead.
-                    break
-                continue
-            if answer.code == ResponseCode.SUCCESS:
-                self._memory.confirmed(half.transaction_id)
-                return _result(half, outcome, decided=True)
-            refused = RequestRejected(answer.code, answer.remark, request=f"end of transaction {half.transaction_id}")
-            if answer.code == ResponseCode.ILLEGAL_OPERATION:
-                log.error(
-                    "transaction %s was to be %s, but the broker had decided otherwise before: %s",
-                    half.transaction_id,
-                    outcome.state.name,
-                    refused,
-                )
-                result = _result(half, outcome, decided=False, error=refused)
-                raise TransactionConflict(answer.code, answer.remark, half.transaction_id, result)
-            error = refused
-            if answer.code not in RETRIED_CODES or self._endpoint.speaks_java(channel.address):
-                break
-        return undecided(half, outcome, error)
-
-    def _end_on(self, channel: ClientChannel, half: OpenHalf, outcome: ListenerAnswer) -> Answer:
-        opaque = channel.next_opaque()
-        if outcome.remark is None:
-            sent = half.result
-            frame = self._ends_of(sent.queue).frame(
-                opaque,
-                sent.queue_offset,
-                half.log_offset,
-                _RESOLUTIONS[outcome.state],
-                half.transaction_id,
-                sent.transaction_id or half.transaction_id,
-            )
-        else:
-            header = self._end(half, outcome)
-            frame = encode_request(RequestCode.END_TRANSACTION, opaque, header, remark=outcome.remark)
-        return channel.request(opaque, frame, self._config.send_timeout_ms)
-
-    def _ends_of(self, queue: MessageQueue) -> EndFrames:
-        frames = self._ends.get(queue)
-        if frames is None:
-            frames = self._ends[queue] = EndFrames(self.group, queue.topic, queue.broker_name)
-        return frames
-
-    def _end(self, half: OpenHalf, outcome: ListenerAnswer) -> EndTransaction:
-        return EndTransaction(
-            producer_group=self.group,
-            tran_state_table_offset=half.result.queue_offset,
-            commit_log_offset=half.log_offset,
-            commit_or_rollback=int(outcome.state.resolution),
-            from_transaction_check=False,
-            msg_id=half.transaction_id,
-            transaction_id=half.result.transaction_id or half.transaction_id,
-            topic=half.message.topic,
-            bname=half.result.queue.broker_name,
-        )
 
     def _pushed(self, channel: ClientChannel, command: Command) -> None:
         if command.code == RequestCode.CHECK_TRANSACTION_STATE and self._checks is not None:
             self._checks.asked(channel, command)
         else:
             super()._pushed(channel, command)
-
-
-def _view_of(half: OpenHalf) -> MessageView:
-    """A half message of ours as its listener would get it from the broker."""
-    given, sent, born_ms = half.given, half.result, 0  # nobody kept when it was made
-    return MessageView(
-        topic=given.topic, body=given.body, properties={**given.properties}, flag=given.flag, queue=sent.queue,
-        queue_offset=sent.queue_offset, message_id=half.transaction_id, offset_message_id=sent.offset_message_id,
-        born_timestamp=born_ms, born_host="", store_timestamp=born_ms, store_host="", reconsume_times=0,
-        log_offset=LogOffset(half.log_offset),
-    )  # fmt: skip
-
-
-def undecided(half: OpenHalf, outcome: ListenerAnswer, error: GantryError | None) -> TransactionSendResult:
-    """The result of a transaction whose end could not be delivered; check-back will settle it."""
-    log.warning(
-        "transaction %s is to be %s, but the broker did not confirm it: %s",
-        half.transaction_id,
-        outcome.state.name,
-        error,
-    )
-    return _result(half, outcome, decided=False, error=error)
-
-
-def _result(
-    half: OpenHalf, outcome: ListenerAnswer, *, decided: bool, error: GantryError | None = None
-) -> TransactionSendResult:
-    sent = half.result
-    return TransactionSendResult(
-        status=sent.status,
-        message_id=sent.message_id,
-        offset_message_id=sent.offset_message_id,
-        queue=sent.queue,
-        queue_offset=sent.queue_offset,
-        transaction_id=sent.transaction_id or sent.message_id,
-        region=sent.region,
-        state=outcome.state,
-        decided=decided,
-        listener_error=outcome.error,
-        decision_error=error,
-    )

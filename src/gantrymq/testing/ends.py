@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.sending.half_ends import HalfEnds, undecided
 from gantrymq.client.sending.open_half import OpenHalf
-from gantrymq.client.transaction_producer import TransactionProducer, undecided
+from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 from gantrymq.message.transaction import LocalTransactionState
@@ -18,17 +21,23 @@ from gantrymq.protocol.message_ids import parse_offset_message_id
 TIMEOUT_MS = 3000
 
 
-class OneWayProducer(TransactionProducer):
-    """Ends its transactions as Apache's clients do: one-way, once, and never learns what became of it."""
-
-    async def _decide(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+class OneWayEnds(HalfEnds):
+    async def decide(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         try:
             channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
         except GantryError as error:
             return undecided(half, outcome, error)
         opaque = channel.next_opaque()
-        channel.send(encode_request(RequestCode.END_TRANSACTION, opaque, self._end(half, outcome), one_way=True))
+        channel.send(encode_request(RequestCode.END_TRANSACTION, opaque, self.header(half, outcome), one_way=True))
         return undecided(half, outcome, None)
+
+
+class OneWayProducer(TransactionProducer):
+    """Ends its transactions as Apache's clients do: one-way, once, and never learns what became of it."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._ends = OneWayEnds(self._endpoint, self._delivery, self._memory, self._config, self.group)
 
 
 def end_of_result(group: str, topic: str, sent: TransactionSendResult, state: LocalTransactionState) -> EndTransaction:
