@@ -125,6 +125,8 @@ def layers(_: list[str]) -> bool:
 PYTEST = (BIN / "python", "-m", "pytest", "--durations=10")
 WORKERS = ("-n", "2", "--dist", "load")
 """Two processes for two cores. Much of the time tests wait for processes that they have started."""
+MORE_WORKERS = ("-n", "3", "--dist", "load")
+"""For all tests: the slow ones wait for most of their time."""
 UNIT = ("not interop", "not compiled", "not kill", "not spark", "not packaging", "not slow")
 """The marks of pyproject.toml that the stage unit leaves out."""
 
@@ -143,7 +145,7 @@ def tests(arguments: list[str]) -> bool:
         shown = Path(directory, "spark.log")
         spark = ("-m", f"spark and {whole}", "-o", "cache_dir=.pytest_cache/spark")
         beside = threads.submit(run, *PYTEST, *spark, output=shown)
-        done = run("nice", "-n", "5", *PYTEST, *WORKERS, "-m", f"{whole} and not spark")
+        done = run("nice", "-n", "5", *PYTEST, *MORE_WORKERS, "-m", f"{whole} and not spark")
         done_beside = beside.result()
         print(f"\n{shown.read_text()}", flush=True)
     return done and done_beside
