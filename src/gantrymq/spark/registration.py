@@ -20,6 +20,7 @@ import gantrymq
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_OF_STREAMS = "streaming_job"
 _PYTHON_CONFS = ("spark.pyspark.python", "spark.pyspark.driver.python")
 
 
@@ -37,10 +38,24 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
         spark.addArtifacts(str(package_archive()), pyfile=True)
     elif ship:
         # Before the registration, because Spark notes then which files the workers of the format get.
-        spark.sparkContext.addPyFile(str(package_archive()))
+        archive = package_archive()
+        spark.sparkContext.addPyFile(str(archive))
+        _give_to_planners(archive)
     if not remote and _python_is_open(spark):
         spark.sparkContext.pythonExec = sys.executable
     spark.dataSource.register(RocketMQDataSource)
+
+
+def _give_to_planners(archive: Path) -> None:
+    """Copy the archive to where the processes that plan streams look for it.
+
+    They run beside the driver. Spark tells them a subdirectory of the files of the session, and puts nothing into it.
+    """
+    from pyspark import SparkFiles
+
+    directory = Path(SparkFiles.getRootDirectory()) / _OF_STREAMS
+    directory.mkdir(exist_ok=True)
+    shutil.copy(archive, directory)
 
 
 def _python_is_open(spark: SparkSession) -> bool:

@@ -62,6 +62,7 @@ def spark_session(
     shuffle_partitions: int = 2,
     driver_memory: str = "1g",
     warm_workers: bool | None = None,
+    python: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start (or return) a Spark session that knows the format ``rocketmq``.
@@ -72,7 +73,8 @@ def spark_session(
     imported this package (a task then takes 10 ms instead of 40). The default is to do so on one machine only: on a
     cluster every task fails if the Python of an executor cannot import this package at its start, so say True only
     where it is installed there, or in a packed environment (``spark.archives``). ``conf`` is applied last and takes
-    precedence (JVM options are added).
+    precedence (JVM options are added). ``python``: the Python of Spark's workers on a cluster, by a path that is valid
+    on every executor and, for planning, beside the driver; the default is the one of this process.
     With the environment variable ``GANTRY_STATUS_DIR``, queries export there how far they are behind (``LagListener``).
     This sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and ``PYTHONPATH`` of this process, where Spark reads them. Raises
     ConfigError when there is no Java.
@@ -80,7 +82,7 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     java = find_java()
-    prepare_environment(java)
+    prepare_environment(java, python or sys.executable)
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", driver_memory)
     local = is_local(master)
     warm = local if warm_workers is None else warm_workers
@@ -98,11 +100,11 @@ def spark_session(
     return spark
 
 
-def prepare_environment(java: Java) -> None:
+def prepare_environment(java: Java, python: str = sys.executable) -> None:
     """Make Spark's processes use this Java, this Python and this package."""
     os.environ["JAVA_HOME"] = java.home
     # Otherwise the workers use the python3 on the PATH, and not the one of this environment.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Workers must find this package even if it is not installed, but only on the sys.path of this process.
