@@ -25,7 +25,7 @@ def test_a_cluster_keeps_its_own_checkpoints_and_addresses() -> None:
     assert not any("checkpoint" in key or "bindAddress" in key for key in conf)
 
 
-@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://host"])
+@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://localhost:7077", "yarn", "k8s://localhost"])
 def test_a_cluster_starts_workers_that_need_not_import_this_package(master: str) -> None:
     assert not is_local(master)
     assert "spark.python.daemon.module" not in settings(JAVA, local=False, warm_workers=False, shuffle_partitions=3)
