@@ -27,6 +27,7 @@ BATCH = 400
 """Messages a send; the topic is filled with batches because filling is not what is measured."""
 FLOOR_ROWS = 250_000
 PLAIN = "topic,queue_id,queue_offset,body,born_timestamp"
+PROPERTIES = f"{PLAIN},properties"
 ALL = "topic,queue_id,queue_offset,body,tags,keys,message_id,born_timestamp"
 
 
@@ -141,8 +142,10 @@ def measure(name_servers: str, messages: int, body_bytes: int, rounds: int) -> d
         "bare pull": lambda: pulled(name_servers, lambda data: 0),
         "pull and decode, body and place": lambda: pulled(name_servers, decode(PLAIN)),
         "pull and decode, tags, keys and id too": lambda: pulled(name_servers, decode(ALL)),
+        "pull and decode, properties too": lambda: pulled(name_servers, decode(PROPERTIES)),
         "spark, body and place": lambda: spark_rows(spark, name_servers, PLAIN),
         "spark, tags, keys and id too": lambda: spark_rows(spark, name_servers, ALL),
+        "spark, properties too": lambda: spark_rows(spark, name_servers, PROPERTIES),
     }
     found: dict[str, dict[str, float]] = {}
     try:

@@ -15,7 +15,7 @@ from gantrymq.message import flags
 from gantrymq.protocol import stored_message
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.stored_message import pack_host, scan, to_view
-from gantrymq.spark.decode import Records, arrow_schema
+from gantrymq.spark.decode import COMPRESSED_AT_ONCE, Records, arrow_schema
 from gantrymq.spark.rows import SPARK_TYPES
 from tests.golden.recorded import SCENARIOS, scenario
 from tests.support.records import encode_record
@@ -164,3 +164,21 @@ def test_a_selection_of_columns_in_its_own_order() -> None:
     batch = Records.scan(RECORD).batch(("body", "queue_offset"), "orders", "b")
     assert batch.to_pylist() == [{"body": b"hello", "queue_offset": 7}]
     assert stored_message.AT_BODY == 88
+
+
+def test_compressed_bodies_among_others() -> None:
+    """Only they become Python objects; and batches with them are small, because they may become very large."""
+    bodies = [b"%d" % number * (number % 7) for number in range(COMPRESSED_AT_ONCE + 10)]
+    raw = [
+        encode_record(
+            b"orders", zlib.compress(body) if number % 5 == 3 else body, b"", 0, number, 0, 1, pack_host("1.2.3.4:5"),
+            2, pack_host("1.2.3.4:5"), 0, flags.COMPRESSED if number % 5 == 3 else 0,
+        )
+        for number, body in enumerate(bodies)
+    ]  # fmt: skip
+    pieces = list(Records.scan(b"".join(raw)).pieces())
+    assert [len(piece) for piece in pieces] == [COMPRESSED_AT_ONCE, 10]
+    found = [row for piece in pieces for row in piece.batch(["body"], "t", "b").column(0).to_pylist()]
+    assert found == bodies
+    plain = Records.scan(b"".join(raw[:3]) * 200)
+    assert [len(piece) for piece in plain.pieces()] == [600]

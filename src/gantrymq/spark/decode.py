@@ -7,7 +7,7 @@ the start of each record. Then every column is one numpy gather, or one Arrow ``
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -38,6 +38,9 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
 """The Arrow type that Spark requires for each of its own types."""
+COMPRESSED_AT_ONCE: Final = 256
+"""Records in a batch with compressed bodies. The bodies of an array take 2 GiB at most, and a pull of 4 MiB may become
+a thousand times as large; a body takes 4 MiB at most, unless a broker was configured otherwise."""
 Ints = Any
 """A numpy array of integers (numpy is not type-checked here)."""
 
@@ -98,6 +101,13 @@ class Records:
     def where(self, wanted: Ints) -> Records:
         """Only the records for which the boolean array ``wanted`` holds."""
         return Records(self.data, self.starts[wanted])
+
+    def pieces(self) -> Iterator[Records]:
+        """The same records in pieces whose bodies fit into an Arrow array, also after they are decompressed."""
+        count = len(self)
+        step = COMPRESSED_AT_ONCE if (self.sys_flags & flags.COMPRESSED).any() else count
+        for begin in range(0, count, step):
+            yield self if step >= count else Records(self.data, self.starts[begin : begin + step])
 
     def _check(self) -> None:
         magic = self._at(record.AT_MAGIC, ">u4")

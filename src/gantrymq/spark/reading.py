@@ -96,8 +96,8 @@ class RangeReader:
             if self._tags and len(records):
                 # The broker compares only the hashes of tags.
                 records = records.where(records.have_tags(self._tags))
-            if len(records):
-                yield records.batch(columns, part.queue.topic, part.queue.broker_name)
+            for piece in records.pieces() if len(records) else ():
+                yield piece.batch(columns, part.queue.topic, part.queue.broker_name)
 
     def _chunks(self, part: QueueRange) -> Iterator[_Chunk]:
         """The answers to pulls. Small ones are joined, because an Apache broker returns at most 32 messages."""
