@@ -29,6 +29,9 @@ from gantrymq.spark.sink.writers import batch_writer, stream_writer
 from gantrymq.spark.stream import RefusedStream, StreamReader
 from gantrymq.spark.tasks import new_planner as new_planner
 
+# At the import, because Spark's planning processes get a pickled object of the class below, which is never initialised.
+in_worker()
+
 
 class RocketMQDataSource(DataSource):
     """Messages of RocketMQ topics as rows. Options: ``spark.option_table``; columns: ``spark.rows.SPARK_TYPES``.
@@ -41,7 +44,6 @@ class RocketMQDataSource(DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         # The options are read when Spark asks for something: here it does not say yet whether it reads or writes.
         super().__init__(dict(options))
-        in_worker()
 
     @classmethod
     def name(cls) -> str:
