@@ -15,6 +15,7 @@ from gantrymq.protocol.command import Command
 from gantrymq.protocol.halves import HalfEnd, decode_codes, decode_places, encode_ends
 from gantrymq.protocol.headers.transaction import EndHalves
 from gantrymq.protocol.stored_message import decode_record
+from gantrymq.transactions.table import open_halves
 from tests.support.brokers import Cluster, on_broker, send_header
 
 COMMON = properties.encode({"TRAN_MSG": "true", "PGROUP": "PG", "CHECK_IMMUNITY_TIME_IN_SECONDS": "600"})
@@ -48,11 +49,12 @@ async def end(cluster: Cluster, ends: list[HalfEnd], resolution: Resolution) -> 
 
 
 async def bodies(cluster: Cluster) -> list[str]:
-    found, data = [], (await cluster.pull("Orders", 1)).body
-    while data:
-        size = int.from_bytes(data[:4], "big")
-        found.append(decode_record(data[:size]).body.decode())
-        data = data[size:]
+    found: list[str] = []
+    while data := (await cluster.pull("Orders", 1, len(found))).body:
+        while data:
+            size = int.from_bytes(data[:4], "big")
+            found.append(decode_record(data[:size]).body.decode())
+            data = data[size:]
     return found
 
 
@@ -128,5 +130,29 @@ def test_another_message_under_the_key_of_an_open_one_is_refused(tmp_path: Path)
         answer = await send(cluster, halves("c", "a", body="other-"))
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert "still open" in (answer.remark or "")
+
+    on_broker(work, tmp_path)
+
+
+def test_half_messages_that_left_memory_are_committed_as_they_were_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many open half messages do not fit into memory; their records are read again when they are ended."""
+    monkeypatch.setattr(open_halves, "KEPT_RECORDS_BYTES", 1_000)
+
+    async def work(cluster: Cluster) -> None:
+        await cluster.create_topic("Orders")
+        keys = [f"key-{number}" for number in range(200)]
+        places = await sent(cluster, *keys)
+        table = cluster.broker.operations.transactions.table
+        assert sum(half.record is None for half in table) > 150
+        ends = [HalfEnd(*place, key) for key, place in zip(keys, places, strict=True)]
+        some, rest = ends[1::2], ends[0::2]
+        assert await end(cluster, some, Resolution.COMMIT) == [0] * 100
+        assert await end(cluster, [*ends, HalfEnd(900, 900, "z")], Resolution.COMMIT) == [0] * 200 + [
+            ResponseCode.SYSTEM_ERROR
+        ]
+        assert await bodies(cluster) == [f"b-{half.unique_key}" for half in [*some, *rest]]
+        assert len(table) == 0
 
     on_broker(work, tmp_path)

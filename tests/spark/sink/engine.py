@@ -4,8 +4,9 @@
 
 It writes BATCHES batches, each in two tasks. A file in DIRECTORY for each committed batch is what ``commits/N`` of a
 checkpoint is for Spark: when the program runs again, it begins with the first batch that has none, with the same rows
-in another order. DIRECTORY names the query. At POINT of batch 2 the program is killed with SIGKILL, or a step raises;
-see ``POINTS``. Only Spark's transport between processes is not here; ``tests/spark/sink/test_sink.py`` has that.
+in another order. The name of DIRECTORY is that of the topic and of the producer group. At POINT of batch 2 the program
+is killed with SIGKILL, or a step raises; see ``POINTS``. Only Spark's transport between processes is not here;
+``tests/spark/sink/test_sink.py`` has that.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from gantrymq.spark.sink.ids import BatchId, query_digits
 from gantrymq.spark.sink.options import SinkSettings, parse_sink_options
 from gantrymq.spark.sink.rules import Decision, Winner
 
-TOPIC = "Sunk"
 BATCHES, PARTITIONS, ROWS = 4, 2, 60
 """Batches, tasks of a batch, rows of a task."""
 FAULTY = 2
@@ -108,7 +108,7 @@ def run(name_servers: str, directory: Path, point: str, options: dict[str, str])
     for batch in range(BATCHES):
         marker = directory / str(batch)
         if not marker.exists():
-            settings = settings_of(name_servers, **(options if batch == FAULTY else {}))
+            settings = settings_of(name_servers, directory.name, **(options if batch == FAULTY else {}))
             write_batch(settings, BatchId(query_digits(query_id), batch), query_id, point if batch == FAULTY else "")
             marker.touch()
 
@@ -134,8 +134,9 @@ def write_batch(settings: SinkSettings, of: BatchId, query_id: str, point: str) 
         raise
 
 
-def settings_of(name_servers: str, **options: str) -> SinkSettings:
-    given = {"nameServers": name_servers, "topic": TOPIC, "batchMaxRows": "7", **options}
+def settings_of(name_servers: str, name: str, **options: str) -> SinkSettings:
+    """``name``: of the topic and of the producer group, so that queries on one broker have nothing in common."""
+    given = {"nameServers": name_servers, "topic": name, "producerGroup": name, "batchMaxRows": "7", **options}
     return parse_sink_options(given)
 
 

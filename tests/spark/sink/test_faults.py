@@ -21,7 +21,7 @@ from gantrymq.spark.sink.exactly_once import Commit, Sent, send_halves
 from gantrymq.spark.sink.ids import BatchId, query_digits
 from gantrymq.spark.sink.processes import close_sink_processes
 from tests.kill.server import Server
-from tests.spark.sink.engine import COLUMNS, FAULTY, POINTS, TOPIC, all_rows, rows_of, settings_of
+from tests.spark.sink.engine import COLUMNS, FAULTY, POINTS, all_rows, rows_of, settings_of
 from tests.spark.sink.topics import bodies, open_halves
 
 pytestmark = [pytest.mark.kill, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -29,9 +29,9 @@ pytestmark = [pytest.mark.kill, pytest.mark.slow, pytest.mark.timeout(300)]
 WAIT_S = 120
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    running = Server(tmp_path / "server", "ASYNC_FLUSH")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("server"), "ASYNC_FLUSH")
     running.start()
     yield running
     close_sink_processes()
@@ -39,10 +39,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def query(tmp_path: Path) -> Path:
-    directory = tmp_path / "query"
-    directory.mkdir()
-    return directory
+def query(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("query")
 
 
 def engine(server: Server, query: Path, point: str = "never", **options: str) -> subprocess.CompletedProcess[str]:
@@ -56,8 +54,8 @@ def finished(server: Server, query: Path, **options: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def rows(server: Server) -> list[str]:
-    return sorted(bodies(server.name_servers, TOPIC))
+def rows(server: Server, query: Path) -> list[str]:
+    return sorted(bodies(server.name_servers, query.name))
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
@@ -72,9 +70,9 @@ def test_each_row_is_there_once(server: Server, query: Path, point: str) -> None
     first = engine(server, query, point)
     retried = point == "raise in a task"
     assert (first.returncode == 0) is retried, first.stderr
-    assert set(rows(server)) >= rows_of(0) | rows_of(1)
+    assert set(rows(server, query)) >= rows_of(0) | rows_of(1)
     finished(server, query)
-    assert rows(server) == all_rows()
+    assert rows(server, query) == all_rows()
 
 
 @pytest.mark.parametrize("point", ["kill after the decision", "kill between the ends", "kill after the last end"])
@@ -83,21 +81,21 @@ def test_a_checker_commits_what_is_decided_when_the_driver_never_comes_back(
 ) -> None:
     assert engine(server, query, point).returncode != 0
     decided = sorted(row for batch in range(FAULTY + 1) for row in rows_of(batch))
-    with SinkChecker(server.name_servers, patience_s=0, interval_s=0.1):
-        until(lambda: rows(server) == decided, "the checker did not commit the decided batch")
+    with SinkChecker(server.name_servers, query.name, patience_s=0, interval_s=0.1):
+        until(lambda: rows(server, query) == decided, "the checker did not commit the decided batch")
     finished(server, query)
-    assert rows(server) == all_rows()
+    assert rows(server, query) == all_rows()
 
 
 @pytest.mark.parametrize("point", ["kill in a task", "kill before the decision"])
 def test_a_checker_rolls_back_what_was_never_decided(server: Server, query: Path, point: str) -> None:
     """Without any message of the batch, and without a half message that stays open."""
     assert engine(server, query, point, undecidedTimeout="1s").returncode != 0
-    with SinkChecker(server.name_servers, interval_s=0.1):
-        until(lambda: not open_halves(server.name_servers), "half messages stayed open")
-    assert rows(server) == sorted(rows_of(0) | rows_of(1))
+    with SinkChecker(server.name_servers, query.name, interval_s=0.1):
+        until(lambda: not open_halves(server.name_servers, query.name), "half messages stayed open")
+    assert rows(server, query) == sorted(rows_of(0) | rows_of(1))
     finished(server, query)
-    assert rows(server) == all_rows()
+    assert rows(server, query) == all_rows()
 
 
 def test_the_broker_is_killed_while_batches_are_written(server: Server, query: Path) -> None:
@@ -109,12 +107,12 @@ def test_the_broker_is_killed_while_batches_are_written(server: Server, query: P
             server.kill()
             server.start()
         assert running.wait(WAIT_S) == 0, running.stderr.read() if running.stderr else ""
-    assert rows(server) == all_rows()
+    assert rows(server, query) == all_rows()
 
 
 def test_a_driver_that_was_replaced_cannot_write(server: Server, query: Path) -> None:
     """It has sent its half messages before another driver wrote the same batch; then it goes on."""
-    settings = settings_of(server.name_servers)
+    settings = settings_of(server.name_servers, query.name)
     of = BatchId(query_digits("zombie"), 0)
 
     def sent(*rows: str) -> list[Sent]:
@@ -125,30 +123,30 @@ def test_a_driver_that_was_replaced_cannot_write(server: Server, query: Path) ->
     Commit(settings).commit(new)
     Commit(settings).commit(old)
     Commit(settings).abort(old)
-    assert rows(server) == ["new"]
-    assert open_halves(server.name_servers) == 0
+    assert rows(server, query) == ["new"]
+    assert open_halves(server.name_servers, query.name) == 0
     assert sent("late")[0].winner is None
 
 
-def test_an_abort_makes_a_late_decision_impossible(server: Server) -> None:
-    settings = settings_of(server.name_servers)
+def test_an_abort_makes_a_late_decision_impossible(server: Server, query: Path) -> None:
+    settings = settings_of(server.name_servers, query.name)
     of = BatchId(query_digits("aborted"), 0)
     batches = iter([pa.RecordBatch.from_pydict({"body": ["row"]})])
     sent = [Sent(of, "aborted", send_halves(settings, COLUMNS, of, 0, batches))]
     Commit(settings).abort(sent)
     with pytest.raises(ConfigError, match="longer than undecidedTimeout"):
         Commit(settings).commit(sent)
-    assert open_halves(server.name_servers) == 0
-    assert rows(server) == []
+    assert open_halves(server.name_servers, query.name) == 0
+    assert rows(server, query) == []
 
 
 def test_without_its_control_topic_a_query_stops_and_says_why(server: Server, query: Path) -> None:
     assert engine(server, query, "kill after the last end").returncode != 0
     with Admin(server.name_servers) as admin:
-        admin.delete_topic("gantry-spark-sink-decisions")
+        admin.delete_topic(f"{query.name}-decisions")
     failed = engine(server, query)
-    assert "the control topic gantry-spark-sink-decisions cannot say which batches were written" in failed.stderr
+    assert f"the control topic {query.name}-decisions cannot say which batches were written" in failed.stderr
     assert "controlTopicLost=accept" in failed.stderr
-    assert set(rows(server)) == rows_of(0) | rows_of(1) | rows_of(FAULTY)
+    assert set(rows(server, query)) == rows_of(0) | rows_of(1) | rows_of(FAULTY)
     finished(server, query, controlTopicLost="accept")
-    assert set(rows(server)) == set(all_rows())  # batch 2 is there twice: that is what the error warned of
+    assert set(rows(server, query)) == set(all_rows())  # batch 2 is there twice: that is what the error warned of

@@ -8,6 +8,7 @@ from gantrymq import MessageView, PullConsumer
 from gantrymq.aio import Admin
 from gantrymq.client.results import PullStatus
 from gantrymq.errors import RouteNotFound
+from gantrymq.spark.sink.options import DEFAULT_GROUP
 
 
 def messages(name_servers: str, topic: str) -> list[MessageView]:
@@ -32,11 +33,12 @@ def bodies(name_servers: str, topic: str) -> list[str]:
     return [message.body.decode() for message in messages(name_servers, topic)]
 
 
-def open_halves(name_servers: str) -> int:
-    """Half messages that are neither committed nor rolled back, parked ones included."""
+def open_halves(name_servers: str, group: str = DEFAULT_GROUP) -> int:
+    """Half messages of a group that are neither committed nor rolled back, parked ones included."""
 
     async def count() -> int:
         async with Admin(name_servers) as admin:
-            return len(await admin.transactions.undecided())
+            found = await admin.transactions.undecided()
+            return sum(place.transaction.half.group == group for place in found)
 
     return asyncio.run(count())

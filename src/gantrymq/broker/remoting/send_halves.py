@@ -6,14 +6,15 @@ are decided together, such as a job of Spark, saves most of that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
+from gantrymq.broker.client import Client
 from gantrymq.broker.operations.half_messages import PlacedHalf
 from gantrymq.broker.operations.send_halves import HALVES_MAX, HalvesSends
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.end_transaction import End
 from gantrymq.broker.remoting.refusals import RESPONSE_CODES, rejected
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.message.transaction import Resolution
@@ -24,15 +25,18 @@ from gantrymq.protocol.halves import decode_ends, encode_codes, encode_places
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.headers.transaction import EndHalves
 
-_RESOLUTIONS = {int(resolution): resolution for resolution in Resolution}
+EndMany = Callable[[Client, Sequence[EndRequest], Callable[[int, Refused | None], None]], None]
+"""The operation ``EndOperation.end_many``."""
+
+_RESOLUTIONS: Final = {int(resolution): resolution for resolution in Resolution}
 
 
 class HalvesHandler:
     """Translates both requests, and their answers."""
 
-    def __init__(self, sends: HalvesSends, end: End) -> None:
+    def __init__(self, sends: HalvesSends, end_many: EndMany) -> None:
         self._sends = sends
-        self._end = end
+        self._end_many = end_many
 
     def send(self, session: ClientSession, command: Command) -> None:
         """Answered when all half messages are safe."""
@@ -49,16 +53,14 @@ class HalvesHandler:
         ends = decode_ends(command.body)
         if not 0 < len(ends) <= HALVES_MAX:
             raise Refused(Refusal.PARAMETER_INVALID, f"end 1 to {HALVES_MAX} half messages in one request")
-        codes = _Codes(session, command, len(ends))
-        for index, end in enumerate(ends):
-            request = EndRequest(
-                header.producer_group, end.queue_offset, end.log_offset, end.unique_key, end.unique_key, resolution,
-                bool(header.from_transaction_check),
-            )  # fmt: skip
-            try:
-                self._end(session, request, partial(codes.ended, index))
-            except Refused as refused:
-                codes.ended(index, refused)
+        group, answers_check = header.producer_group, bool(header.from_transaction_check)
+        requests = [
+            EndRequest(
+                group, end.queue_offset, end.log_offset, end.unique_key, end.unique_key, resolution, answers_check
+            )
+            for end in ends
+        ]  # fmt: skip
+        self._end_many(session, requests, _Codes(session, command, len(ends)).ended)
 
 
 class _Codes:
