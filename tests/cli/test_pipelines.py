@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gantrymq.cli import pipelines
+from gantrymq.cli import pipeline_jobs, pipelines
 
 
-def test_both_pipelines_are_offered() -> None:
+def test_the_pipelines_are_offered() -> None:
     shown = CliRunner().invoke(pipelines.app, ["--help"])
     assert shown.exit_code == 0
     assert "order-paid" in shown.stdout and "reconcile" in shown.stdout
@@ -23,7 +23,7 @@ def test_what_cannot_be_compared_ends_with_status_2(tmp_path: Path) -> None:
 
 
 def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipelines.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(pipeline_jobs.importlib.util, "find_spec", lambda name: None)
     ended = CliRunner().invoke(pipelines.app, ["order-paid", "--topic", "t", "--out", "o", "--checkpoint", "c"])
     assert ended.exit_code == 2
     assert "gantrymq[spark]" in ended.output
@@ -47,3 +47,39 @@ def test_the_command_has_the_options_of_the_module() -> None:
         assert option in shown
     ended = CliRunner().invoke(pipelines.app, [*ORDER_PAID, "--conf", "no equals"])
     assert ended.exit_code == 2 and "spark.key=value" in ended.output
+
+
+GOOD = """
+name = "clicks"
+checkpoint = "state"
+source = { subscribe = "clicks" }
+body = { schema = "id string" }
+dead_letters = { type = "topic", topic = "rejected" }
+targets.pages = { type = "parquet", path = "pages" }
+"""
+
+
+def test_a_job_file_is_checked_without_spark(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    file = tmp_path / "job.toml"
+    file.write_text(GOOD)
+    ended = CliRunner().invoke(pipelines.app, ["check", str(file), "--no-spark"])
+    assert ended.exit_code == 0 and "nothing is wrong" in " ".join(ended.output.split())
+    ended = CliRunner().invoke(pipelines.app, ["check", str(file), "--no-spark", "--set", "events.horizon=soon"])
+    assert ended.exit_code == 2 and "events.horizon: 'soon' is not a time" in ended.output
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (["--from", "yesterday", "--to", "5"], "--from yesterday is not a time"),
+        (["--from", "2026-01-02", "--to", "2026-01-01"], "is not before"),
+        (["--from", "1", "--to", "2", "--slice", "0s"], "--slice must be longer"),
+    ],
+)
+def test_a_time_range_that_is_none(tmp_path: Path, times: list[str], message: str) -> None:
+    pytest.importorskip("pyspark")
+    file = tmp_path / "job.toml"
+    file.write_text(GOOD)
+    ended = CliRunner().invoke(pipelines.app, ["backfill", str(file), *times])
+    assert ended.exit_code == 2 and message in ended.output

@@ -110,7 +110,7 @@ def test_the_pipelines(spark: Any, apache: ApacheCluster, tmp_path: Path) -> Non
     out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
     job = OrderPaidJob(name_servers=apache.name_servers, topic=topic, out=out, checkpoint=checkpoint, until_end=True)
     rows = process_topic(spark, job, Progress(None), OsDisk())
-    assert rows == {"shipping": ORDERS, "points": ORDERS, "cart": ORDERS, "rejected": 0}
+    assert rows == {"shipping": ORDERS, "points": ORDERS, "cart": ORDERS, "dead_letters": 0}
     check = ReconcileJob(
         orders_db=str(tmp_path / "orders.sqlite"), tables=out, name_servers=apache.name_servers, topic=topic
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Any, NoReturn
@@ -12,10 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from gantrymq.cli.cluster_options import LOCAL, NameServers
+from gantrymq.cli.pipeline_history import archive, lifecycle, replay
+from gantrymq.cli.pipeline_jobs import backfill_job, check_job, need_spark
+from gantrymq.cli.pipeline_jobs import run_job as run_job_file
 from gantrymq.cli.pipeline_process import run_job
 from gantrymq.cli.pipeline_status import export_status, status
 
-app = typer.Typer(name="pipeline", help="Run a ready-made Spark pipeline on this machine.", no_args_is_help=True)
+app = typer.Typer(name="pipeline", help="Run Spark pipelines: your own, or a ready-made one.", no_args_is_help=True)
 console = Console()
 errors = Console(stderr=True)
 
@@ -34,18 +36,18 @@ class Starting(Enum):
 Topic = Annotated[str, typer.Option("--topic", "-t", help="topic of order-paid messages")]
 
 
+app.command("run")(run_job_file)
+app.command("check")(check_job)
+app.command("backfill")(backfill_job)
 app.command("status")(status)
+app.command("lifecycle")(lifecycle)
+app.command("archive")(archive)
+app.command("replay")(replay)
 
 
 @app.callback()
 def every_pipeline() -> None:
     export_status()
-
-
-def _need_spark() -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        errors.print("[red]The pipelines need PySpark; run: pip install 'gantrymq\\[spark]'[/red]")
-        raise typer.Exit(2)
 
 
 def _need_topic(name_servers: str, topic: str, *, status: int) -> None:
@@ -91,18 +93,19 @@ def order_paid(
     progress: Annotated[str | None, typer.Option(help="file to append JSON lines to")] = None,
     interval_ms: Annotated[int, typer.Option(help="shortest time between two batches, ms")] = 500,
     starting: Annotated[Starting, typer.Option(help="where a job without a checkpoint begins")] = Starting.EARLIEST,
+    horizon: Annotated[str, typer.Option(help="how long a repeated order is recognised, for example 24h")] = "24h",
     read_timeout: Annotated[str, typer.Option(help="how long to try again while brokers are unreachable")] = "120s",
     master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
     conf: Conf = None,
 ) -> None:
     """Turn paid orders into shipping, points and cart tables, each order exactly once. Ends with Ctrl-C."""
-    _need_spark()
+    need_spark()
     from gantrymq.spark.pipelines.order_paid import OrderPaidJob, run
 
     job = OrderPaidJob(
         name_servers=name_servers, topic=topic, out=out, checkpoint=checkpoint, stop_file=stop_file,
         until_end=until_end, progress=progress, interval_ms=interval_ms, master=master, starting=starting.value,
-        read_timeout=read_timeout, conf=_conf(conf),
+        horizon=horizon, read_timeout=read_timeout, conf=_conf(conf),
     )  # fmt: skip
     _need_topic(name_servers, topic, status=1)
     with console.status("starting Spark ...") as shown:
@@ -120,22 +123,34 @@ def order_paid(
 @app.command("reconcile")
 def reconcile(
     topic: Topic,
-    orders_db: Annotated[str, typer.Option(help="SQLite file of the order service")],
+    orders_db: Annotated[str, typer.Option(help="the orders: SQLite file, postgresql://... or Parquet")],
     tables: Annotated[str, typer.Option(help="directory of the tables that order-paid wrote")],
     name_servers: NameServers = LOCAL,
     json: Annotated[str | None, typer.Option("--json", help="file for the report")] = None,
     orders_table: Annotated[str, typer.Option(help="table of the orders")] = "orders",
+    orders_columns: Annotated[
+        str, typer.Option(help="names of columns that differ, for example order_id=id,user_id=customer")
+    ] = "",
     paid_status: Annotated[str, typer.Option(help="status of paid orders; upper and lower case are the same")] = "paid",
     strict: Annotated[bool, typer.Option("--strict", help="also fail when the topic holds an order twice")] = False,
+    read_timeout: Annotated[str, typer.Option(help="how long to try again while brokers are unreachable")] = "60s",
     master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
+    conf: Conf = None,
 ) -> None:
     """Compare order database, topic and tables; name every order that is missing, doubled, phantom or wrong."""
-    _need_spark()
+    need_spark()
+    from gantrymq.errors import ConfigError
+    from gantrymq.spark.pipelines.order_sources import OrderColumns
     from gantrymq.spark.pipelines.reconcile import Findings, ReconcileJob, run
 
+    try:
+        columns = OrderColumns.of(orders_columns)
+    except ConfigError as error:
+        _fail(str(error), status=2)
     job = ReconcileJob(
         orders_db=orders_db, tables=tables, name_servers=name_servers, topic=topic, json=json,
-        orders_table=orders_table, paid_status=paid_status, strict=strict, master=master,
+        orders_table=orders_table, columns=columns, paid_status=paid_status, strict=strict, master=master,
+        read_timeout=read_timeout, conf=_conf(conf),
     )  # fmt: skip
     with console.status("comparing ..."):
         report = run_job(lambda: run(job), lambda text: _fail(text, status=2))

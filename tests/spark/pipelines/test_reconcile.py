@@ -14,12 +14,14 @@ import pytest
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
-from gantrymq.runtime.disk import OsDisk
+from gantrymq.spark.pipelines.order_sources import OrderColumns, orders_in
 from gantrymq.spark.pipelines.reconcile import ReconcileJob, Report, read_orders
-from gantrymq.spark.pipelines.tables import order_tables
 from tests.spark.fakes import FakeBroker
 from tests.spark.log_server import LogServer
 from tests.spark.pipelines.test_order_paid import TOPIC, deliver, event, process
+from tests.sql.databases import Place, database_server, postgresql
+
+__all__ = ["database_server", "postgresql"]
 
 ORDERS = 60
 
@@ -49,18 +51,72 @@ def test_orders_by_status(tmp_path: Path) -> None:
     assert len(paid) == 60
 
 
+@pytest.mark.parametrize("name", ["order", 'the "orders" of 2026', "x; DROP TABLE orders"])
+def test_any_name_of_a_table_is_quoted(tmp_path: Path, name: str) -> None:
+    write_orders(tmp_path / "orders.sqlite")
+    quoted = name.replace('"', '""')
+    with sqlite3.connect(tmp_path / "orders.sqlite") as database:
+        database.execute(f"CREATE TABLE \"{quoted}\" AS SELECT * FROM orders WHERE order_id < 'o-0002'")
+    assert read_orders(job_at(tmp_path, orders_table=name))[0] == {"PAID": 2}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"orders_db": "nowhere.sqlite"}, "there is no order database"),
-        ({"orders_table": "x; DROP"}, "is not a table name"),
-        ({"orders_table": "purchases"}, "needs a table purchases with the columns order_id"),
+        ({"orders_table": "x; DROP"}, "needs a table x; DROP with the columns order_id"),
+        ({"orders_table": ""}, "--orders-table is empty"),
+        ({"columns": OrderColumns(user_id="customer")}, "with the columns order_id, customer, amount_cents, status"),
+        ({"orders_db": "postgresql://127.0.0.1:1/x?connect_timeout=2"}, "cannot be read: connection"),
     ],
 )
 def test_a_database_that_cannot_be_read(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     write_orders(tmp_path / "orders.sqlite")
     with pytest.raises(ConfigError, match=message):
         read_orders(job_at(tmp_path, **changes))
+
+
+def test_orders_in_postgresql(postgresql: Place, tmp_path: Path) -> None:
+    postgresql.execute(
+        "CREATE SCHEMA shop", 'CREATE TABLE shop."order" (id bigint, customer text, cents numeric, state text)',
+        """INSERT INTO shop."order" VALUES (1, 'u-1', 5, 'Paid'), (2, 'u-2', 6, 'open')""",
+    )  # fmt: skip
+    columns = OrderColumns(order_id="id", user_id="customer", amount_cents="cents", status="state")
+    job = job_at(tmp_path, orders_db=postgresql.dsn, orders_table="shop.order", columns=columns)
+    statuses, paid = read_orders(job)
+    assert statuses == {"Paid": 1, "open": 1}
+    assert paid.to_pylist() == [{"order_id": "1", "paid_user": "u-1", "paid_cents": 5}]
+
+
+def test_orders_in_parquet(tmp_path: Path) -> None:
+    orders = {"id": [1, 2], "customer": ["u-1", "u-2"], "cents": [5, 6], "state": ["Paid", "open"]}
+    (tmp_path / "orders").mkdir()
+    pq.write_table(pa.table(orders), tmp_path / "orders" / "part.parquet")
+    columns = OrderColumns(order_id="id", user_id="customer", amount_cents="cents", status="state")
+    job = job_at(tmp_path, orders_db=f"{tmp_path}/orders", columns=columns)
+    statuses, paid = read_orders(job)
+    assert statuses == {"Paid": 1, "open": 1}
+    assert paid.to_pylist() == [{"order_id": "1", "paid_user": "u-1", "paid_cents": 5}]
+    with pytest.raises(ConfigError, match="there is no column user_id; it has id, customer, cents, state"):
+        read_orders(job_at(tmp_path, orders_db=f"{tmp_path}/orders", columns=OrderColumns(order_id="id")))
+
+
+@pytest.mark.spark
+def test_orders_in_a_data_frame(spark: Any) -> None:
+    frame = spark.createDataFrame(
+        [(1, "u-1", 5, "PAID"), (2, "u-2", 6, None)], "id int, customer string, cents int, state string"
+    )
+    columns = OrderColumns(order_id="id", user_id="customer", amount_cents="cents", status="state")
+    statuses, paid = orders_in(frame, columns)
+    assert statuses == {"None": 1, "PAID": 1}
+    assert paid.to_pylist() == [{"order_id": "1", "paid_user": "u-1", "paid_cents": 5}]
+
+
+@pytest.mark.parametrize("text", ["order_id", "id=order_id", "order_id="])
+def test_columns_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match="write for example order_id=id,user_id=customer"):
+        OrderColumns.of(text)
+    assert OrderColumns.of("order_id=id, status=state") == OrderColumns(order_id="id", status="state")
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +152,7 @@ def test_all_agree(spark: Any, world: tuple[Path, LogServer]) -> None:
 
 def tampered(where: Path, name: str, change: Any) -> Any:
     """Rewrite the files of a table by ``change`` (rows in, rows out); returns what undoes it."""
-    table = order_tables(f"{where}/out", OsDisk())[name]
-    (path,) = [Path(table.path) / file for entry in table.entries() for file in entry.files]
+    (path,) = (where / "out" / name).glob("*.parquet")
     before = path.read_bytes()
     original = pq.read_table(path)
     pq.write_table(pa.Table.from_pylist(change(original.to_pylist()), schema=original.schema), path)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sqlite3
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +20,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gantrymq.errors import ConfigError, GantryError
+from gantrymq.errors import GantryError
 from gantrymq.runtime.disk import OsDisk, write_durably
+from gantrymq.spark.pipelines import order_sources
 from gantrymq.spark.pipelines.events import CENTS_PER_POINT
-from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA, key_and_value
-from gantrymq.spark.pipelines.tables import ORDER_TABLES, order_tables
+from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA, ORDER_TABLES, key_and_value
+from gantrymq.spark.pipelines.order_sources import OrderColumns
+from gantrymq.spark.pipelines.tables import description_of, read_table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -36,7 +38,7 @@ class ReconcileJob:
     """The settings of a comparison."""
 
     orders_db: str
-    """SQLite file with a table of orders: order_id, user_id, amount_cents, status."""
+    """Where the orders are: a SQLite file, ``postgresql://...``, or a Parquet file or directory."""
     tables: str
     """Directory of the tables that order-paid wrote."""
     name_servers: str
@@ -44,6 +46,8 @@ class ReconcileJob:
     json: str | None = None
     """File for the report."""
     orders_table: str = "orders"
+    """Of a database; ``schema.table`` in PostgreSQL."""
+    columns: OrderColumns = field(default_factory=OrderColumns)
     paid_status: str = "paid"
     """The status of paid orders, in upper or lower case."""
     strict: bool = False
@@ -109,42 +113,19 @@ def run(job: ReconcileJob) -> Report:
     return report
 
 
-Order = tuple[str, str, int]
-"""Order id, user id, amount in cents."""
-
-
-def read_orders(job: ReconcileJob) -> tuple[dict[str, int], list[Order]]:
-    """(orders by status, paid orders) from the order database, which is opened read-only. Raises ConfigError, which
-    says what is wrong."""
-    if not os.path.exists(job.orders_db):
-        raise ConfigError(f"there is no order database {job.orders_db}; give the SQLite file of the order service")
-    if not job.orders_table.isidentifier():
-        raise ConfigError(f"{job.orders_table!r} is not a table name")
-    try:
-        with sqlite3.connect(f"file:{job.orders_db}?mode=ro", uri=True) as database:
-            statuses = dict(
-                database.execute(f"SELECT status, count(*) FROM {job.orders_table} GROUP BY status ORDER BY status")
-            )
-            paid = database.execute(
-                f"SELECT order_id, user_id, amount_cents FROM {job.orders_table} WHERE lower(status) = lower(?)",
-                (job.paid_status,),
-            ).fetchall()
-    except sqlite3.Error as error:
-        raise ConfigError(
-            f"{job.orders_db} cannot be read: {error}; it needs a table {job.orders_table} with the columns "
-            f"order_id, user_id, amount_cents, status"
-        ) from error
-    return {str(status): count for status, count in statuses.items()}, paid
+def read_orders(job: ReconcileJob) -> tuple[dict[str, int], pa.Table]:
+    """(orders by status, paid orders) from the order database. Raises ConfigError, which says what is wrong."""
+    return order_sources.read(job.orders_db, job.orders_table, job.columns, job.paid_status)
 
 
 TOPIC = "topic"
 
 
-def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], orders: Sequence[Order]) -> Report:
+def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], orders: pa.Table) -> Report:
     """Compare in an existing Spark session."""
     from pyspark.sql import functions as f
 
-    paid = _paid(spark, orders).persist()
+    paid = spark.createDataFrame(orders).persist()
     delivered = _delivered(spark, job).persist()
     unreadable = [row.place for row in delivered.where("order_id is null").select("place").collect()]
     rows = delivered.where("order_id is not null").select(
@@ -154,9 +135,10 @@ def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], or
         f.col("amount_cents").alias("amount"),
         f.lit(1).alias("unit"),
     )
-    for name, table in order_tables(job.tables).items():
-        if name in ORDER_TABLES:
-            rows = rows.unionByName(_rows_of(name, table.read(spark)))
+    for name in ORDER_TABLES:
+        # A pipeline that has not yet started has no tables: everything is missing then.
+        if description_of(f"{job.tables}/{name}", OsDisk()) is not None:
+            rows = rows.unionByName(_rows_of(name, read_table(spark, f"{job.tables}/{name}")))
     found = _findings(spark, paid, rows.persist())
     topic, tables = found[TOPIC], {name: found[name] for name in ORDER_TABLES}
     totals = Totals(
@@ -176,15 +158,6 @@ def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], or
         tables=tables,
         totals=totals,
     )
-
-
-def _paid(spark: SparkSession, orders: Sequence[Order]) -> DataFrame:
-    import pyarrow as pa
-
-    names, types = ("order_id", "paid_user", "paid_cents"), (pa.string(), pa.string(), pa.int64())
-    columns = list(zip(*orders, strict=True)) or [(), (), ()]
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(names)))
 
 
 def _rows_of(name: str, table: DataFrame) -> DataFrame:
@@ -250,12 +223,13 @@ def _delivered(spark: SparkSession, job: ReconcileJob) -> DataFrame:
 
 def _arguments(argv: Sequence[str] | None) -> ReconcileJob:
     parser = argparse.ArgumentParser(prog="reconcile", description="Compare order database, topic and tables.")
-    parser.add_argument("--orders-db", required=True, help="SQLite file of the order service")
+    parser.add_argument("--orders-db", required=True, help="orders: SQLite file, postgresql://... or Parquet")
     parser.add_argument("--tables", required=True, help="directory of the tables that order-paid wrote")
     parser.add_argument("--name-servers", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--json", help="file for the report")
     parser.add_argument("--orders-table", default="orders")
+    parser.add_argument("--orders-columns", default="", help="for example order_id=id,user_id=customer")
     parser.add_argument(
         "--paid-status", default="paid", help="status of paid orders; upper and lower case are the same"
     )
@@ -264,7 +238,8 @@ def _arguments(argv: Sequence[str] | None) -> ReconcileJob:
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
     given = vars(parser.parse_args(argv))
-    return ReconcileJob(**{**given, "conf": dict(given["conf"])})
+    columns = OrderColumns.of(given.pop("orders_columns"))
+    return ReconcileJob(**{**given, "conf": dict(given["conf"]), "columns": columns})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

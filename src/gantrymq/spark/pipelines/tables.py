@@ -1,99 +1,184 @@
-"""Tables of Parquet files to which a micro-batch is added exactly once.
+"""Tables of Parquet files to which a batch is added exactly once, and which merge their small files.
 
-    <table>/data/<query>-<batch>.parquet       the rows of one batch; not read unless the manifest names the file
-    <table>/_manifest/<batch>-<query>.json     names the files of a batch; renaming this file is the commit
+    <table>/<piece>.parquet            published: large files, for every program that reads Parquet
+    <table>/_recent/<piece>.parquet    the newest rows, until there are enough for a large file
+    <table>/_table.json                the columns
 
-Spark runs a batch again after a crash, with the same number and the same rows. If the batch has a manifest entry, it is
-complete; otherwise its file is written again. So after a crash at any line, the table contains either nothing of the
-batch or all of it, once. Only one writer may run at a time, and it holds the lock of the tables' directory.
+``pieces`` explains the names. A batch is one file, and the rename of this file is its commit: after a crash at any line
+the table holds all of the batch or nothing of it, and Spark gives the batch again. A large file appears whole, by one
+rename, and is never changed. Programs that read the directory (Spark, pandas, or DuckDB with ``<table>/*.parquet``)
+ignore ``_recent``, so they see each row at most once, and never one of an unfinished batch. ``Table.read`` sees the
+newest rows as well. Files that were merged are deleted by the merge after the next one, so a slow reader can finish.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from gantrymq.errors import StoreFormatUnknown
-from gantrymq.runtime.disk import Disk, OsDisk, read_whole, write_durably
+from gantrymq.runtime.disk import Disk, Lock, OsDisk, read_whole, write_durably
+from gantrymq.spark.pipelines.pieces import Piece, live, merged, to_merge
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+PART_ROWS = 1_000_000
+"""A published file has about this many rows,"""
+PART_BYTES = 64 << 20
+"""or this many bytes, whichever is reached first. The last file of a run may be smaller."""
+RECENT, STAGED = "_recent", "_staged"
 
-class BatchEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The entry of one batch in the manifest."""
 
-    version: int = 1
-    query: str
-    """The id of the streaming query, which stays the same as long as its checkpoint exists."""
-    batch: int
-    rows: int
-    files: tuple[str, ...]
-    """The files of the batch, relative to the directory of the table."""
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of ``_table.json``."""
+
+    version: int
+    schema: str
+
+
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table on a file system that all Spark processes can read."""
+    """One table on a file system that all Spark processes can read. Only one program may write it at a time."""
 
     path: str
     schema: str
     """The columns as DDL."""
     disk: Disk
+    part_rows: int = PART_ROWS
+    part_bytes: int = PART_BYTES
 
-    def entry(self, query: str, batch: int) -> BatchEntry | None:
-        """The entry of a published batch; None if the batch is not published."""
-        path = self._entry_path(query, batch)
-        return self._read_entry(path) if self.disk.exists(path) else None
+    def lock(self) -> Lock:
+        """Become the only writer. Raises StoreLocked when another program writes this table."""
+        self.create()
+        return self.disk.lock(f"{self.path}/_writer.lock")
 
-    def entries(self) -> list[BatchEntry]:
-        """All published batches, by number."""
-        manifest = f"{self.path}/_manifest"
-        return [self._read_entry(f"{manifest}/{name}") for name in self.disk.list(manifest) if name.endswith(".json")]
+    def create(self) -> None:
+        """Write the description, unless it is there. Raises StoreFormatUnknown for a directory of another kind."""
+        description = description_of(self.path, self.disk)
+        if description is None:
+            self.disk.make_dirs(self.path)
+            text = msgspec.json.encode(Description(version=VERSION, schema=self.schema))
+            write_durably(self.disk, f"{self.path}/_table.json", text)
+        elif description.schema != self.schema:
+            raise StoreFormatUnknown(
+                f"the table {self.path} has the columns {description.schema!r}, and not {self.schema!r}; "
+                "write to another directory, or change the projection back"
+            )
 
-    def add(self, query: str, batch: int, rows: pa.Table) -> BatchEntry:
-        """Publish the rows of a batch, unless it is already published.
+    def pieces(self) -> list[Piece]:
+        """The files that together hold each row once."""
+        return live(self._all())
 
-        When this returns, the batch is durable. After a crash inside, the table is as before.
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces())
+
+    def has(self, query: str, batch: int) -> bool:
+        """Whether the batch is in the table. An empty batch leaves no trace."""
+        return any(piece.query == query and piece.covers(batch) for piece in self._all())
+
+    def add(self, query: str, batch: int, rows: pa.Table) -> int:
+        """Add the rows of a batch, unless they are there. Returns how many were added.
+
+        When this returns, they are durable. After a crash inside, the table is as before.
         """
-        done = self.entry(query, batch)
-        if done is not None:
-            return done
-        files: tuple[str, ...] = ()
-        if len(rows):
-            name = f"data/{query}-{batch:010d}.parquet"
-            self.disk.make_dirs(f"{self.path}/data")
-            write_durably(self.disk, f"{self.path}/{name}", parquet(rows))
-            files = (name,)
-        entry = BatchEntry(query=query, batch=batch, rows=len(rows), files=files)
-        self.disk.make_dirs(f"{self.path}/_manifest")
-        write_durably(self.disk, self._entry_path(query, batch), msgspec.json.encode(entry))
-        return entry
+        if not len(rows) or self.has(query, batch):
+            return 0
+        self.create()
+        self._write(Piece(query, batch, batch, len(rows)), rows)
+        self._compact(query)
+        return len(rows)
 
-    def _entry_path(self, query: str, batch: int) -> str:
-        return f"{self.path}/_manifest/{batch:010d}-{query}.json"
+    def finish(self) -> None:
+        """Publish all rows. Called when a run ends, so that other readers see everything then."""
+        self._clean()
+        for query in {piece.query for piece in self.pieces() if not piece.published}:
+            self._publish(self._hidden(query))
 
-    def _read_entry(self, path: str) -> BatchEntry:
-        try:
-            entry = msgspec.json.decode(read_whole(self.disk, path), type=BatchEntry)
-        except msgspec.DecodeError as error:
-            raise StoreFormatUnknown(f"{path} is no manifest entry: {error}") from error
-        if entry.version != 1:
-            raise StoreFormatUnknown(f"{path} has version {entry.version}; this release reads version 1")
-        return entry
+    def files(self, *, without_query: str | None = None) -> list[str]:
+        """The paths of the files that together hold each row once."""
+        return [self._path(piece) for piece in self.pieces() if piece.query != without_query]
 
     def read(self, spark: SparkSession, *, without_query: str | None = None) -> DataFrame:
         """The table as a data frame; ``without_query`` leaves out what that query wrote."""
-        files = [
-            f"{self.path}/{file}" for entry in self.entries() if entry.query != without_query for file in entry.files
-        ]
+        files = self.files(without_query=without_query)
         if not files:
             return spark.createDataFrame([], schema=self.schema)
         return spark.read.schema(self.schema).parquet(*files)
+
+    def _all(self) -> list[Piece]:
+        # Recent pieces first: one that is published between the two lists is then in both, and not in none.
+        names = [(name, False) for name in self.disk.list(f"{self.path}/{RECENT}")]
+        names += [(name, True) for name in self.disk.list(self.path)]
+        return [piece for name, published in names if (piece := Piece.of(name, published=published))]
+
+    def _hidden(self, query: str) -> list[Piece]:
+        return [piece for piece in self.pieces() if piece.query == query and not piece.published]
+
+    def _path(self, piece: Piece) -> str:
+        return f"{self.path}/{piece.name}" if piece.published else f"{self.path}/{RECENT}/{piece.name}"
+
+    def _write(self, piece: Piece, rows: pa.Table) -> None:
+        directory = f"{self.path}/{STAGED if piece.published else RECENT}"
+        self.disk.make_dirs(directory)
+        write_durably(self.disk, f"{directory}/{piece.name}", parquet(rows))
+        if piece.published:
+            # Staged under another directory: a reader never finds the temporary file of an unfinished write.
+            self.disk.rename(f"{directory}/{piece.name}", self._path(piece))
+            self.disk.sync_dir(self.path)
+
+    def _compact(self, query: str) -> None:
+        hidden = self._hidden(query)
+        size = sum(self.disk.size(self._path(piece)) for piece in hidden)
+        if sum(piece.rows for piece in hidden) >= self.part_rows or size >= self.part_bytes:
+            self._clean()
+            self._publish(hidden)
+        elif some := to_merge(hidden):
+            self._clean()
+            self._write(merged(some), self._content(some))
+
+    def _publish(self, hidden: Sequence[Piece]) -> None:
+        self._write(replace(merged(hidden), published=True), self._content(hidden))
+
+    def _content(self, pieces: Sequence[Piece]) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        files = [pa.BufferReader(read_whole(self.disk, self._path(piece))) for piece in pieces]
+        return pa.concat_tables([pq.read_table(file) for file in files])
+
+    def _clean(self) -> None:
+        """Delete the pieces that an earlier merge has replaced, and what a crash left behind."""
+        everything, kept = self._all(), set(self.pieces())
+        for piece in everything:
+            if piece not in kept:
+                self.disk.remove(self._path(piece))
+        for name in self.disk.list(f"{self.path}/{STAGED}"):
+            self.disk.remove(f"{self.path}/{STAGED}/{name}")
+
+
+def description_of(path: str, disk: Disk) -> Description | None:
+    """The description of the table in a directory; None when there is no table. Raises StoreFormatUnknown."""
+    if disk.list(f"{path}/_manifest"):
+        raise StoreFormatUnknown(f"{path} was written by a development version; move it away and run the job again")
+    file = f"{path}/_table.json"
+    if not disk.exists(file):
+        return None
+    try:
+        description = msgspec.json.decode(read_whole(disk, file), type=Description)
+    except msgspec.DecodeError as error:
+        raise StoreFormatUnknown(f"{file} does not describe a table: {error}") from error
+    if description.version != VERSION:
+        raise StoreFormatUnknown(f"{file} has version {description.version}; this release reads version {VERSION}")
+    return description
 
 
 def parquet(rows: pa.Table) -> bytes:
@@ -106,26 +191,13 @@ def parquet(rows: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-SCHEMAS = {
-    "shipping": "order_id string, user_id string, status string, paid_at timestamp",
-    "points": "order_id string, user_id string, points bigint, paid_at timestamp",
-    "cart": "order_id string, user_id string, cleared_at timestamp",
-    "rejected": "topic string, broker_name string, queue_id int, queue_offset bigint, body binary, reason string",
-}
-"""The tables of the order-paid pipeline. The first three have one row per order. ``rejected`` has the messages that are
-not order-paid events, so that no message is lost."""
+def read_table(spark: SparkSession, path: str | Path) -> DataFrame:
+    """The table in a directory, for example ``out/shipping``, with its newest rows.
 
-ORDER_TABLES = ("shipping", "points", "cart")
-
-
-def order_tables(directory: str, disk: Disk | None = None) -> dict[str, Table]:
-    """The tables of the order-paid pipeline below ``directory``."""
-    return {name: Table(f"{directory}/{name}", schema, disk or OsDisk()) for name, schema in SCHEMAS.items()}
-
-
-def read_table(spark: SparkSession, path: str) -> DataFrame:
-    """The table in a directory, for example ``out/shipping``. Raises StoreFormatUnknown for another name."""
-    name = Path(path).name
-    if name not in SCHEMAS:
-        raise StoreFormatUnknown(f"{path} is not a table of the pipelines; there are {', '.join(SCHEMAS)}")
-    return Table(str(path), SCHEMAS[name], OsDisk()).read(spark)
+    Raises StoreFormatUnknown when no pipeline has written a table there.
+    """
+    disk = OsDisk()
+    description = description_of(str(path), disk)
+    if description is None:
+        raise StoreFormatUnknown(f"there is no table of a pipeline in {path}; give the directory of one table")
+    return Table(str(path), description.schema, disk).read(spark)

@@ -1,0 +1,123 @@
+"""``gantry pipeline lifecycle``, ``archive`` and ``replay``."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn
+from rich.table import Table
+
+from gantrymq.cli.cluster_options import LOCAL, NameServers
+from gantrymq.cli.pipeline_jobs import (
+    FAILURE,
+    USAGE,
+    ProgressFile,
+    console,
+    errors_shown,
+    in_spark,
+    need_spark,
+    run_with_status,
+    time_ms,
+)
+
+Master = Annotated[str, typer.Option(help="Spark master")]
+
+
+def lifecycle(
+    name_servers: NameServers = LOCAL,
+    window: Annotated[str, typer.Option(help="length of a window, for example 1m, 1h, 1d")] = "1h",
+    begin: Annotated[
+        str | None, typer.Option("--from", help="only transactions that began then or later: ISO 8601 or ms since 1970")
+    ] = None,
+    json: Annotated[str | None, typer.Option("--json", help="file for the windows")] = None,
+    svg: Annotated[str | None, typer.Option("--svg", help="file for the picture")] = None,
+    master: Master = "local[*]",
+) -> None:
+    """Show how transactions ended, by topic and window: committed, rolled back, checked, still open, and how long it
+    took."""
+    need_spark()
+    from gantrymq.runtime.disk import OsDisk, write_durably
+    from gantrymq.spark.pipelines.lifecycle import LifecycleJob, Window, report
+    from gantrymq.spark.pipelines.lifecycle_plot import draw
+    from gantrymq.spark.session import SHORT_JOBS, spark_session
+
+    with errors_shown(USAGE):
+        job = LifecycleJob(name_servers, window, time_ms(begin, "--from") if begin else None)
+        job.window_ms  # noqa: B018 - a wrong length is an error before Spark starts
+
+    def work() -> list[Window]:
+        spark = spark_session("gantry lifecycle", master=master, conf=SHORT_JOBS)
+        try:
+            return report(spark, job)
+        finally:
+            spark.stop()
+
+    with console.status("reading half messages ..."):
+        windows = in_spark(work, FAILURE)
+    if json:
+        write_durably(OsDisk(), os.path.abspath(json), msgspec.json.format(msgspec.json.encode(windows)) + b"\n")
+    if svg:
+        write_durably(OsDisk(), os.path.abspath(svg), draw(windows).encode())
+    view = Table(title=f"transactions by topic and {window}")
+    for name in Window.__struct_fields__:
+        view.add_column(name.replace("_", " "), justify="left" if name == "topic" else "right")
+    for one in windows:
+        view.add_row(*(_shown(getattr(one, name)) for name in Window.__struct_fields__))
+    console.print(view)
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else f"{value:.0f}" if isinstance(value, float) else str(value)
+
+
+def archive(
+    topic: Annotated[str, typer.Option("--topic", "-t", help="topics, separated by ','")],
+    out: Annotated[str, typer.Option(help="directory of the archive; it gets a directory for each topic and day")],
+    checkpoint: Annotated[str, typer.Option(help="directory of Spark's checkpoint")],
+    name_servers: NameServers = LOCAL,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="archive the messages that are in the topics now, then stop")
+    ] = False,
+    progress: ProgressFile = None,
+    master: Master = "local[*]",
+) -> None:
+    """Write all messages of topics to Parquet, by topic and day, each message once. Ends with Ctrl-C."""
+    need_spark()
+    from gantrymq.spark.pipelines import running
+    from gantrymq.spark.pipelines.archive import archive_job
+    from gantrymq.spark.pipelines.job import Run
+
+    out, checkpoint = os.path.abspath(out), os.path.abspath(checkpoint)
+    job = archive_job(name_servers, topic, out, checkpoint, Run(master=master))
+    run_with_status(lambda listener: running.run(job, running.Ending(until_end=until_end), listener, progress))
+
+
+def replay(
+    archive: Annotated[str, typer.Option(help="directory that `gantry pipeline archive` wrote")],
+    to_topic: Annotated[str, typer.Option(help="topic that gets the messages")],
+    name_servers: NameServers = LOCAL,
+    topic: Annotated[str | None, typer.Option(help="only messages of this topic of the archive")] = None,
+    begin: Annotated[str | None, typer.Option("--from", help="only messages stored then or later")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="only messages stored before this time")] = None,
+) -> None:
+    """Send archived messages to a topic. Each keeps its id, body, tags, keys and user properties."""
+    need_spark()
+    from gantrymq.spark.pipelines.replay import ReplayJob
+    from gantrymq.spark.pipelines.replay import replay as send_again
+
+    with errors_shown(FAILURE), Bar(SpinnerColumn(), TextColumn("{task.description}"), console=console) as bar:
+        begin_ms = time_ms(begin, "--from") if begin else 0
+        job = ReplayJob(archive, name_servers, to_topic, topic, begin_ms, time_ms(end, "--to") if end else None)
+        task, total = bar.add_task("connecting ..."), 0
+
+        def show(count: int) -> None:
+            nonlocal total
+            total += count
+            bar.update(task, description=f"{total} messages sent")
+
+        total = send_again(job, show)
+    console.print(f"{total} messages sent to {to_topic}")

@@ -1,0 +1,167 @@
+"""From messages to events: bodies decoded, those that are no events marked, repeats removed. Works for streams and
+batches.
+
+The columns that leave here are: ``good``; the columns of the view ``events``, with a prefix; and the columns of the
+message, which are null where the event is good and nobody reads them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gantrymq.errors import ConfigError
+from gantrymq.spark.option_table import BY_NAME, DECLARED, Query
+from gantrymq.spark.pipelines.job import MESSAGE_COLUMNS, Body, Job
+from gantrymq.spark.pipelines.job_clock import JobClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+CORRUPT = "_not_json"
+PREFIX = "event "
+"""Before the names of the columns of an event; no column of a message begins like this."""
+MESSAGE = "message"
+"""The struct in the view ``events`` with the columns of the message that ``source.columns`` names."""
+STATE = "spark.sql.streaming.stateStore."
+STATE_CONF = {
+    STATE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    # A batch writes only what it changed, and not a copy of the files.
+    STATE + "rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting all keys doubles the reads of each write.
+    STATE + "rocksdb.trackTotalNumberOfRows": "false",
+    STATE + "rocksdb.boundedMemoryUsage": "true",
+    STATE + "rocksdb.maxMemoryUsageMB": "128",
+    # Otherwise each batch is followed by an empty one, which only forgets old keys. The next batch does that as well.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # A batch is cached for a moment only.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+}
+"""The keys of events are in RocksDB on the disk of the executors. In the heap of the JVM each batch takes longer than
+the one before, until the heap is full."""
+
+
+def messages(spark: SparkSession, job: Job) -> DataFrame:
+    """The source as a stream."""
+    options = {**job.source, "columns": ",".join(job.columns), "maxOffsetsPerTrigger": str(job.run.max_rows)}
+    if not any(_main_name(name).startswith("starting") for name in job.source):
+        options["startingOffsets"] = "earliest"
+    return spark.readStream.format("rocketmq").options(**options).load()
+
+
+def messages_between(spark: SparkSession, job: Job, from_ms: int, to_ms: int) -> DataFrame:
+    """The messages that were stored in a time range, as a batch."""
+    options = {
+        name: value
+        for name, value in job.source.items()
+        if not _main_name(name).startswith("starting") and BY_NAME[_main_name(name)].query is not Query.STREAM
+    }
+    options |= {"columns": ",".join(job.columns), "startingTimestamp": str(from_ms), "endingTimestamp": str(to_ms)}
+    # A queue may have no message of that time.
+    options["startingOffsetsByTimestampStrategy"] = "latest"
+    return spark.read.format("rocketmq").options(**options).load()
+
+
+def _main_name(name: str) -> str:
+    """The name of an option of the source that may be given under another name, or in other letters."""
+    found = (one for one in DECLARED if name.lower() in {text.lower() for text in (one.name, *one.aliases)})
+    return next(found).name
+
+
+def events_of(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
+    """The events of messages, each once. ``clock``: of a stream; None for a batch."""
+    from pyspark.sql import functions as f
+
+    marked = _marked(_decoded(frame, job.body), job)
+    if job.events.key:
+        marked = _once(marked, job, clock)
+    # What only dead letters need travels only with them.
+    kept = [f.when(~f.col("good"), f.col(name)).alias(name) for name in MESSAGE_COLUMNS]
+    # Plain columns, and not a struct: a batch is cached by column, and each projection reads only what it names.
+    fields = [f.col(f"event.`{name}`").alias(PREFIX + name) for name in _names_in(marked)]
+    return marked.select("good", *fields, *kept)
+
+
+def view_of(events: DataFrame) -> DataFrame:
+    """The view ``events``: the events that are good, with the names that projections use."""
+    from pyspark.sql import functions as f
+
+    named = [name for name in events.columns if name.startswith(PREFIX)]
+    return events.where("good").select(*(f.col(f"`{name}`").alias(name.removeprefix(PREFIX)) for name in named))
+
+
+def _decoded(frame: DataFrame, body: Body) -> DataFrame:
+    """The message with a column ``event``: null where the body has another format."""
+    from pyspark.sql import functions as f
+
+    if body.format == "none":
+        return frame.withColumn("event", f.struct(*frame.columns))
+    if body.format == "json":
+        schema = f"{body.schema}, {CORRUPT} string"
+        options = {"columnNameOfCorruptRecord": CORRUPT}
+        read = frame.withColumn("event", f.from_json(f.col("body").cast("string"), schema, options))
+        event = f.when(f.col(f"event.{CORRUPT}").isNull(), f.col("event").dropFields(CORRUPT))
+        return read.withColumn("event", event)
+    from gantrymq.spark.pipelines.binary_bodies import decoder_of
+
+    decoder = decoder_of(body)
+    schema = ", ".join(f"{name} {kind}" for name, kind in [*frame.dtypes, ("event", decoder.spark_type)])
+    return frame.mapInArrow(decoder.add_event, schema)
+
+
+def _marked(frame: DataFrame, job: Job) -> DataFrame:
+    """With ``good``: the body is an event, its key is complete, and ``events.valid`` holds."""
+    from pyspark.sql import functions as f
+
+    fields = _names_in(frame)
+    for name in job.events.key:
+        if name not in fields:
+            raise ConfigError(f"events.key: the events have no column {name}; they have {', '.join(fields)}")
+    named = [name for name in job.columns if name not in MESSAGE_COLUMNS]
+    if named and job.body.format != "none":
+        if MESSAGE in fields:
+            raise ConfigError(f"source.columns: rename the column {MESSAGE} of the events, which is the message's name")
+        with_message = f.col("event").withField(MESSAGE, f.struct(*named))
+        frame = frame.withColumn("event", f.when(f.col("event").isNotNull(), with_message))
+    good = f.col("event").isNotNull()
+    for name in job.events.key:
+        good = good & f.col(f"event.`{name}`").isNotNull()
+    if job.events.valid is not None:
+        # The condition speaks of the columns of the event, and the columns of the message must not hide them.
+        outer = [f.col(name).alias(f"_message_{name}") for name in frame.columns]
+        inner = frame.select(*outer).select("*", "_message_event.*").withColumn("good", f.expr(job.events.valid))
+        frame = inner.select(*(f.col(f"_message_{name}").alias(name) for name in frame.columns), "good")
+        good = good & f.coalesce(f.col("good"), f.lit(False))
+    return frame.withColumn("good", good)
+
+
+def _names_in(frame: DataFrame) -> list[str]:
+    """The names of the columns of an event."""
+    return [field.name for field in frame.schema["event"].dataType.fields]
+
+
+def _once(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    frame = frame.withColumn("identity", f.when(f.col("good"), _key(job)).otherwise(_place()))
+    if clock is None:
+        return frame.dropDuplicates(["identity"])
+    # Spark forgets a key when the watermark, which is one delay behind, has passed the key's time plus the delay. So
+    # half the horizon as the delay keeps a key for one horizon.
+    delay = f"{(job.events.horizon_ms + 1) // 2} milliseconds"
+    timed = frame.withColumn("job_time", clock.column()).withWatermark("job_time", delay)
+    return timed.dropDuplicatesWithinWatermark(["identity"])
+
+
+def _key(job: Job) -> Column:
+    """The key as a text. Each part follows its length, so that no two different keys have the same text."""
+    from pyspark.sql import functions as f
+
+    texts = [f.col(f"event.`{name}`").cast("string") for name in job.events.key]
+    return f.concat(*(part for text in texts for part in (f.length(text), f.lit(" "), text)))
+
+
+def _place() -> Column:
+    """The position of a message, which is unique: no two dead letters are the same."""
+    from pyspark.sql import functions as f
+
+    return f.concat_ws("/", f.lit("at"), "topic", "broker_name", "queue_id", "queue_offset")

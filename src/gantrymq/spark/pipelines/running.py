@@ -1,0 +1,227 @@
+"""Runs a job: as a stream, or over a time range. The effects of ``job``, ``event_stream`` and ``batches`` in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gantrymq.errors import GantryError, InvariantViolated
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import Disk, OsDisk, read_whole
+from gantrymq.spark.offsets import Positions, StreamOffset, covers
+from gantrymq.spark.options import Edge, parse_options
+from gantrymq.spark.pipelines import event_stream
+from gantrymq.spark.pipelines.batches import Batches
+from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.job_clock import resume
+from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
+from gantrymq.spark.pipelines.projections import Columns, columns_of
+from gantrymq.spark.session import JAVA_CONF, SHORT_JOBS, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+LOOK_EVERY_S = 0.2
+"""How often the main thread checks the query, and whether the stop file exists."""
+
+
+class RowsLost(GantryError):
+    """Spark dropped rows because their time was behind the watermark, so the clock of this machine went far back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """When a run ends; a run without these ends when it is interrupted."""
+
+    stop_file: str | None = None
+    """The run ends when this file exists and everything that was in the topics at that moment is in the targets."""
+    until_end: bool = False
+    """Process the messages that are in the topics at the start, then stop."""
+
+
+FOR_EVER = Ending()
+
+
+def run(
+    job: Job, ending: Ending = FOR_EVER, listener: Listener = ignore, progress_file: str | None = None
+) -> dict[str, int]:
+    """Run a job to its end. Returns the number of rows of each target. Raises GantryError or Spark's error.
+
+    The job may be killed at any moment; run it again with the same checkpoint and targets.
+    """
+    return _in_session(job, listener, progress_file, lambda spark, progress: process(spark, job, ending, progress))
+
+
+def run_backfill(
+    job: Job, from_ms: int, to_ms: int, slice_ms: int, listener: Listener = ignore, progress_file: str | None = None
+) -> dict[str, int]:
+    """Process the messages that were stored from one time (ms since 1970) to another, in slices of that length.
+
+    Rows whose key is in a target already are not added again. Returns the number of rows of each target.
+    """
+    return _in_session(
+        job,
+        listener,
+        progress_file,
+        lambda spark, progress: process_range(spark, job, from_ms, to_ms, slice_ms, progress),
+    )
+
+
+def check(job: Job) -> dict[str, Columns]:
+    """The columns of each target. Starts Spark to read the queries, and asks no broker. Raises JobInvalid."""
+    with session(job) as spark:
+        return columns_of(spark, job, _events_without_source(spark, job))
+
+
+@contextmanager
+def session(job: Job) -> Iterator[SparkSession]:
+    """A Spark session with the settings of the job, which ends with the context."""
+    conf = {**SHORT_JOBS, **event_stream.STATE_CONF, **job.run.spark}
+    spark = spark_session(f"gantry {job.name}", master=job.run.master, driver_memory=job.run.driver_memory, conf=conf)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def process(
+    spark: SparkSession, job: Job, ending: Ending, progress: Progress, disk: Disk | None = None
+) -> dict[str, int]:
+    """Run a job in an existing Spark session."""
+    disk = disk or OsDisk()
+    for key, value in {**event_stream.STATE_CONF, **job.run.spark}.items():
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+    disk.make_dirs(job.checkpoint)
+    lock = disk.lock(f"{job.checkpoint}/.gantry.lock")
+    try:
+        clock = resume(job.checkpoint, SystemClock().wall_ms(), disk)
+        events = event_stream.events_of(event_stream.messages(spark, job), job, clock)
+        batches = Batches(job, columns_of(spark, job, events), progress, disk)
+        try:
+            _stream(events, job, ending, batches, progress, disk)
+            batches.finish()
+            return batches.rows()
+        finally:
+            batches.close()
+    finally:
+        lock.release()
+
+
+def process_range(
+    spark: SparkSession, job: Job, from_ms: int, to_ms: int, slice_ms: int, progress: Progress, disk: Disk | None = None
+) -> dict[str, int]:
+    """Process a time range in an existing Spark session. A range that was interrupted continues at its last slice."""
+    disk = disk or OsDisk()
+    batches = Batches(job, columns_of(spark, job, _events_without_source(spark, job)), progress, disk, stateless=True)
+    query = f"backfill-{from_ms}-{to_ms}-{slice_ms}"
+    progress.say("started", query=query, java=spark.conf.get(JAVA_CONF))
+    try:
+        for number, begin in enumerate(range(from_ms, to_ms, slice_ms)):
+            end = min(begin + slice_ms, to_ms)
+            messages = event_stream.messages_between(spark, job, begin, end)
+            batches.write(event_stream.events_of(messages, job, None), number, query)
+        batches.finish()
+        return batches.rows()
+    finally:
+        batches.close()
+
+
+def _in_session(
+    job: Job, listener: Listener, progress_file: str | None, work: Callable[[SparkSession, Progress], dict[str, int]]
+) -> dict[str, int]:
+    progress = Progress(progress_file, listener, OsDisk())
+    try:
+        with session(job) as spark:
+            rows = work(spark, progress)
+        progress.say("stopped", rows=rows)
+        return rows
+    except Exception as error:
+        progress.say("failed", error=str(error).splitlines()[0] if str(error) else type(error).__name__)
+        raise
+    finally:
+        progress.close()
+
+
+def _events_without_source(spark: SparkSession, job: Job) -> DataFrame:
+    """The events of no message, to learn their columns without a broker."""
+    from gantrymq.spark.rows import ddl
+
+    return event_stream.events_of(spark.createDataFrame([], ddl(job.columns)), job, None)
+
+
+def _stream(events: DataFrame, job: Job, ending: Ending, batches: Batches, progress: Progress, disk: Disk) -> None:
+    stream = events.writeStream.foreachBatch(
+        lambda batch, number: batches.write(batch, number, query_id(job.checkpoint, disk))
+    )
+    stream = stream.option("checkpointLocation", job.checkpoint).queryName(job.name)
+    if ending.until_end:
+        stream = stream.trigger(availableNow=True)
+    else:
+        stream = stream.trigger(processingTime=f"{job.run.interval_ms} milliseconds")
+    query = stream.start()
+    java = events.sparkSession.conf.get(JAVA_CONF, None)
+    progress.say("started", query=str(query.id), topic=job.source.get("subscribe"), java=java)
+    try:
+        _wait_for_end(query, job, ending, progress, disk)
+    finally:
+        query.stop()
+
+
+def query_id(checkpoint: str, disk: Disk) -> str:
+    """The query id in Spark's checkpoint. It exists before the first batch runs."""
+    try:
+        return str(msgspec.json.decode(read_whole(disk, f"{checkpoint}/metadata"))["id"])
+    except (FileNotFoundError, msgspec.DecodeError, KeyError) as error:
+        raise InvariantViolated(f"{checkpoint} does not contain the metadata of a Spark query") from error
+
+
+def _wait_for_end(query: StreamingQuery, job: Job, ending: Ending, progress: Progress, disk: Disk) -> None:
+    """Wait for the end of the run. Raises Spark's error when the query fails."""
+    clock = SystemClock()
+    target: Positions | None = None
+    while query.isActive:
+        if target is None and ending.stop_file and disk.exists(ending.stop_file):
+            target = _ends(job)
+            progress.say("stopping", target=sum(target.values()))
+        reached = reached_by(query)
+        _refuse_lost_rows(query)
+        if target is not None and reached and covers(reached, target):
+            return
+        clock.block(LOOK_EVERY_S)
+    error = query.exception()
+    if error is not None:
+        raise error
+    _refuse_lost_rows(query)
+
+
+def _refuse_lost_rows(query: StreamingQuery) -> None:
+    last: Any = query.lastProgress
+    lost = sum(one["numRowsDroppedByWatermark"] for one in last["stateOperators"]) if last else 0
+    if lost:
+        raise RowsLost(
+            f"batch {last['batchId']} lost {lost} rows, because the clock of this machine went back by more than "
+            f"half of events.horizon; correct the clock, and run `gantry pipeline backfill` over the time of the loss"
+        )
+
+
+def _ends(job: Job) -> Positions:
+    """The current end offsets of the topics."""
+    from gantrymq.spark.source import new_planner
+
+    planner = new_planner(parse_options(job.source))
+    return planner.edge(Edge.LATEST, planner.queues())
+
+
+def reached_by(query: StreamingQuery) -> Positions:
+    """The offsets up to which the query has committed batches; empty when none is known."""
+    last: Any = query.lastProgress
+    end = last["sources"][0]["endOffset"] if last and last["sources"] else None
+    if isinstance(end, str):
+        end = msgspec.json.decode(end)
+    return StreamOffset.from_json(end).positions if end else {}

@@ -1,0 +1,131 @@
+"""lifecycle, archive and replay on a real server: what transactions did, and the same messages in another topic."""
+
+from __future__ import annotations
+
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gantrymq import LocalTransactionState, Message, MessageView, Producer, TransactionProducer
+from gantrymq.errors import ConfigError
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.spark.pipelines.lifecycle import Window
+from gantrymq.spark.pipelines.lifecycle_plot import draw
+from tests.kill.server import Server
+from tests.spark.test_with_server import begin_topic, options
+
+TOPIC = "Payments"
+STEP_SECONDS = 60
+
+
+class ByBody:
+    """Decides by the first letter of the body: commit, rollback, unknown, or unknown until it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[bytes] = Counter()
+
+    def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        return {b"c": LocalTransactionState.COMMIT, b"r": LocalTransactionState.ROLLBACK}.get(
+            message.body[:1], LocalTransactionState.UNKNOWN
+        )
+
+    def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        self.asked[message.body[:1]] += 1
+        return LocalTransactionState.COMMIT if message.body[:1] == b"l" else LocalTransactionState.UNKNOWN
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("history") / "server", "ASYNC_FLUSH")
+    running.start()
+    begin_topic(running)
+    listener = ByBody()
+    with TransactionProducer("payments", name_servers=running.name_servers, listener=listener) as producer:
+        for number in range(10):
+            for kind in "ccrlu":
+                properties = {"colour": "red"}
+                producer.send_in_transaction(
+                    Message(TOPIC, f"{kind}{number}", tags="pay", keys=f"k{number}", properties=properties)
+                )
+        end = time.monotonic() + STEP_SECONDS
+        while listener.asked[b"l"] < 10 or listener.asked[b"u"] < 10:
+            assert time.monotonic() < end, f"only {listener.asked} checks"
+            time.sleep(0.05)
+    yield running
+    running.kill()
+
+
+@pytest.mark.spark
+@pytest.mark.kill
+def test_the_life_of_transactions(spark: Any, server: Server) -> None:
+    from gantrymq.spark.pipelines.lifecycle import LifecycleJob, report
+
+    end = time.monotonic() + STEP_SECONDS
+    while True:
+        windows = report(spark, LifecycleJob(server.name_servers, window="1d"))
+        # The answers to the last checks may still be on their way.
+        if sum(window.committed for window in windows) == 30 or time.monotonic() > end:
+            break
+    assert {window.topic for window in windows} == {TOPIC}
+    total = {
+        name: sum(getattr(one, name) for one in windows)
+        for name in ("transactions", "committed", "rolled_back", "checked")
+    }
+    assert total == {"transactions": 50, "committed": 30, "rolled_back": 10, "checked": 10}
+    assert sum(window.open + window.parked for window in windows) == 10
+    for window in windows:
+        assert window.p50_ms is not None and window.max_ms is not None and 0 <= window.p50_ms <= window.max_ms
+    assert ET.fromstring(draw(windows)).tag.endswith("svg")
+
+
+@pytest.mark.spark
+@pytest.mark.kill
+def test_an_archive_and_its_replay(spark: Any, server: Server, tmp_path: Path) -> None:
+    from gantrymq.spark.pipelines.archive import archive_job
+    from gantrymq.spark.pipelines.progress import Progress
+    from gantrymq.spark.pipelines.replay import ReplayJob, replay
+    from gantrymq.spark.pipelines.running import Ending, process
+
+    def messages(topic: str) -> list[Any]:
+        frame = (
+            spark.read.format("rocketmq")
+            .options(**options(server) | {"subscribe": topic}, includeProperties="true")
+            .load()
+        )
+        return frame.select("body", "tags", "keys", "flag", "message_id", "properties.colour").collect()
+
+    before = messages(TOPIC)
+    job = archive_job(server.name_servers, TOPIC, f"{tmp_path}/archive", f"{tmp_path}/checkpoint")
+    assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
+    assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
+    assert spark.read.parquet(f"{tmp_path}/archive").where(f"topic = '{TOPIC}'").count() == len(before)
+    with Producer("other", name_servers=server.name_servers) as producer:
+        producer.send(Message("Again", b"first", tags="other"))
+    again = ReplayJob(f"{tmp_path}/archive", server.name_servers, "Again")
+    assert replay(again) == len(before)
+    after = [row for row in messages("Again") if row["tags"] != "other"]
+    assert Counter(after) == Counter(before)
+    assert replay(ReplayJob(again.archive, server.name_servers, "Again", to_ms=5)) == 0
+    with pytest.raises(ConfigError, match="has no messages of Other"):
+        replay(ReplayJob(again.archive, server.name_servers, "Again", topic="Other"))
+
+
+def test_the_picture() -> None:
+    nothing = {"committed": 0, "rolled_back": 0, "parked": 0, "open": 0, "checked": 0}
+    times = {"p50_ms": 1.0, "p95_ms": 2.0, "p99_ms": 3.0, "max_ms": 4.0}
+    windows = [
+        Window(topic="a<b", begin_ms=0, transactions=4, **{**nothing, "committed": 3, "open": 1}, **times),
+        Window(topic="a<b", begin_ms=60_000, transactions=1, **{**nothing, "open": 1}, **dict.fromkeys(times)),
+        Window(topic="c", begin_ms=0, transactions=2, **{**nothing, "rolled_back": 2}, **times),
+    ]
+    picture = ET.fromstring(draw(windows))
+    texts = [element.text for element in picture.iter() if element.tag.endswith("text")]
+    assert "a<b" in texts and "c" in texts and "1970-01-01 00:01 UTC" in texts
+    bars = [element for element in picture.iter() if element.tag.endswith("rect")]
+    assert len(bars) == 5 + 4  # the legend, and one for each part that is not nothing
+    assert ET.fromstring(draw([])).tag.endswith("svg")

@@ -1,0 +1,146 @@
+"""Every kind of target has a batch whole and once, and recognises it after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gantrymq.errors import ConfigError, StoreLocked
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget
+from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
+from tests.sql.databases import Place, database_server, postgresql
+
+__all__ = ["database_server", "postgresql"]
+
+SCHEMA = "id string, amount bigint"
+
+
+def rows(*ids: str, amount: int = 1) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.string()), "amount": pa.array([amount] * len(ids), pa.int64())})
+
+
+def opened(target: Any) -> Writer:
+    return open_writer(target, "t", SCHEMA, {}, OsDisk())
+
+
+def parquet(where: Path) -> Any:
+    return ParquetTarget(path=f"{where}/table")
+
+
+def delta(where: Path) -> Any:
+    pytest.importorskip("deltalake")
+    return DeltaTarget(path=f"{where}/table")
+
+
+def iceberg(where: Path) -> Any:
+    pytest.importorskip("pyiceberg")
+    catalog = {"type": "sql", "uri": f"sqlite:///{where}/catalog.db", "warehouse": f"file://{where}/lake"}
+    return IcebergTarget(table="shop.orders", catalog=catalog)
+
+
+@pytest.mark.parametrize("kind", [parquet, delta, iceberg])
+def test_a_table_has_each_batch_once(kind: Callable[[Path], Any], tmp_path: Path) -> None:
+    target = kind(tmp_path)
+    writer = opened(target)
+    assert (writer.rows(), writer.keys_of_others("q", ["id"])) == (0, None)
+    assert writer.add("q", 0, rows("a", "b")) == 2
+    assert writer.add("q", 1, rows()) == 0
+    writer.close()
+    writer = opened(target)  # the next run, to which Spark gives the last batch again
+    assert writer.has("q", 0) and not writer.has("q", 2) and not writer.has("p", 0)
+    assert writer.add("q", 0, rows("a", "b")) == 0
+    assert writer.add("q", 2, rows("c")) == 1
+    assert writer.rows() == 3
+    others = writer.keys_of_others("p", ["id"])
+    assert others is not None and sorted(others["id"].to_pylist()) == ["a", "b", "c"]
+    writer.finish()
+    assert writer.rows() == 3
+    writer.close()
+
+
+def test_a_parquet_table_has_one_writer(tmp_path: Path) -> None:
+    writer = opened(parquet(tmp_path))
+    with pytest.raises(StoreLocked):
+        opened(parquet(tmp_path))
+    writer.close()
+
+
+def test_a_partitioned_table(tmp_path: Path) -> None:
+    """Other programs read the directories as columns, and a batch that was interrupted is completed."""
+    import pyarrow.dataset as ds
+
+    target = ParquetTarget(path=f"{tmp_path}/table", partition_by=("amount",))
+    writer = opened(target)
+    batch = pa.concat_tables(
+        [rows("a", "b"), rows("c", amount=2), pa.table({"id": ["d"], "amount": pa.nulls(1, pa.int64())})]
+    )
+    assert writer.add("q", 0, batch.slice(0, 2)) == 2  # died here, before the other directories
+    assert writer.add("q", 0, batch) == 2
+    assert writer.add("q", 1, rows("e")) == 1
+    assert writer.rows() == 5
+    writer.finish()
+    writer.close()
+    table = ds.dataset(target.path, format="parquet", partitioning="hive").to_table()
+    assert sorted(zip(table["id"].to_pylist(), table["amount"].to_pylist(), strict=True)) == [
+        ("a", 1), ("b", 1), ("c", 2), ("d", None), ("e", 1),
+    ]  # fmt: skip
+
+
+def test_a_partition_needs_its_column(tmp_path: Path) -> None:
+    writer = opened(ParquetTarget(path=f"{tmp_path}/table", partition_by=("day",)))
+    with pytest.raises(ConfigError, match="has no column day; it has id, amount"):
+        writer.add("q", 0, rows("a"))
+    writer.close()
+
+
+def test_rows_of_postgresql_are_updated_by_their_key(postgresql: Place) -> None:
+    postgresql.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint, note text DEFAULT 'new')")
+    target = PostgresqlTarget(dsn=postgresql.dsn, table="public.orders", key=("id",))
+    writer = opened(target)
+    assert writer.add("q", 0, pa.concat_tables([rows("a", "b"), rows("a", amount=5)])) == 3
+    writer.close()
+    writer = opened(target)
+    assert writer.has("q", 0) and not writer.has("q", 1)
+    assert writer.add("q", 0, rows("x")) == 0
+    assert writer.add("p", 0, rows("b", amount=7)) == 1
+    assert writer.rows() == 2
+    writer.close()
+    assert postgresql.execute("SELECT id, amount, note FROM orders ORDER BY id") == [("a", 5, "new"), ("b", 7, "new")]
+
+
+def test_a_batch_that_postgresql_refuses_leaves_nothing(postgresql: Place) -> None:
+    import psycopg
+
+    postgresql.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint CHECK (amount < 5))")
+    writer = opened(PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
+    with pytest.raises(psycopg.Error):
+        writer.add("q", 0, pa.concat_tables([rows("a"), rows("b", amount=9)]))
+    assert (writer.rows(), writer.has("q", 0)) == (0, False)
+    assert writer.add("q", 0, rows("a")) == 1
+    writer.close()
+
+
+def test_a_table_that_postgresql_does_not_have(postgresql: Place) -> None:
+    with pytest.raises(ConfigError, match=r'targets.t: PostgreSQL refuses: relation "orders" does not exist'):
+        opened(PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
+
+
+@pytest.mark.parametrize("library", ["deltalake", "pyiceberg", "psycopg"])
+def test_a_library_that_is_missing_is_named(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    target = {
+        "deltalake": DeltaTarget(path=f"{tmp_path}/table"),
+        "pyiceberg": IcebergTarget(table="a.b", catalog={}),
+        "psycopg": PostgresqlTarget(dsn="", table="t", key=("id",)),
+    }[library]
+    for name in [name for name in sys.modules if name.split(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ConfigError, match=rf"needs the package {library}; run: pip install 'gantrymq\["):
+        opened(target)
