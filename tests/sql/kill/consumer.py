@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import signal
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import sessionmaker
 
 from gantrymq import ConsumeFromWhere, Message, MessageView, PushConsumer
@@ -44,6 +46,8 @@ IN_ORDER = text(
 SAME = "ordered-1"
 """The name of every process of the kind ``ordered``: it is the same client for the broker, and need not wait for a
 minute until the locks of the queues have expired. So only one may live at a time."""
+DATABASE_SECONDS = 30.0
+"""Longer than the restart of a database takes."""
 MOST_BEFORE = 4
 """Messages that a process gets before the one with which it may die."""
 
@@ -77,7 +81,7 @@ def consume(setting: Setting, kind: str, point: str | None, seed: int) -> None:
             points.soon(rng.random() * 0.05)
         left -= 1
         points.reach("received")
-        answer = listener(messages)
+        answer = _patiently(lambda: listener(messages))
         points.reach("after_listener")
         return answer
 
@@ -94,6 +98,19 @@ def consume(setting: Setting, kind: str, point: str | None, seed: int) -> None:
             time.sleep(0.1)
         else:
             signal.pause()
+
+
+def _patiently(work: Callable[[], Any]) -> Any:
+    """Again while the database is down. Sent back, the messages would wait for longer each time."""
+    end = time.monotonic() + DATABASE_SECONDS
+    while True:
+        try:
+            return work()
+        except DBAPIError as error:
+            logging.warning("the database was killed: %s", str(error).splitlines()[0])
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
 
 
 def _inbox(setting: Setting, kind: str, engine: Engine) -> tuple[Any, Any]:

@@ -46,8 +46,8 @@ from gantrymq.client.consuming.progress import BrokerProgress
 from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.halves import Halves
 from gantrymq.client.transaction_producer import TransactionProducer
-from gantrymq.sql.claim import Query
-from gantrymq.sql.local import Local
+from gantrymq.sql.rules.claim import Query
+from gantrymq.sql.transaction.local import Local
 
 SERVICE = (
     "started", "first_send", "rows", "all_sends", "half_stored", "halves_stored", "before_insert", "after_insert",
