@@ -85,16 +85,15 @@ def consume(setting: Setting, kind: str, point: str | None, seed: int) -> None:
         points.reach("after_listener")
         return answer
 
-    consumer = PushConsumer(
-        kind, name_servers=setting.name_servers, listener=listen, orderly=kind == "ordered", consume_threads=4,
-        consume_batch_size=8 if kind == "batch" else 1, persist_interval_ms=100, max_messages_per_queue=50,
-        suspend_ms=100, from_where=ConsumeFromWhere.FIRST_OFFSET, instance_name=SAME if kind == "ordered" else None,
-    )  # fmt: skip
-    consumer.subscribe(WORK)
     while True:
+        consumer = PushConsumer(
+            kind, name_servers=setting.name_servers, listener=listen, orderly=kind == "ordered", consume_threads=4,
+            consume_batch_size=8 if kind == "batch" else 1, persist_interval_ms=100, max_messages_per_queue=50,
+            suspend_ms=100, from_where=ConsumeFromWhere.FIRST_OFFSET, instance_name=SAME if kind == "ordered" else None,
+        )  # fmt: skip
         try:
-            consumer.start()
-        except GantryError:  # the broker was killed
+            consumer.subscribe(WORK).start()
+        except GantryError:  # the broker was killed; a consumer that could not start is closed
             time.sleep(0.1)
         else:
             signal.pause()
