@@ -13,10 +13,11 @@ from benchmarks.consistency.setting import ORDERS
 from benchmarks.consistency.ways import engine_of
 from benchmarks.consistency.world import World
 from gantrymq import Message
-from gantrymq.sql import Transactions, transaction_id
-from gantrymq.sql.claim import Query
-from gantrymq.sql.local import Local, Settings
-from gantrymq.sql.sqlalchemy_database import SqlAlchemyDatabase
+from gantrymq.sql import Transactions
+from gantrymq.sql.rows import transaction_id
+from gantrymq.sql.rules.claim import Query
+from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
+from gantrymq.sql.transaction.local import Local, Settings
 
 TOPIC: Final = "costs"
 NUMBERS: Final = (1, 10, 100)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gantrymq.sql import Transactions
-from gantrymq.sql.dialect import Kind
-from gantrymq.sql.tables import ddl
-from gantrymq.sql.transaction_id import make
+from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.tables import ddl
+from gantrymq.sql.rows.transaction_id import make
 from gantrymq.testing import LocalCluster
 from tests.cli.tool import Tool
 from tests.sql.databases import Place, database, database_server, mariadb, postgresql, sqlite

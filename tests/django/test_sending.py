@@ -18,7 +18,7 @@ from gantrymq import Message, Producer
 from gantrymq.django import OutcomeUnknown, TransactionClaimed, close, run, running, send, start
 from gantrymq.django.connection_hooks import ATTRIBUTE, HOOKED
 from gantrymq.errors import ConfigError, GantryError, MessageIllegal
-from gantrymq.sql.claim import Query
+from gantrymq.sql.rules.claim import Query
 from tests.django.conftest import GANTRYMQ, Project
 from tests.django.orders.models import Order
 from tests.sql.databases import Place

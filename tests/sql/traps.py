@@ -15,8 +15,8 @@ from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.sql import SessionTransactions, Transactions
-from gantrymq.sql.checker import OutcomeChecker
-from gantrymq.sql.local import Local
+from gantrymq.sql.transaction.checker import OutcomeChecker
+from gantrymq.sql.transaction.local import Local
 from gantrymq.testing import LocalCluster
 from tests.sql.databases import Place
 

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import pytest
 
-from gantrymq.sql import transaction_id
-from gantrymq.sql.claim import Query
-from gantrymq.sql.dialect import Dialect, Kind
-from gantrymq.sql.failures import Failure, read_failure
-from gantrymq.sql.outcomes import Outcomes
-from gantrymq.sql.tables import CLEANED, DATABASE, ddl
+from gantrymq.sql.rows import transaction_id
+from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.failures import Failure, read_failure
+from gantrymq.sql.rows.tables import CLEANED, DATABASE, ddl
+from gantrymq.sql.rules.claim import Query
+from gantrymq.sql.rules.outcomes import Outcomes
 from gantrymq.testing.database.connection import DIALECT, Line, LineFaults
 from gantrymq.testing.database.server import SimDatabase
 from gantrymq.testing.database.tables import Isolation

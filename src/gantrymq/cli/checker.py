@@ -18,9 +18,9 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
-from gantrymq.sql.checker import OutcomeChecker
-from gantrymq.sql.local import Local, Settings
-from gantrymq.sql.tables import OUTCOMES
+from gantrymq.sql.rows.tables import OUTCOMES
+from gantrymq.sql.transaction.checker import OutcomeChecker
+from gantrymq.sql.transaction.local import Local, Settings
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -71,7 +71,7 @@ def checker(
 
 @contextlib.asynccontextmanager
 async def _running(engine: Engine, settings: Settings, topics: list[str]) -> AsyncIterator[str]:
-    from gantrymq.sql.sqlalchemy_database import SqlAlchemyDatabase
+    from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 
     async with Admin(settings.name_servers, call_timeout_ms=CALL_TIMEOUT_MS) as admin:
         clusters = (await admin.cluster_info()).cluster_addr_table

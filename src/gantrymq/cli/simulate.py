@@ -21,7 +21,7 @@ from rich.console import Console
 from gantrymq.cli.interrupts import ctrl_c_deferred
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.testing import groups, simulation, sql_story
+from gantrymq.testing import groups, simulation, sql_simulation
 from gantrymq.testing.faults import FAULTS
 from gantrymq.testing.history import encode
 from gantrymq.testing.shrink import shrink
@@ -56,7 +56,7 @@ class RunKind:
 
 TRANSACTIONS = RunKind(simulation.run, simulation.DEFAULT, tuple(FAULTS))
 GROUPS = RunKind(groups.run, groups.DEFAULT, groups.GROUP_FAULTS, ("--groups",))
-SQL = RunKind(sql_story.run, sql_story.DEFAULT, sql_story.SQL_FAULTS, ("--sql",))
+SQL = RunKind(sql_simulation.run, sql_simulation.DEFAULT, sql_simulation.SQL_FAULTS, ("--sql",))
 _AMOUNTS = [
     "default {}, of --groups {}, of --sql {}".format(
         *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL))

@@ -13,15 +13,15 @@ from gantrymq.cli.cluster_options import LOCAL, DryRun, NameServers, fail, guard
 from gantrymq.cli.databases import DatabaseUrl, describe, open_engine
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.sql.cleaning import check_age, clean_inbox, clean_outcomes, horizon_id, horizon_of, performed
-from gantrymq.sql.dialect import Kind
-from gantrymq.sql.failures import is_database_error
-from gantrymq.sql.local import Local, Settings
-from gantrymq.sql.open_halves import oldest_open
-from gantrymq.sql.tables import INBOX, OUTCOMES, InboxStatements, check_name, ddl
+from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.failures import is_database_error
+from gantrymq.sql.rows.tables import INBOX, OUTCOMES, InboxStatements, check_name, ddl
+from gantrymq.sql.transaction.local import Local, Settings
+from gantrymq.sql.upkeep.cleaning import check_age, clean_inbox, clean_outcomes, horizon_id, horizon_of, performed
+from gantrymq.sql.upkeep.open_halves import oldest_open
 
 if TYPE_CHECKING:
-    from gantrymq.sql.sqlalchemy_database import SqlAlchemyDatabase
+    from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 
 app = typer.Typer(help="The tables of local transactions with messages (gantrymq.sql).", no_args_is_help=True)
 
@@ -75,7 +75,7 @@ def clean(
     command = "sql clean"
     age = guarded(lambda: check_age(_seconds(older_than), longest_transaction), command)
     engine = guarded(lambda: open_engine(database_url), command)
-    from gantrymq.sql.sqlalchemy_database import SqlAlchemyDatabase
+    from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 
     try:
         database = SqlAlchemyDatabase(engine)

@@ -13,7 +13,7 @@ from gantrymq.django import project_settings
 from gantrymq.django.django_database import VENDORS, DjangoDatabase
 from gantrymq.django.project_settings import NAME, ProjectSettings
 from gantrymq.django.running import table_is_missing
-from gantrymq.sql.outcomes import failed
+from gantrymq.sql.rules.outcomes import failed
 
 REQUEST_S: Final = 30
 """How long web servers let a request take, as a rule (gunicorn's ``--timeout``)."""

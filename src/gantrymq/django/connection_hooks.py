@@ -30,9 +30,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from gantrymq.django.django_database import execute
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message
-from gantrymq.sql.claim import Answer
-from gantrymq.sql.failed_commit import error_after
-from gantrymq.sql.outcomes import Statement
+from gantrymq.sql.rules.claim import Answer
+from gantrymq.sql.rules.failed_commit import error_after
+from gantrymq.sql.rules.outcomes import Statement
 
 log = logging.getLogger("gantrymq.django")
 ATTRIBUTE: Final = "_gantrymq_hooks"

@@ -14,8 +14,8 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.database import Rows
-from gantrymq.sql.dialect import Dialect, Kind, dialect_of
+from gantrymq.sql.rows.dialect import Dialect, Kind, dialect_of
+from gantrymq.sql.transaction.database import Rows
 
 VENDORS: Final = {"postgresql": Kind.POSTGRESQL, "mysql": Kind.MYSQL, "sqlite": Kind.SQLITE}
 """Django's names. It calls MariaDB ``mysql``, too."""

@@ -1,7 +1,7 @@
 """The inbox: the effect of a message in the project's database happens once, however often the message comes.
 
 The effect and a row of the table ``gantrymq_inbox`` commit in one transaction. The row is inserted first, so a second
-consumer of the same message waits for the first one. See ``gantrymq.sql.inbox_rows`` for what the row is.
+consumer of the same message waits for the first one. See ``gantrymq.sql.inbox.rows`` for what the row is.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.message.system_topics import check_group
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.sql.claim import ATTEMPTS
-from gantrymq.sql.cleaning import KEPT_S, check_age
-from gantrymq.sql.failed_commit import may_run_again
-from gantrymq.sql.failures import Failure, read_failure
-from gantrymq.sql.inbox_rows import InboxRows, Key, row_id
-from gantrymq.sql.tables import INBOX
-from gantrymq.sql.upkeep import Hourly, in_thread
+from gantrymq.sql.inbox.rows import InboxRows, Key, row_id
+from gantrymq.sql.rows.failures import Failure, read_failure
+from gantrymq.sql.rows.tables import INBOX
+from gantrymq.sql.rules.claim import ATTEMPTS
+from gantrymq.sql.rules.failed_commit import may_run_again
+from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
+from gantrymq.sql.upkeep.hourly import Hourly, in_thread
 
 log = logging.getLogger("gantrymq.django")
 Answer = ConsumeStatus | ReconsumeLater

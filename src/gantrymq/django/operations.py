@@ -9,10 +9,10 @@ from django.db.migrations.operations.base import Operation
 
 from gantrymq.django.django_database import dialect_of_connection, execute
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.sql.database import Rows
-from gantrymq.sql.dialect import Dialect
-from gantrymq.sql.outcomes import IDENTITY_BYTES, Outcomes
-from gantrymq.sql.tables import INBOX, OUTCOMES, ddl
+from gantrymq.sql.rows.dialect import Dialect
+from gantrymq.sql.rows.tables import INBOX, OUTCOMES, ddl
+from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes
+from gantrymq.sql.transaction.database import Rows
 
 
 class CreateGantryTables(Operation):

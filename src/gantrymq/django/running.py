@@ -19,13 +19,13 @@ from gantrymq.django.django_database import DjangoDatabase
 from gantrymq.django.project_settings import ProjectSettings
 from gantrymq.django.upkeep import clean_outcomes
 from gantrymq.errors import ConfigError
-from gantrymq.sql.checker import OutcomeChecker
-from gantrymq.sql.enlistment import Enlistment
-from gantrymq.sql.failures import Failure, is_database_error, read_failure
-from gantrymq.sql.local import Local, Settings
-from gantrymq.sql.local import create_tables as create_both
-from gantrymq.sql.upkeep import EVERY_S, Upkeep
-from gantrymq.sql.waiters import ThreadWaiter
+from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
+from gantrymq.sql.transaction.checker import OutcomeChecker
+from gantrymq.sql.transaction.enlistment import Enlistment
+from gantrymq.sql.transaction.local import Local, Settings
+from gantrymq.sql.transaction.local import create_tables as create_both
+from gantrymq.sql.transaction.waiters import ThreadWaiter
+from gantrymq.sql.upkeep.hourly import EVERY_S, Upkeep
 
 
 @dataclass(frozen=True, slots=True)

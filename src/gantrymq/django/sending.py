@@ -16,7 +16,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.message import Message
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.sql.failed_commit import may_run_again
+from gantrymq.sql.rules.failed_commit import may_run_again
 
 T = TypeVar("T")
 NO_TRANSACTION = (

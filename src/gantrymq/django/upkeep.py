@@ -1,4 +1,4 @@
-"""The deletion of old rows in both tables; see ``gantrymq.sql.cleaning`` for what keeps that safe."""
+"""The deletion of old rows in both tables; see ``gantrymq.sql.upkeep.cleaning`` for what keeps that safe."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from gantrymq.client.sync import TransactionProducer
 from gantrymq.django import project_settings
 from gantrymq.django.django_database import DjangoDatabase
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.sql import cleaning
-from gantrymq.sql.local import Local
-from gantrymq.sql.open_halves import oldest_open
-from gantrymq.sql.tables import InboxStatements
+from gantrymq.sql.rows.tables import InboxStatements
+from gantrymq.sql.transaction.local import Local
+from gantrymq.sql.upkeep import cleaning
+from gantrymq.sql.upkeep.open_halves import oldest_open
 
 
 def clean_outcomes(local: Local, producer: TransactionProducer, older_than: float, every: float = 0.0) -> None:

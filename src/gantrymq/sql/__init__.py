@@ -11,41 +11,41 @@ if TYPE_CHECKING:
     from gantrymq.errors import OutcomeUnknown as OutcomeUnknown
     from gantrymq.errors import TransactionClaimed as TransactionClaimed
     from gantrymq.errors import TransactionTooOld as TransactionTooOld
-    from gantrymq.sql.async_connections import AsyncConnectionTransaction as AsyncConnectionTransaction
-    from gantrymq.sql.async_connections import AsyncConnectionTransactions as AsyncConnectionTransactions
-    from gantrymq.sql.async_inbox import AsyncInbox as AsyncInbox
-    from gantrymq.sql.async_inbox import AsyncInboxTransaction as AsyncInboxTransaction
     from gantrymq.sql.async_transactions import AsyncTransactions as AsyncTransactions
-    from gantrymq.sql.connections import ConnectionTransaction as ConnectionTransaction
-    from gantrymq.sql.connections import ConnectionTransactions as ConnectionTransactions
-    from gantrymq.sql.inbox import Inbox as Inbox
-    from gantrymq.sql.inbox import InboxTransaction as InboxTransaction
-    from gantrymq.sql.sqlalchemy_async import AsyncLocalTransaction as AsyncLocalTransaction
-    from gantrymq.sql.sqlalchemy_async import AsyncSessionTransactions as AsyncSessionTransactions
-    from gantrymq.sql.sqlalchemy_sessions import send as send
-    from gantrymq.sql.sqlalchemy_transactions import LocalTransaction as LocalTransaction
-    from gantrymq.sql.sqlalchemy_transactions import SessionTransactions as SessionTransactions
+    from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction as AsyncConnectionTransaction
+    from gantrymq.sql.connections.async_transactions import AsyncConnectionTransactions as AsyncConnectionTransactions
+    from gantrymq.sql.connections.transactions import ConnectionTransaction as ConnectionTransaction
+    from gantrymq.sql.connections.transactions import ConnectionTransactions as ConnectionTransactions
+    from gantrymq.sql.inbox.async_inbox import AsyncInbox as AsyncInbox
+    from gantrymq.sql.inbox.async_inbox import AsyncInboxTransaction as AsyncInboxTransaction
+    from gantrymq.sql.inbox.inbox import Inbox as Inbox
+    from gantrymq.sql.inbox.inbox import InboxTransaction as InboxTransaction
+    from gantrymq.sql.sqlalchemy.async_transactions import AsyncLocalTransaction as AsyncLocalTransaction
+    from gantrymq.sql.sqlalchemy.async_transactions import AsyncSessionTransactions as AsyncSessionTransactions
+    from gantrymq.sql.sqlalchemy.sessions import send as send
+    from gantrymq.sql.sqlalchemy.transactions import LocalTransaction as LocalTransaction
+    from gantrymq.sql.sqlalchemy.transactions import SessionTransactions as SessionTransactions
     from gantrymq.sql.transactions import Transactions as Transactions
 
 _HOMES = {
-    "AsyncConnectionTransaction": "sql.async_connections",
-    "AsyncConnectionTransactions": "sql.async_connections",
-    "AsyncInbox": "sql.async_inbox",
-    "AsyncInboxTransaction": "sql.async_inbox",
-    "AsyncLocalTransaction": "sql.sqlalchemy_async",
-    "AsyncSessionTransactions": "sql.sqlalchemy_async",
+    "AsyncConnectionTransaction": "sql.connections.async_transactions",
+    "AsyncConnectionTransactions": "sql.connections.async_transactions",
+    "AsyncInbox": "sql.inbox.async_inbox",
+    "AsyncInboxTransaction": "sql.inbox.async_inbox",
+    "AsyncLocalTransaction": "sql.sqlalchemy.async_transactions",
+    "AsyncSessionTransactions": "sql.sqlalchemy.async_transactions",
     "AsyncTransactions": "sql.async_transactions",
-    "ConnectionTransaction": "sql.connections",
-    "ConnectionTransactions": "sql.connections",
-    "Inbox": "sql.inbox",
-    "InboxTransaction": "sql.inbox",
-    "LocalTransaction": "sql.sqlalchemy_transactions",
+    "ConnectionTransaction": "sql.connections.transactions",
+    "ConnectionTransactions": "sql.connections.transactions",
+    "Inbox": "sql.inbox.inbox",
+    "InboxTransaction": "sql.inbox.inbox",
+    "LocalTransaction": "sql.sqlalchemy.transactions",
     "OutcomeUnknown": "errors",
-    "SessionTransactions": "sql.sqlalchemy_transactions",
+    "SessionTransactions": "sql.sqlalchemy.transactions",
     "TransactionClaimed": "errors",
     "TransactionTooOld": "errors",
     "Transactions": "sql.transactions",
-    "send": "sql.sqlalchemy_sessions",
+    "send": "sql.sqlalchemy.sessions",
 }
 """Where each public name lives."""
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gantrymq.sql.dialect import Kind, dialect_of
-from gantrymq.sql.tables import INBOX, OUTCOMES, check_name, ddl
+from gantrymq.sql.rows.dialect import Kind, dialect_of
+from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name, ddl
 
 _OURS: Final = (OUTCOMES, INBOX)
 

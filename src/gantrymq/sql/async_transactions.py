@@ -13,21 +13,21 @@ from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.rng import Rng, SystemRng
-from gantrymq.sql import cleaning
-from gantrymq.sql.async_enlistment import perform
-from gantrymq.sql.cleaning import KEPT_S, check_age
-from gantrymq.sql.failed_commit import may_run_again
-from gantrymq.sql.greenlet_database import for_loop
-from gantrymq.sql.open_halves import oldest_open
-from gantrymq.sql.settings import TransactionsSettings, read_settings
+from gantrymq.sql.rules.failed_commit import may_run_again
+from gantrymq.sql.transaction.async_enlistment import perform
+from gantrymq.sql.transaction.greenlet_database import for_loop
+from gantrymq.sql.transaction.settings import TransactionsSettings, read_settings
 from gantrymq.sql.transactions import ASYNC_CONNECT, kind_at, kind_for
-from gantrymq.sql.upkeep import EVERY_S, clean_for_ever
+from gantrymq.sql.upkeep import cleaning
+from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
+from gantrymq.sql.upkeep.hourly import EVERY_S, clean_for_ever
+from gantrymq.sql.upkeep.open_halves import oldest_open
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from gantrymq.sql.async_connections import AsyncConnectionTransactions
-    from gantrymq.sql.sqlalchemy_async import AsyncSessionTransactions
+    from gantrymq.sql.connections.async_transactions import AsyncConnectionTransactions
+    from gantrymq.sql.sqlalchemy.async_transactions import AsyncSessionTransactions
 
 T = TypeVar("T")
 A = TypeVar("A", bound=AbstractAsyncContextManager[Any])

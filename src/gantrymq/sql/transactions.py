@@ -1,11 +1,11 @@
 """Local transactions in the user's database, with messages that appear if and only if they commit.
 
-| ``Transactions(group, ...)`` with | makes                         | in                        |
-|-----------------------------------|-------------------------------|---------------------------|
-| an Engine of SQLAlchemy           | SessionTransactions           | ``sqlalchemy_transactions`` |
-| an AsyncEngine of SQLAlchemy      | AsyncSessionTransactions      | ``sqlalchemy_async``      |
-| a function that connects          | ConnectionTransactions        | ``connections``           |
-| a coroutine function that connects | AsyncConnectionTransactions  | ``async_connections``     |
+| ``Transactions(group, ...)`` with  | makes                       | in                               |
+|------------------------------------|-----------------------------|----------------------------------|
+| an Engine of SQLAlchemy            | SessionTransactions         | ``sqlalchemy.transactions``       |
+| an AsyncEngine of SQLAlchemy       | AsyncSessionTransactions    | ``sqlalchemy.async_transactions`` |
+| a function that connects           | ConnectionTransactions      | ``connections.transactions``      |
+| a coroutine function that connects | AsyncConnectionTransactions | ``connections.async_transactions`` |
 
 Here is what the two for threads share. Nothing here needs SQLAlchemy.
 """
@@ -25,23 +25,23 @@ from gantrymq.client import sync
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.sql import cleaning
-from gantrymq.sql.checker import OutcomeChecker
-from gantrymq.sql.cleaning import KEPT_S, check_age
-from gantrymq.sql.database import Database
-from gantrymq.sql.enlistment import Enlistment
-from gantrymq.sql.failed_commit import may_run_again
-from gantrymq.sql.local import Local, create_tables
-from gantrymq.sql.open_halves import oldest_open
-from gantrymq.sql.settings import TransactionsSettings, read_settings
-from gantrymq.sql.upkeep import EVERY_S, Upkeep
-from gantrymq.sql.waiters import ThreadWaiter
+from gantrymq.sql.rules.failed_commit import may_run_again
+from gantrymq.sql.transaction.checker import OutcomeChecker
+from gantrymq.sql.transaction.database import Database
+from gantrymq.sql.transaction.enlistment import Enlistment
+from gantrymq.sql.transaction.local import Local, create_tables
+from gantrymq.sql.transaction.settings import TransactionsSettings, read_settings
+from gantrymq.sql.transaction.waiters import ThreadWaiter
+from gantrymq.sql.upkeep import cleaning
+from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
+from gantrymq.sql.upkeep.hourly import EVERY_S, Upkeep
+from gantrymq.sql.upkeep.open_halves import oldest_open
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
-    from gantrymq.sql.connections import ConnectionTransactions
-    from gantrymq.sql.sqlalchemy_transactions import SessionTransactions
+    from gantrymq.sql.connections.transactions import ConnectionTransactions
+    from gantrymq.sql.sqlalchemy.transactions import SessionTransactions
 
 T = TypeVar("T")
 L = TypeVar("L", bound=AbstractContextManager[Any])
@@ -49,10 +49,10 @@ L = TypeVar("L", bound=AbstractContextManager[Any])
 
 
 # By name: each builds on this module, and is imported by those only who have what it needs.
-_ENGINE: Final = ("sqlalchemy_transactions", "SessionTransactions")
-_ASYNC_ENGINE: Final = ("sqlalchemy_async", "AsyncSessionTransactions")
-_CONNECT: Final = ("connections", "ConnectionTransactions")
-ASYNC_CONNECT: Final = ("async_connections", "AsyncConnectionTransactions")
+_ENGINE: Final = ("sqlalchemy.transactions", "SessionTransactions")
+_ASYNC_ENGINE: Final = ("sqlalchemy.async_transactions", "AsyncSessionTransactions")
+_CONNECT: Final = ("connections.transactions", "ConnectionTransactions")
+ASYNC_CONNECT: Final = ("connections.async_transactions", "AsyncConnectionTransactions")
 
 
 def kind_for(engine: object) -> Any:

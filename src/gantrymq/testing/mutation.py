@@ -20,4 +20,4 @@ class Mutation:
     apply: Callable[[Patch], None]
     within: int
     play: Callable[[int], Result] = run
-    """Which story shows it."""
+    """Which kind of simulation shows it."""

@@ -7,13 +7,15 @@ from typing import Any, Final
 
 from gantrymq.client.sending.halves import Halves
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.sql import async_enlistment, claim, steps, tables
-from gantrymq.sql.async_enlistment import AsyncEnlistment
-from gantrymq.sql.claim import COMMIT, ROLLBACK, Answer, Failed, Query, Rows
-from gantrymq.sql.outcomes import Outcomes
-from gantrymq.sql.tables import DATABASE
+from gantrymq.sql.rows import tables
+from gantrymq.sql.rows.tables import DATABASE
+from gantrymq.sql.rules import claim, steps
+from gantrymq.sql.rules.claim import COMMIT, ROLLBACK, Answer, Failed, Query, Rows
+from gantrymq.sql.rules.outcomes import Outcomes
+from gantrymq.sql.transaction import async_enlistment
+from gantrymq.sql.transaction.async_enlistment import AsyncEnlistment
 from gantrymq.testing.mutation import Mutation, Patch
-from gantrymq.testing.sql_story import run
+from gantrymq.testing.sql_simulation import run
 
 Queries = Generator[Query, Rows | Failed, Answer]
 

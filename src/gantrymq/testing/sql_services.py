@@ -19,9 +19,9 @@ from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
-from gantrymq.sql.async_connections import AsyncConnectionTransaction, AsyncConnectionTransactions
-from gantrymq.sql.async_enlistment import AsyncLocal, AsyncOutcomeChecker
-from gantrymq.sql.tables import CLEANED, OUTCOMES, Outcome, OutcomeStatements
+from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction, AsyncConnectionTransactions
+from gantrymq.sql.rows.tables import CLEANED, OUTCOMES, Outcome, OutcomeStatements
+from gantrymq.sql.transaction.async_enlistment import AsyncLocal, AsyncOutcomeChecker
 from gantrymq.testing.checker import COMMITTED, ROLLED_BACK
 from gantrymq.testing.database.connection import DIALECT, DatabaseDoor, Line, SimDriver
 from gantrymq.testing.database.errors import Error

@@ -19,6 +19,16 @@
 | check-backs            | before_claim     | when it did not find it                                              |
 |                        | after_claim      | when it has written the mark                                         |
 |                        | before_answer    | before the broker gets the answer                                    |
+| consumer, whose effect | received         | when it has got messages, and nothing was done                       |
+| must happen once       | before_row       | before the inbox row                                                 |
+|                        | before_effect    | behind the row, and before the effect                                |
+|                        | after_effect     | behind the effect                                                    |
+|                        | before_commit    | before the database is told to commit                                |
+|                        | after_commit     | when the database has committed, and nothing is acknowledged         |
+|                        | after_listener   | when the listener has returned                                       |
+|                        | before_progress  | before its progress is sent to the broker                            |
+|                        | after_progress   | when it was sent                                                     |
+|                        | any_time         | at a time by chance                                                  |
 """
 
 from __future__ import annotations
@@ -32,15 +42,20 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import Session
 
+from gantrymq.client.consuming.progress import BrokerProgress
 from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.halves import Halves
 from gantrymq.client.transaction_producer import TransactionProducer
-from gantrymq.sql.claim import Query
-from gantrymq.sql.local import Local
+from gantrymq.sql.rules.claim import Query
+from gantrymq.sql.transaction.local import Local
 
 SERVICE = (
     "started", "first_send", "rows", "all_sends", "half_stored", "halves_stored", "before_insert", "after_insert",
     "before_commit", "after_commit", "first_end", "all_ends", "any_time",
+)  # fmt: skip
+CONSUMER = (
+    "received", "before_row", "before_effect", "after_effect", "before_commit", "after_commit", "after_listener",
+    "before_progress", "after_progress", "any_time",
 )  # fmt: skip
 SIBLING = ("before_find", "before_claim", "after_claim", "before_answer")
 
@@ -126,3 +141,29 @@ def watch_sibling(points: Points) -> None:
         answering(*arguments)
 
     Local.ask, CheckBack._answer = ask, answer  # type: ignore[method-assign]
+
+
+def watch_consumer(points: Points, engine: Engine, sessions: Any) -> None:
+    """Hooks around the steps of an effect that happens once; ``consumer`` has those in the listener."""
+    keeping = BrokerProgress.keep_now
+
+    def keep(*arguments: Any) -> bool:
+        points.reach("before_progress")
+        kept = keeping(*arguments)
+        points.reach("after_progress")
+        return kept
+
+    BrokerProgress.keep_now = keep  # type: ignore[method-assign]
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("INSERT") and "gantrymq_inbox" in statement:
+            points.reach("before_row")
+
+    @event.listens_for(engine, "commit")
+    def commit(_connection: Any) -> None:
+        points.reach("before_commit")
+
+    @event.listens_for(sessions, "after_commit", insert=True)
+    def committed(_session: Any) -> None:
+        points.reach("after_commit")

@@ -1,17 +1,16 @@
 """Kill services, siblings, brokers and databases at every step, and compare rows with delivered messages.
 
-``python -m tests.sql.kill.run --database postgresql --kills 2000 --seed 1``. Exit status 1 when they differ.
+``python -m tests.sql.kill.run --database postgresql --kills 2000 --seed 1``. Exit status 1 when they differ. With
+``--inbox`` it kills consumers whose effects must happen once (``inbox_run``).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -26,7 +25,8 @@ from gantrymq import Message, MessageView, Producer, PullConsumer
 from tests.kill.server import Server
 from tests.sql.kill import points
 from tests.sql.kill.databases import KINDS, Database, missing
-from tests.sql.kill.service import COPIES, ORDERS, POINTS, SCHEMA, Setting, answer, fork, serve
+from tests.sql.kill.inbox_run import InboxRun
+from tests.sql.kill.service import COPIES, ORDERS, POINTS, SCHEMA, Setting, answer, fork, in_child, kill, serve
 
 AT_ONCE = 4
 """Services that live at the same time."""
@@ -76,7 +76,7 @@ class Run:
         try:
             self._server.start()
             self._database.start()
-            _in_child(self._prepare, self._log)
+            in_child(self._prepare, self._log)
             self._steady = fork(lambda: answer(self._setting, None), self._log)
             every = max(1, kills // max(1, server_kills))
             for number in range(kills):
@@ -90,7 +90,7 @@ class Run:
             self._settle()
         finally:
             for process in [self._steady, *self._victims, *self._siblings]:
-                _kill(process)
+                kill(process)
             self._server.kill()
             self._database.kill()
         return self.outcome
@@ -131,7 +131,7 @@ class Run:
                 self._count("sibling", os.WIFSIGNALED(status))
         if len(self._siblings) > 2 * len(points.SIBLING):  # those that nobody asked
             process = self._siblings.pop()
-            _kill(process)
+            kill(process)
             self._count("sibling at rest")
 
     def _wait_for_one(self) -> None:
@@ -146,7 +146,7 @@ class Run:
                     return
             if time.monotonic() - begin > GIVE_UP_SECONDS:
                 process, (point, orders) = self._victims.popitem()
-                _kill(process)
+                kill(process)
                 self.outcome.violations.append(f"a service that should die at {point} hangs with {orders}")
                 return
             time.sleep(0.002)
@@ -228,22 +228,10 @@ def _messages(consumer: PullConsumer, topic: str) -> Iterator[MessageView]:
             offset = result.next_offset
 
 
-def _in_child(work: Callable[[], None], log: Path) -> None:
-    _, status = os.waitpid(fork(work, log), 0)
-    if status:
-        raise RuntimeError(f"a process of the test failed; see {log}")
-
-
-def _kill(process: int) -> None:
-    if process:
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--database", choices=sorted(KINDS), default="postgresql")
+    parser.add_argument("--inbox", action="store_true", help="kill consumers with an inbox, and no services")
     parser.add_argument("--isolation", help="isolation level of the service's transactions, e.g. SERIALIZABLE")
     parser.add_argument("--kills", type=int, default=2000, help="of services (siblings come on top)")
     parser.add_argument("--server-kills", type=int, default=60, help="of broker and database, by turns")
@@ -257,7 +245,11 @@ def main() -> int:
     root.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}, {options.database}, {options.kills} kills, in {root}", flush=True)
     begin = time.monotonic()
-    run = Run(options.database, options.isolation, options.seed, root, lambda line: print(line, flush=True))
+    run: Run | InboxRun
+    if options.inbox:
+        run = InboxRun(options.database, options.seed, root, lambda line: print(line, flush=True))
+    else:
+        run = Run(options.database, options.isolation, options.seed, root, lambda line: print(line, flush=True))
     try:
         outcome = run.run(options.kills, options.server_kills)
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ Both are forked from the test's process, which has imported everything and has n
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -59,6 +60,21 @@ def fork(work: Callable[[], None], log: Path) -> int:
     except BaseException:
         traceback.print_exc()
         os._exit(1)
+
+
+def in_child(work: Callable[[], None], log: Path) -> None:
+    """Run ``work`` in a process of its own, and wait for its end. RuntimeError when it failed."""
+    _, status = os.waitpid(fork(work, log), 0)
+    if status:
+        raise RuntimeError(f"a process of the test failed; see {log}")
+
+
+def kill(process: int) -> None:
+    """SIGKILL to a child, unless it has ended; 0: to nobody."""
+    if process:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
 
 
 def serve(setting: Setting, orders: list[str], point: str | None, seed: int) -> None:

@@ -1,4 +1,5 @@
-"""The short version of ``python -m tests.sql.kill.run``: every step three times, on every database that is here."""
+"""The short version of ``python -m tests.sql.kill.run``: every step three times, on every database that is here;
+and with ``--inbox``, every step of every kind of consumer once."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sql.kill import points
+from tests.sql.kill import consumer, points
 from tests.sql.kill.databases import KINDS, missing
+from tests.sql.kill.inbox_run import InboxRun
 from tests.sql.kill.run import Run
 
 pytestmark = [pytest.mark.kill, pytest.mark.slow]
@@ -28,3 +30,14 @@ def test_rows_and_messages_agree_wherever_a_process_dies(kind: str) -> None:
     assert outcome.paid > 0
     reached = {point for point, kills in outcome.kills.items() if kills}
     assert reached >= set(points.SERVICE) - {"any_time"}, "a hook has nothing to hold on to any more"
+
+
+def test_an_effect_happens_once_wherever_its_consumer_dies() -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    kills = len(consumer.KINDS) * len(points.CONSUMER)
+    with tempfile.TemporaryDirectory(prefix="gantry-sql-kill-", ignore_cleanup_errors=True) as root:
+        outcome = InboxRun("postgresql", seed, Path(root), print).run(kills=kills, server_kills=0)
+    assert outcome.violations == []
+    wanted = {f"{kind} {point}" for kind in consumer.KINDS for point in points.CONSUMER}
+    assert set(outcome.kills) == wanted

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gantrymq.sql.async_drivers import AsyncConnectionDatabase
-from gantrymq.sql.dialect import Dialect, Kind
-from gantrymq.sql.drivers import TransactionBroken
+from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase
+from gantrymq.sql.connections.drivers import TransactionBroken
+from gantrymq.sql.rows.dialect import Dialect, Kind
 from gantrymq.testing.database.errors import LOST, Error
 from gantrymq.testing.database.server import SimDatabase
 from gantrymq.testing.database.statements import Language, Rows

@@ -1,4 +1,4 @@
-"""Errors of the simulated database. They have PostgreSQL's codes, which ``gantrymq.sql.failures`` reads."""
+"""Errors of the simulated database. They have PostgreSQL's codes, which ``gantrymq.sql.rows.failures`` reads."""
 
 from __future__ import annotations
 

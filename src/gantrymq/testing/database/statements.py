@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from gantrymq.sql.dialect import Kind
-from gantrymq.sql.tables import CLEANED, DATABASE, NOW, OutcomeStatements
+from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.tables import CLEANED, DATABASE, NOW, OutcomeStatements
 from gantrymq.testing.database.tables import Values, Work
 
 Rows = list[tuple[Any, ...]]
@@ -94,7 +94,7 @@ async def add(work: Work, table: str, amount: int, key: str) -> Rows:
     return []
 
 
-# The outcome table. Source: gantrymq.sql.tables.
+# The outcome table. Source: gantrymq.sql.rows.tables.
 
 
 def of_outcomes(

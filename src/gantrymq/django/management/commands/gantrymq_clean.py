@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gantrymq.django import project_settings, running, upkeep
 from gantrymq.errors import GantryError
-from gantrymq.sql.cleaning import DAY_S, KEPT_S, check_age
-from gantrymq.sql.local import Settings
+from gantrymq.sql.transaction.local import Settings
+from gantrymq.sql.upkeep.cleaning import DAY_S, KEPT_S, check_age
 
 
 class Command(BaseCommand):

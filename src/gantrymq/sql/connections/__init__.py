@@ -1,0 +1,1 @@
+"""The way in by connections of a driver: psycopg, sqlite3 and PyMySQL."""

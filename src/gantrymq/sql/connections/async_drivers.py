@@ -1,0 +1,116 @@
+"""What the protocol must know of asynchronous connections, and the database behind a function that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from gantrymq.errors import ConfigError
+from gantrymq.sql.connections.drivers import (
+    PsycopgDriver,
+    TransactionBroken,
+    may_begin,
+    not_supported,
+    verify_end,
+    verify_status,
+)
+from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.transaction.database import Rows
+
+
+class AsyncPsycopgDriver:
+    """One transaction on one asynchronous connection; see ``PsycopgDriver``."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._block: Any = None
+        self._outermost = True
+
+    async def begin(self) -> None:
+        self._outermost = may_begin(self._connection)
+        self._block = self._connection.transaction()
+        self._transaction = await self._block.__aenter__()
+
+    def verify(self) -> None:
+        verify_status(self._connection)
+
+    async def execute(self, statement: Statement) -> Rows:
+        from psycopg import AsyncCursor
+        from psycopg.rows import tuple_row
+
+        cursor = AsyncCursor(self._connection, row_factory=tuple_row)
+        await cursor.execute(statement[0], statement[1] or None)
+        return await cursor.fetchall() if cursor.description is not None else []
+
+    async def commit(self) -> None:
+        block, self._block = self._block, None
+        await block.__aexit__(None, None, None)
+        verify_end(self._transaction)
+        if not self._outermost:
+            await self._connection.commit()
+
+    async def rollback(self) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            error = TransactionBroken("rolled back")
+            await block.__aexit__(type(error), error, None)
+        if block is None or not self._outermost:  # without a block: its commit failed
+            await self._connection.rollback()
+
+    async def stand_alone(self) -> None:
+        await self._connection.commit()  # settings that the user's function made
+        await self._connection.set_autocommit(True)
+
+
+def async_driver_of(connection: Any) -> AsyncPsycopgDriver:
+    """Raises ConfigError for a connection of another driver."""
+    for base in type(connection).__mro__:
+        if base.__module__.partition(".")[0] == "psycopg" and base.__name__ == "AsyncConnection":
+            return AsyncPsycopgDriver(connection)
+    raise ConfigError(not_supported(connection, "psycopg.AsyncConnection", blocking=False))
+
+
+class AsyncConnectionDatabase:
+    """A new connection for every call; see ``ConnectionDatabase``."""
+
+    driver_of = staticmethod(async_driver_of)
+
+    def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
+        self._connect = connect
+
+    async def connect(self) -> Any:
+        """A new connection. Raises ConfigError for what is none."""
+        coming = self._connect()
+        if not hasattr(coming, "__await__"):
+            close = getattr(coming, "close", None)
+            if close is not None:
+                close()
+            raise ConfigError(
+                "the function that connects must return something to await (psycopg.AsyncConnection.connect(...)), not "
+                f"{type(coming).__name__}; for blocking connections, use Transactions"
+            )
+        connection = await coming
+        try:
+            self.driver_of(connection)
+        except ConfigError:
+            closing: Any = connection.close() if hasattr(connection, "close") else None
+            if hasattr(closing, "__await__"):
+                await closing
+            raise
+        return connection
+
+    async def dialect(self) -> Dialect:
+        return Dialect(Kind.POSTGRESQL, PsycopgDriver.parameter_style)
+
+    async def alone(self, statements: Sequence[Statement]) -> Rows:
+        rows: Rows = ()
+        connection = await self.connect()
+        try:
+            driver = self.driver_of(connection)
+            await driver.stand_alone()
+            for statement in statements:
+                rows = await driver.execute(statement) or rows
+        finally:
+            await connection.close()
+        return rows

@@ -1,0 +1,45 @@
+"""The database behind a function that connects, as the Database that claims are made in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any
+
+from gantrymq.sql.connections.drivers import driver_of
+from gantrymq.sql.rows.dialect import Dialect
+from gantrymq.sql.transaction.database import Rows
+
+
+class ConnectionDatabase:
+    """A new connection for every call. Claims are rare, and a new one is never stale."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self.connect = connect
+        self.wait_ms = 2_000
+        """How long SQLite waits for a writer. The others are told by their statements."""
+
+    def dialect(self) -> Dialect:
+        with closing(self.connect_checked()) as connection:
+            return driver_of(connection).dialect()
+
+    def connect_checked(self) -> Any:
+        """A new connection. Raises ConfigError for what is none."""
+        connection = self.connect()
+        close = getattr(connection, "close", None)
+        try:
+            driver_of(connection)
+        except BaseException:
+            if close is not None:  # of a coroutine, too
+                close()
+            raise
+        return connection
+
+    def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
+        rows: Rows = ()
+        with closing(self.connect_checked()) as connection:
+            driver = driver_of(connection)
+            driver.stand_alone(self.wait_ms)
+            for statement in statements:
+                rows = driver.execute(statement) or rows
+        return rows

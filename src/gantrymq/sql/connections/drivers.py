@@ -1,0 +1,272 @@
+"""What the protocol must know of a driver: PEP 249 leaves open when a transaction begins, and what autocommit means.
+
+| driver   | a transaction begins               | nobody else may end it: how that is noticed                          |
+|----------|------------------------------------|----------------------------------------------------------------------|
+| psycopg  | by ``connection.transaction()``    | psycopg refuses ``commit()`` and ``rollback()`` inside of it         |
+| sqlite3  | by BEGIN, unless one is running    | a savepoint right behind the begin: it ends with the transaction,    |
+| PyMySQL  | by BEGIN with autocommit; else the | and then its release fails. On MySQL and MariaDB that also notices   |
+|          | server begins it                   | DDL (it commits) and deadlocks (the server rolls back everything)    |
+
+A connection in autocommit gets a transaction for the block, as with psycopg's and Django's own blocks. A transaction
+that runs on a connection already is the one that is committed. Sources: psycopg "Transactions management", sqlite3
+"Transaction control", MySQL "Statements That Cause an Implicit Commit".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from gantrymq.errors import ConfigError, GantryError
+from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.transaction.database import Rows
+
+MARK: Final = "gantrymq_begin"
+IN_TRANSACTION: Final = 1
+"""SERVER_STATUS_IN_TRANS, a bit of the status that MySQL sends with every OK."""
+ENDED_INSIDE: Final = (
+    "the transaction of this connection ended inside the block: by a commit or rollback, by a statement that commits "
+    "(DDL of MySQL and MariaDB), or by the database itself after an error such as a deadlock. Statements since then "
+    "are rolled back, no message is delivered. Leave commit and rollback to the block, and errors, too"
+)
+
+
+class TransactionBroken(GantryError):
+    """The transaction of the connection cannot be committed as the block meant it. It is rolled back."""
+
+
+class Driver(Protocol):
+    """One transaction on one connection."""
+
+    def begin(self) -> None:
+        """Have a transaction, and notice when somebody else ends it. Raises ConfigError where that cannot be."""
+
+    def verify(self) -> None:
+        """Before the outcome is written: raises TransactionBroken unless it is still the transaction of ``begin``."""
+
+    def execute(self, statement: Statement) -> Rows:
+        """Whatever kind of rows and cursors the user has chosen for the connection."""
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> bool:
+        """Whether it is certain that a commit before, which raised, has changed nothing."""
+
+
+class SqliteDriver:
+    """sqlite3, with its transaction control of old and with the attribute ``autocommit`` of Python 3.12."""
+
+    parameter_style: Final = "qmark"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def dialect(self) -> Dialect:
+        return Dialect(Kind.SQLITE, self.parameter_style)
+
+    def begin(self) -> None:
+        if not self._connection.in_transaction:
+            self._execute(f"BEGIN {self._connection.isolation_level or ''}")
+        self._execute(f"SAVEPOINT {MARK}")
+
+    def verify(self) -> None:
+        _release(self._execute, "no such savepoint")
+
+    def execute(self, statement: Statement) -> Rows:
+        return self._execute(*statement).fetchall()  # type: ignore[no-any-return]
+
+    def _execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> Any:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        return cursor.execute(statement, parameters)
+
+    def commit(self) -> None:
+        if getattr(self._connection, "autocommit", None) is True:  # then its commit() does nothing
+            self._execute("COMMIT")
+        else:
+            self._connection.commit()
+
+    def rollback(self) -> bool:
+        running, autocommit = bool(self._connection.in_transaction), getattr(self._connection, "autocommit", None)
+        if autocommit is not True:
+            self._connection.rollback()
+        elif running:
+            self._execute("ROLLBACK")
+        # It still runs: a COMMIT that found the database locked ends nothing. But with autocommit=False, the one that
+        # runs may be the next one.
+        return running and autocommit is not False
+
+    def stand_alone(self, wait_ms: int) -> None:
+        """Autocommit, for a check-back; ``wait_ms``: how long it waits for whoever is writing."""
+        self._connection.text_factory = str
+        if getattr(self._connection, "autocommit", -1) in (True, False):  # -1: the transaction control of old
+            self._connection.autocommit = True
+        else:
+            self._connection.isolation_level = None
+        self._execute(f"PRAGMA busy_timeout = {wait_ms}")
+
+
+class PyMySQLDriver:
+    """PyMySQL, with MySQL and MariaDB."""
+
+    parameter_style: Final = "format"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def dialect(self) -> Dialect:
+        maria = "mariadb" in str(self._connection.get_server_info()).lower()
+        return Dialect(Kind.MARIADB if maria else Kind.MYSQL, self.parameter_style)
+
+    def begin(self) -> None:
+        # Without autocommit a BEGIN would commit what runs already, of which the status may know nothing yet.
+        if self._connection.get_autocommit() and not self._connection.server_status & IN_TRANSACTION:
+            self._connection.begin()
+        self.execute((f"SAVEPOINT {MARK}", ()))
+
+    def verify(self) -> None:
+        _release(lambda statement: self.execute((statement, ())), "1305")
+
+    def execute(self, statement: Statement) -> Rows:
+        from pymysql.cursors import Cursor
+
+        cursor = Cursor(self._connection)
+        cursor.execute(statement[0], statement[1] or None)
+        return list(cursor.fetchall())
+
+    def commit(self) -> None:
+        self._connection.commit()
+
+    def rollback(self) -> bool:
+        self._connection.rollback()
+        return False
+
+    def stand_alone(self, wait_ms: int) -> None:
+        self._connection.autocommit(True)
+
+
+def _release(execute: Any, missing: str) -> None:
+    try:
+        execute(f"RELEASE SAVEPOINT {MARK}")
+    except Exception as error:
+        if missing in str(error):
+            raise TransactionBroken(ENDED_INSIDE) from error
+        raise
+
+
+class PsycopgDriver:
+    """psycopg 3."""
+
+    parameter_style: Final = "format"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._block: Any = None
+        self._outermost = True
+
+    def dialect(self) -> Dialect:
+        return Dialect(Kind.POSTGRESQL, self.parameter_style)
+
+    def begin(self) -> None:
+        self._outermost = may_begin(self._connection)
+        self._block = self._connection.transaction()
+        self._transaction = self._block.__enter__()
+
+    def verify(self) -> None:
+        verify_status(self._connection)
+
+    def execute(self, statement: Statement) -> Rows:
+        from psycopg import Cursor
+        from psycopg.rows import tuple_row
+
+        cursor = Cursor(self._connection, row_factory=tuple_row)
+        cursor.execute(statement[0], statement[1] or None)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def commit(self) -> None:
+        block, self._block = self._block, None
+        block.__exit__(None, None, None)
+        verify_end(self._transaction)
+        if not self._outermost:
+            self._connection.commit()
+
+    def rollback(self) -> bool:
+        block, self._block = self._block, None
+        if block is not None:
+            error = TransactionBroken("rolled back")
+            block.__exit__(type(error), error, None)
+        if block is None or not self._outermost:  # without a block: its commit failed
+            self._connection.rollback()
+        return False
+
+    def stand_alone(self, wait_ms: int) -> None:
+        self._connection.commit()  # settings that the user's function made
+        self._connection.autocommit = True
+
+
+def may_begin(connection: Any) -> bool:
+    """Whether the transaction of the block is the outermost one. Raises ConfigError where it must not begin."""
+    from psycopg.pq import TransactionStatus
+
+    if getattr(connection, "_num_transactions", 0):
+        raise ConfigError(
+            "this connection is inside a block of connection.transaction(), which commits it later. Put the block of "
+            "transactions.on(connection) outside of it; inside, use tx.savepoint() or connection.transaction()"
+        )
+    status = connection.info.transaction_status
+    if status in (TransactionStatus.IDLE, TransactionStatus.INTRANS):
+        return bool(status is TransactionStatus.IDLE)
+    if status is TransactionStatus.INERROR:
+        raise TransactionBroken("the transaction of this connection has failed: call connection.rollback() first")
+    raise ConfigError(f"this connection cannot begin a transaction: its status is {status.name}")
+
+
+def verify_status(connection: Any) -> None:
+    """PostgreSQL answers the COMMIT of a failed transaction with a rollback, and calls that a success."""
+    from psycopg.pq import TransactionStatus
+
+    status = connection.info.transaction_status
+    if status is TransactionStatus.INERROR:
+        raise TransactionBroken(
+            "a statement of this transaction has failed, so PostgreSQL will not commit any of it. Let the error leave "
+            "the block, or put the statement into a savepoint: with tx.savepoint()"
+        )
+    if status is TransactionStatus.IDLE:
+        raise TransactionBroken(ENDED_INSIDE)
+
+
+def verify_end(transaction: Any) -> None:
+    """A lost connection makes psycopg's block leave without an error."""
+    if transaction.status is not transaction.Status.COMMITTED:
+        from psycopg import OperationalError
+
+        raise OperationalError("the connection was lost before the commit")
+
+
+KnownDriver = SqliteDriver | PyMySQLDriver | PsycopgDriver
+_DRIVERS: Final[dict[str, type[KnownDriver]]] = {
+    "sqlite3": SqliteDriver, "pymysql": PyMySQLDriver, "psycopg": PsycopgDriver,
+}  # fmt: skip
+
+
+def driver_of(connection: Any) -> KnownDriver:
+    """The driver of a connection, by the module that its class, or one of its base classes, comes from."""
+    for base in type(connection).__mro__:
+        found = _DRIVERS.get(base.__module__.partition(".")[0])
+        if found is not None and not base.__name__.startswith("Async"):
+            return found(connection)
+    raise ConfigError(not_supported(connection, "psycopg.Connection, sqlite3.Connection or pymysql.Connection"))
+
+
+def not_supported(connection: Any, wanted: str, *, blocking: bool = True) -> str:
+    """What to say of a connection of another driver."""
+    if blocking and (hasattr(connection, "__await__") or type(connection).__name__.startswith("Async")):
+        return (
+            "the function that connects returned an asynchronous connection: use AsyncTransactions(group, connect), or "
+            "a blocking driver"
+        )
+    kind = type(connection)
+    return (
+        f"connections of {kind.__module__}.{kind.__qualname__} are not supported, only {wanted}. Other drivers work "
+        f"by SQLAlchemy: Transactions(group, {'create_engine' if blocking else 'create_async_engine'}(...))"
+    )

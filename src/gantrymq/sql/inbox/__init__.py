@@ -1,0 +1,1 @@
+"""Consumers whose effect in their database happens once."""

@@ -1,0 +1,70 @@
+"""What the inboxes for threads and for event loops share: the settings, and what ``once`` is given."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gantrymq.errors import ConfigError
+from gantrymq.message.message import MessageView
+from gantrymq.message.system_topics import check_group
+from gantrymq.sql.inbox.effect import InboxSettings
+from gantrymq.sql.inbox.rows import Key
+from gantrymq.sql.inbox.sources import Source, source_of
+from gantrymq.sql.rows.tables import INBOX, check_name
+from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
+from gantrymq.sql.upkeep.hourly import Hourly
+
+Listener = Callable[[Any, Any], Any]
+"""Takes a message (or the messages of a batch) and ``tx``, and answers as every listener of a consumer."""
+
+
+class InboxBase:
+    """See ``Inbox``."""
+
+    def __init__(
+        self,
+        group: str,
+        database: Any,
+        *,
+        key: Key | None = None,
+        table: str = INBOX,
+        keep_rows: float | None = KEPT_S,
+    ) -> None:
+        self._source = self._checked(source_of(database))
+        check_group(group)
+        if key is not None and not callable(key):
+            raise ConfigError(f"key must be a function of a message that returns a text, not {key!r}")
+        self._settings = InboxSettings(group, check_name(table), key)
+        self._keep_rows = None if keep_rows is None else check_age(keep_rows)
+        self._hourly = Hourly()
+
+    def _checked(self, source: Source) -> Source:
+        """Raises ConfigError for a database of the other kind."""
+        raise NotImplementedError
+
+    def _transaction(self, messages: Sequence[MessageView]) -> Any:
+        """The effect of these messages."""
+        raise NotImplementedError
+
+    def _listening(self, function: Any, *, whole_batch: bool) -> Any:
+        """A listener for PushConsumer."""
+        raise NotImplementedError
+
+    @property
+    def group(self) -> str:
+        return self._settings.group
+
+    def _once(self, what: Any, whole_batch: bool) -> Any:
+        if isinstance(what, MessageView):
+            return self._transaction([what])
+        if what is None:
+            return functools.partial(self._listening, whole_batch=whole_batch)
+        return self._listening(what, whole_batch=whole_batch)
+
+
+def batches(messages: Sequence[MessageView] | MessageView, whole_batch: bool) -> list[list[MessageView]]:
+    """What is a transaction each."""
+    given = [messages] if isinstance(messages, MessageView) else list(messages)
+    return [given] if whole_batch and given else [[message] for message in given]

@@ -1,0 +1,208 @@
+"""The two tables in the user's database: outcomes of local transactions, and the inbox of consumers.
+
+``gantrymq_outcomes`` has a row for every local transaction that is decided:
+
+| column  | content                                                                                              |
+|---------|------------------------------------------------------------------------------------------------------|
+| id      | the id of the transaction; primary key, so that only one side can decide                              |
+| outcome | 1: committed, written by the local transaction itself; 2: rolled back, written by a check-back        |
+| note    | the producer group                                                                                    |
+
+Two rows are no transactions. Their ids begin with ``#``:
+
+| id         | note                                                                                          | outcome |
+|------------|-----------------------------------------------------------------------------------------------|---------|
+| #database  | the identity of this database, made by chance. A check-back for another database's id answers | 0       |
+|            | UNKNOWN, because a row that is not here says nothing                                          |         |
+| #cleaned   | rows of ids below this one may have been deleted: that one is missing says nothing            | 0       |
+
+``gantrymq_inbox`` has a row for every message whose effect a consumer group has committed.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.sql.rows.dialect import Dialect, Kind
+
+OUTCOMES: Final = "gantrymq_outcomes"
+INBOX: Final = "gantrymq_inbox"
+DATABASE: Final = "#database"
+CLEANED: Final = "#cleaned"
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
+
+
+class Outcome(enum.IntEnum):
+    """What the column ``outcome`` says."""
+
+    NONE = 0
+    """The row is no transaction."""
+    COMMITTED = 1
+    ROLLED_BACK = 2
+
+
+def check_name(table: str) -> str:
+    """The name of a table, perhaps with its schema; raises ConfigError for one that would need quotes."""
+    if not isinstance(table, str) or NAME.fullmatch(table) is None:
+        raise ConfigError(f"the table name {table!r} is not usable: letters, digits and _, perhaps schema.table")
+    return table
+
+
+_EXACT: Final = {
+    Kind.POSTGRESQL: ' COLLATE "C"',
+    Kind.MYSQL: " CHARACTER SET ascii COLLATE ascii_bin",
+    Kind.MARIADB: " CHARACTER SET ascii COLLATE ascii_bin",
+    Kind.SQLITE: "",
+}
+"""Ids are compared byte by byte: that is what sorts them by time."""
+_WORDS: Final = {
+    Kind.POSTGRESQL: "",
+    Kind.MYSQL: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    Kind.MARIADB: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    Kind.SQLITE: "",
+}
+_END: Final = {
+    Kind.POSTGRESQL: "",
+    Kind.MYSQL: " ENGINE=InnoDB",
+    Kind.MARIADB: " ENGINE=InnoDB",
+    Kind.SQLITE: " WITHOUT ROWID",
+}
+
+
+def ddl(kind: Kind, outcomes: str = OUTCOMES, inbox: str = INBOX) -> list[str]:
+    """The statements that make both tables and may be repeated."""
+    exact, words, end = _EXACT[kind], _WORDS[kind], _END[kind]
+    return [
+        (
+            f"CREATE TABLE IF NOT EXISTS {check_name(outcomes)} (\n"
+            f"    id VARCHAR(32){exact} NOT NULL PRIMARY KEY,\n"
+            f"    outcome SMALLINT NOT NULL,\n"
+            f"    note VARCHAR(255){words} NOT NULL\n"
+            f"){end}"
+        ),
+        *inbox_ddl(kind, inbox),
+    ]
+
+
+def inbox_ddl(kind: Kind, inbox: str = INBOX) -> list[str]:
+    """The same for the inbox alone."""
+    words, end = _WORDS[kind], _END[kind]
+    index = f"{inbox.rpartition('.')[2]}_by_time"
+    table = (
+        f"CREATE TABLE IF NOT EXISTS {check_name(inbox)} (\n"
+        f"    consumer_group VARCHAR(255){words} NOT NULL,\n"
+        f"    message_id VARCHAR(255){words} NOT NULL,\n"
+        f"    consumed_at BIGINT NOT NULL,\n"
+        f"    PRIMARY KEY (consumer_group, message_id)"
+    )
+    if kind in (Kind.MYSQL, Kind.MARIADB):  # they know no CREATE INDEX IF NOT EXISTS, or not everywhere
+        return [f"{table},\n    KEY {index} (consumed_at)\n){end}"]
+    schema, _, bare = inbox.rpartition(".")
+    if kind is Kind.SQLITE and schema:  # there the index has the schema, and not the table
+        index, inbox = f"{schema}.{index}", bare
+    return [f"{table}\n){end}", f"CREATE INDEX IF NOT EXISTS {index} ON {inbox} (consumed_at)"]
+
+
+class OutcomeStatements:
+    """The statements about outcomes for one database. Parameters are named behind each."""
+
+    def __init__(self, dialect: Dialect, table: str = OUTCOMES, claim_timeout_ms: int = 2_000) -> None:
+        """``claim_timeout_ms``: how long a claim waits for a local transaction that holds the same id."""
+        name, written = check_name(table), dialect.written
+        values = f"INTO {name} (id, outcome, note)"
+        self.insert: Final = written(f"INSERT {values} VALUES (?, ?, ?)")
+        """id, outcome, note"""
+        self.find: Final = written(f"SELECT id, outcome, note FROM {name} WHERE id IN (?, '{CLEANED}', '{DATABASE}')")
+        """id. Rows of id, outcome, note: that of the transaction, and the two that are none, as far as there are any"""
+        limit = {
+            "name": name,
+            "values": values,
+            "ms": claim_timeout_ms,
+            "seconds": max(1, round(claim_timeout_ms / 1000)),
+        }
+        self.before_claim: Final = _BEFORE.get(dialect.kind, "").format(**limit)
+        """Without parameters; empty: not needed"""
+        self.after_claim: Final = _AFTER.get(dialect.kind, "")
+        self.claim: Final = written(_CLAIM[dialect.kind].format(**limit))
+        """id, id, note"""
+        self.move_horizon: Final = written(f"UPDATE {name} SET note = ? WHERE id = '{CLEANED}' AND note < ?")
+        """the horizon, twice"""
+        self.clean: Final = written(_CLEAN[dialect.kind].format(name=name))
+        """the horizon, how many"""
+        self.left: Final = written(f"SELECT id FROM {name} WHERE {_OLD} LIMIT 1")
+        """the horizon; whether there is anything left to clean"""
+
+
+_UNLESS_CLEANED: Final = (
+    f"SELECT CASE WHEN (SELECT note FROM {{name}} WHERE id = '{CLEANED}' LOCK IN SHARE MODE) > ? "
+    f"THEN '{CLEANED}' ELSE ? END, 2, ?"
+)
+# A claim whose row may have been deleted inserts the id #cleaned instead, which is there: that fails as a duplicate,
+# and the next look finds why. It holds the row #cleaned until it ends, so no cleaning can begin meanwhile.
+_CLAIM: Final = {
+    # Of one statement in autocommit, the setting is local to it: one round trip, and nothing stays behind.
+    Kind.POSTGRESQL: (
+        "WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', '{ms}', true) AS waits), "
+        f"horizon AS (SELECT note FROM {{name}} WHERE id = '{CLEANED}' FOR SHARE) INSERT {{values}} "
+        f"SELECT CASE WHEN (SELECT note FROM horizon) COLLATE \"C\" > ? THEN '{CLEANED}' "
+        "ELSE CAST(? AS VARCHAR(32)) END, 2, CAST(? AS VARCHAR(255)) FROM patience"
+    ),
+    Kind.MARIADB: f"SET STATEMENT innodb_lock_wait_timeout={{seconds}} FOR INSERT {{values}} {_UNLESS_CLEANED}",
+    Kind.MYSQL: f"INSERT {{values}} {_UNLESS_CLEANED}",
+    Kind.SQLITE: f"INSERT {{values}} {_UNLESS_CLEANED.replace(' LOCK IN SHARE MODE', '')}",
+}
+_BEFORE: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = {seconds}"}
+_AFTER: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = DEFAULT"}
+_OLD: Final = "id >= '0' AND id < ?"
+"""``#database`` and ``#cleaned`` sort before '0'."""
+_CLEAN: Final = {
+    Kind.POSTGRESQL: f"DELETE FROM {{name}} WHERE id IN (SELECT id FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?)",
+    Kind.SQLITE: f"DELETE FROM {{name}} WHERE id IN (SELECT id FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?)",
+    Kind.MYSQL: f"DELETE FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?",
+    Kind.MARIADB: f"DELETE FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?",
+}
+
+
+class InboxStatements:
+    """The statements about the inbox for one database."""
+
+    def __init__(self, dialect: Dialect, table: str = INBOX) -> None:
+        name, written = check_name(table), dialect.written
+        self.insert: Final = written(f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)")
+        """group, id of the message, ms since 1970"""
+        # PostgreSQL ends a transaction with the first error in it, so there the second row must not be one.
+        unless = " ON CONFLICT DO NOTHING RETURNING 1" if dialect.kind is Kind.POSTGRESQL else ""
+        self.take: Final = self.insert + unless
+        """The same. If the row is there already, then on PostgreSQL none comes back, and elsewhere it fails as a
+        duplicate. All wait for a transaction that has inserted the same and has not ended."""
+        self.find: Final = written(f"SELECT consumed_at FROM {name} WHERE consumer_group = ? AND message_id = ?")
+        """group, id of the message"""
+        self.clean: Final = written(f"DELETE FROM {name} WHERE consumed_at < ?")
+        """ms since 1970"""
+        self.clean_some: Final = written(_CLEAN_INBOX[dialect.kind].format(name=name))
+        """ms since 1970, how many"""
+        self.left: Final = written(f"SELECT 1 FROM {name} WHERE consumed_at < ? LIMIT 1")
+        """ms since 1970; whether there is anything left to clean"""
+
+
+_KEYS: Final = "consumer_group, message_id"
+_CLEAN_INBOX: Final = {
+    Kind.POSTGRESQL: (
+        f"DELETE FROM {{name}} WHERE ({_KEYS}) IN (SELECT {_KEYS} FROM {{name}} WHERE consumed_at < ? LIMIT ?)"
+    ),
+    Kind.SQLITE: (
+        f"DELETE FROM {{name}} WHERE ({_KEYS}) IN (SELECT {_KEYS} FROM {{name}} WHERE consumed_at < ? LIMIT ?)"
+    ),
+    Kind.MYSQL: "DELETE FROM {name} WHERE consumed_at < ? ORDER BY consumed_at LIMIT ?",
+    Kind.MARIADB: "DELETE FROM {name} WHERE consumed_at < ? ORDER BY consumed_at LIMIT ?",
+}
+NOW: Final = {
+    Kind.POSTGRESQL: "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+    Kind.SQLITE: "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    Kind.MYSQL: "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    Kind.MARIADB: "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+}
+"""The clock of the database: ms since 1970."""

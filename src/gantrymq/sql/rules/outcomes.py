@@ -1,0 +1,99 @@
+"""The outcome table of one database, as the protocol uses it: queries of a claim, the identity, the cleaning. Pure.
+
+Every function here says which statements to execute and what their answers mean; see ``claim`` and ``tables``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.sql.rows.dialect import Dialect
+from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
+from gantrymq.sql.rows.tables import CLEANED, DATABASE, OUTCOMES, Outcome, OutcomeStatements
+from gantrymq.sql.rules.claim import ATTEMPTS, Failed, Query, Rows
+
+Statement = tuple[str, tuple[Any, ...]]
+IDENTITY_BYTES: Final = 8
+
+
+class Outcomes:
+    """The statements about outcomes for one database and one producer group."""
+
+    def __init__(self, dialect: Dialect, group: str, table: str = OUTCOMES, claim_timeout_ms: int = 2_000) -> None:
+        self.dialect: Final = dialect
+        self.table: Final = table
+        self.group: Final = group
+        self._statements: Final = OutcomeStatements(dialect, table, claim_timeout_ms)
+
+    def insert(self, transaction_id: str) -> Statement:
+        """What the local transaction executes before it commits."""
+        return self._statements.insert, (transaction_id, int(Outcome.COMMITTED), self.group)
+
+    def look(self) -> list[Statement]:
+        """The two rows that are no transactions."""
+        return [(self._statements.find, ("",))]
+
+    def query(self, query: Query, transaction_id: str) -> list[Statement]:
+        """The statements of one query of a claim; its answer is that of the last one with rows."""
+        if query is Query.FIND:
+            return [(self._statements.find, (transaction_id,))]
+        claim: list[Statement] = [(self._statements.claim, (transaction_id, transaction_id, self.group))]
+        if self._statements.before_claim:
+            return [(self._statements.before_claim, ()), *claim, (self._statements.after_claim, ())]
+        return claim
+
+    def identify(self, identity: str) -> Generator[Sequence[Statement], Rows | Failed, str]:
+        """The identity of the database. ``identity``: what to write where there is none.
+
+        Raises ConfigError when the table is missing; what else fails is raised as it came.
+        """
+        reason = ""
+        for _ in range(ATTEMPTS):
+            rows = yield [(self._statements.find, ("",))]
+            if isinstance(rows, Failed):
+                reason = rows.reason
+                if rows.failure is not Failure.DISCONNECTED:  # a pool may have connections that died
+                    raise self.unusable(rows)
+                continue
+            found = {row[0]: str(row[2]) for row in rows}
+            if DATABASE in found and CLEANED in found:
+                return found[DATABASE]
+            for row, note in ((CLEANED, ""), (DATABASE, identity)):
+                if row not in found:
+                    made = yield [(self._statements.insert, (row, int(Outcome.NONE), note))]
+                    reason = made.reason if isinstance(made, Failed) else ""  # perhaps another process was faster
+        raise ConfigError(
+            f"the row {DATABASE} of the table {self.table} cannot be read or written: {reason}. Call start() before "
+            "the first local transaction begins"
+        )
+
+    def unusable(self, failed: Failed) -> Exception:
+        """The error for a table that cannot be read at the start."""
+        if failed.failure is Failure.NO_TABLE:
+            return ConfigError(
+                f"the database has no table {self.table}: call create_table() once, or put the statements of "
+                "`gantry sql ddl --dialect ...` into your migrations"
+            )
+        return ConfigError(f"the table {self.table} cannot be read: {failed.reason}")
+
+    def clean(self, horizon: str, count: int) -> list[list[Statement]]:
+        """Delete the rows of ids below ``horizon``: first so that everybody can know it, then ``count`` rows of them.
+
+        Each list is one call. The first one fails as a duplicate when the row ``#cleaned`` exists. The last one is to
+        be repeated until no rows come back. See ``cleaning``.
+        """
+        return [
+            [(self._statements.insert, (CLEANED, int(Outcome.NONE), ""))],
+            [(self._statements.move_horizon, (horizon, horizon))],
+            [(self._statements.clean, (horizon, count)), (self._statements.left, (horizon,))],
+        ]
+
+
+def failed(error: Exception) -> Failed:
+    """An error of a database as a value. What is no database's error is raised: it is a defect, and no outcome."""
+    if not is_database_error(error) and not isinstance(error, OSError):
+        raise error
+    words = str(error).strip().splitlines() or [""]
+    return Failed(read_failure(error), f"{type(error).__name__}: {words[0]}")

@@ -1,0 +1,1 @@
+"""The way in by SQLAlchemy: engines and sessions."""

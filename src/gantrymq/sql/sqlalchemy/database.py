@@ -1,0 +1,45 @@
+"""An engine of SQLAlchemy as the Database that claims are made in. Sources: SQLAlchemy's Engine, Connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from gantrymq.sql.rows.dialect import Dialect, Kind, dialect_of
+from gantrymq.sql.transaction.database import Rows
+
+
+class SqlAlchemyDatabase:
+    """Connections of ``engine`` in autocommit. For an AsyncEngine: its ``sync_engine``, in a greenlet."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def dialect(self) -> Dialect:
+        name = self.engine.dialect.name
+        if name == Kind.MYSQL.value:
+            with self.engine.connect():  # which of the two it is, is known behind the first connection
+                name = Kind.MARIADB.value if getattr(self.engine.dialect, "is_mariadb", False) else name
+        return dialect_of(name, self.engine.dialect.paramstyle)
+
+    def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
+        rows: Rows = ()
+        with self.engine.connect() as plain:
+            connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                for statement, parameters in statements:
+                    rows = execute(connection, statement, parameters) or rows
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    raise
+                connection.invalidate()  # settings of it may be left behind, and nobody knows in what state it is
+                raise
+        return rows
+
+
+def execute(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> Rows:
+    result = connection.exec_driver_sql(statement, parameters)
+    return [tuple(row) for row in result.fetchall()] if result.returns_rows else ()

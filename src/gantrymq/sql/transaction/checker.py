@@ -1,0 +1,67 @@
+"""Answers check-backs from the outcome table. Decisive: it claims a transaction that it does not find."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from gantrymq.client.listener import ListenerAnswer
+from gantrymq.message import properties
+from gantrymq.message.message import Message, MessageView
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.sql.rows.transaction_id import is_id
+from gantrymq.sql.rules import steps
+from gantrymq.sql.rules.claim import Answer, Failed, Query, Rows, unknown
+
+log = logging.getLogger("gantrymq.sql")
+Asking = Callable[[Query, str], Rows | Failed]
+
+
+class OutcomeChecker:
+    """The listener of producers whose local transactions write outcome rows. It may be asked at any time.
+
+    Any process with the same producer group and the same database can answer for any other.
+    """
+
+    decisive: Final = True
+
+    def __init__(self, ask: Asking) -> None:
+        """``ask``: carries out a query of the claim; never raises for a failure of the database."""
+        self._ask = ask
+
+    def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        """Never called: local transactions run in the user's own code."""
+        raise NotImplementedError("local transactions are run by gantrymq.sql.Transactions")
+
+    def check_local_transaction(self, message: MessageView) -> ListenerAnswer:
+        """COMMIT and ROLLBACK are final. Anything that is not certain is UNKNOWN with a reason."""
+        return told(message, self._answer(message))
+
+    def _answer(self, message: MessageView) -> Answer:
+        asking = asked(message)
+        try:
+            step = next(asking)
+            while True:
+                assert isinstance(step, steps.Ask)
+                step = asking.send(self._ask(step.query, step.transaction_id))
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+
+
+def asked(message: MessageView) -> steps.Steps:
+    """The questions to the database about a half message, and the answer."""
+    transaction_id, _, identity = message.properties.get(properties.LOCAL_TRANSACTION, "").partition(" ")
+    if not is_id(transaction_id) or not identity:
+        return unknown(
+            "this half message was not sent by gantrymq.sql; give each way of sending a producer group of its own"
+        )
+    return (yield from steps.ask(transaction_id, identity))
+
+
+def told(message: MessageView, answer: Answer) -> ListenerAnswer:
+    """The answer for the broker. One that is not certain is logged."""
+    if answer.state is LocalTransactionState.UNKNOWN:
+        log.warning("the outcome of message %s is not known: %s", message.message_id, answer.reason)
+    return ListenerAnswer(answer.state, remark=answer.reason)

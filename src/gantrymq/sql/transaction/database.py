@@ -1,0 +1,32 @@
+"""What the protocol needs of a database. Each way in has an implementation: SQLAlchemy, Django, DB-API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from gantrymq.sql.rows.dialect import Dialect
+
+Rows = Sequence[Sequence[Any]]
+
+
+class Database(Protocol):
+    """A database that can be asked on connections of its own, apart from any local transaction."""
+
+    def dialect(self) -> Dialect:
+        """Which one it is. May connect to find out."""
+
+    def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
+        """Execute the statements on one connection in autocommit, each a transaction of its own.
+
+        Returns the rows of the last one that has rows. Raises the driver's errors. A connection that was lost must not
+        be used again.
+        """
+
+
+class AsyncDatabase(Protocol):
+    """The same on an event loop."""
+
+    async def dialect(self) -> Dialect: ...
+
+    async def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows: ...

@@ -1,0 +1,31 @@
+"""The keyword arguments of all Transactions objects, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Required
+
+from gantrymq.client.config import TransactionProducerSettings
+from gantrymq.sql.transaction.local import Settings
+
+
+class TransactionsSettings(TransactionProducerSettings, total=False):
+    """See ``Settings`` of ``gantrymq.sql.transaction.local`` and TransactionProducerConfig."""
+
+    name_servers: Required[str | Iterable[str]]
+    longest_transaction: float
+    claim_timeout: float
+    keep_rows: float | None
+    wait_for_brokers: bool
+    table: str
+    inbox_table: str
+
+
+_OURS = frozenset(field.name for field in fields(Settings))
+
+
+def read_settings(group: str, given: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
+    """Our settings, and those for the producer, which are checked when it is made."""
+    ours = {name: value for name, value in given.items() if name in _OURS}
+    return Settings(group=group, **ours), {name: value for name, value in given.items() if name not in _OURS}

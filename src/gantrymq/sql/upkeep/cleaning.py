@@ -1,0 +1,125 @@
+"""Old rows are deleted: outcomes that nobody will ask for, and messages that will not come again. Pure.
+
+**Outcomes.** A check-back that finds no row says that the transaction is rolled back. So a missing row must never be
+one that was deleted. Four rules keep that:
+
+1. The row ``#cleaned`` is moved to the horizon before any row is deleted. Who does not find an id below it answers
+   UNKNOWN.
+2. A claim looks at ``#cleaned`` in the statement that inserts its mark, and holds that row until it has ended. So when
+   the horizon moves, no claim of an id below it is under way, and none begins.
+3. A local transaction cannot commit when it is older than ``longest_transaction`` or than a day, whatever is more. The
+   horizon is at least a day further back, so the mark of a claim is there as long as it is needed.
+4. The horizon stays below the oldest transaction whose half message is open at a broker, as far as brokers can be
+   asked. This rule keeps answers, the others keep safety: without it such a half message is answered UNKNOWN.
+
+Clocks may differ by a day: ids have the time of the process that made them; the horizon is computed from the clock of
+the database or of this process, whichever is behind.
+
+**Inbox.** A row must stay as long as its message can come again. A broker keeps a message for 72 hours
+(``fileReservedTime``), so a group that was reset, or was stopped for days, can get it at that age. It may send it back
+then, and the copy in the retry topic is kept for another 72 hours. The seventh day is for clocks that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Final, TypeVar
+
+from gantrymq.errors import ConfigError
+from gantrymq.sql.rows import transaction_id
+from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.failures import Failure, read_failure
+from gantrymq.sql.rows.tables import CLEANED, NOW, InboxStatements
+from gantrymq.sql.rules.claim import ATTEMPTS, Rows
+from gantrymq.sql.rules.outcomes import Outcomes, Statement
+
+S = TypeVar("S")
+T = TypeVar("T")
+Asking = Generator[list[Statement], Rows, T]
+"""Asks for statements, gets the rows of the last one that has any. Errors of the database are raised into it."""
+DAY_S: Final = 86_400.0
+KEPT_S: Final = 7 * DAY_S
+BATCH: Final = 1_000
+"""Rows in one statement: other transactions wait for it for some milliseconds only."""
+
+
+def check_age(older_than: float, longest_transaction: float = 0.0) -> float:
+    """Raises ConfigError for rows that may still be needed."""
+    least = max(longest_transaction, DAY_S) + DAY_S
+    if isinstance(older_than, bool) or not isinstance(older_than, int | float) or not least <= older_than < 1e9:
+        raise ConfigError(
+            f"rows are kept for {least:.0f} seconds or more (a day longer than a local transaction may take), not "
+            f"{older_than!r}"
+        )
+    return float(older_than)
+
+
+def now_of(kind: Kind, own_ms: int) -> Asking[int]:
+    """The time in ms since 1970: by the clock of the database or of this process, whichever is behind."""
+    rows = yield from _again([(NOW[kind], ())])
+    return min(own_ms, int(rows[0][0]))
+
+
+def horizon_of(outcomes: Outcomes, own_ms: int, older_than: float, every_s: float = 0.0) -> Asking[int | None]:
+    """The time before which rows may be deleted. None: the last cleaning, of whatever process, is not ``every_s``
+    behind. Two that ask at the same time may both clean, which does no harm."""
+    horizon_ms = (yield from now_of(outcomes.dialect.kind, own_ms)) - round(older_than * 1000)
+    if every_s:
+        rows = yield from _again(outcomes.look())
+        last = {row[0]: row[2] for row in rows}.get(CLEANED, "")
+        if last >= transaction_id.first_of(max(0, horizon_ms - round(every_s * 1000))):
+            return None
+    return horizon_ms
+
+
+def horizon_id(horizon_ms: int, oldest_open: str | None) -> str:
+    """The id below which rows may be deleted. ``oldest_open``: a transaction whose half message is open."""
+    horizon = transaction_id.first_of(max(0, horizon_ms))
+    return horizon if oldest_open is None else min(horizon, oldest_open)
+
+
+def clean_outcomes(outcomes: Outcomes, horizon: str) -> Asking[None]:
+    """Delete the rows of ids below ``horizon``."""
+    make_mark, move_horizon, delete = outcomes.clean(horizon, BATCH)
+    try:
+        yield make_mark
+    except Exception as error:
+        if read_failure(error) is not Failure.DUPLICATE:
+            raise
+    yield from _again(move_horizon)
+    while (yield from _again(delete)):
+        pass
+
+
+def clean_inbox(statements: InboxStatements, before_ms: int) -> Asking[None]:
+    """Delete the rows of messages that were consumed before this time."""
+    batch: list[Statement] = [(statements.clean_some, (before_ms, BATCH)), (statements.left, (before_ms,))]
+    while (yield from _again(batch)):
+        pass
+
+
+def _again(statements: list[Statement]) -> Asking[Rows]:
+    """A statement that met another one may be repeated, and one on a pooled connection that had died."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return (yield statements)
+        except Exception as error:
+            if attempt == ATTEMPTS or read_failure(error) not in (Failure.CONFLICT, Failure.DISCONNECTED):
+                raise
+    raise AssertionError
+
+
+def performed(asking: Generator[S, Rows, T], alone: Callable[[S], Rows]) -> T:
+    """Have a blocking database carry it out."""
+    try:
+        statements = next(asking)
+        while True:
+            try:
+                rows = alone(statements)
+            except Exception as error:  # noqa: BLE001 - it belongs to who asked, and ends or repeats it
+                statements = asking.throw(error)
+            else:
+                statements = asking.send(rows)
+    except StopIteration as end:
+        done: T = end.value
+        return done
