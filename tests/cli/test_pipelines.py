@@ -32,6 +32,7 @@ def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
 ORDER_PAID = ["order-paid", "--topic", "t", "--out", "o", "--checkpoint", "c"]
 
 
+@pytest.mark.slow
 def test_the_name_servers_of_the_environment_are_asked_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")

@@ -29,7 +29,8 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
 
     ``ship``: first send this package to the executors as a zip archive. They still need the packages it is built on:
     pyspark, pyarrow, numpy and msgspec. On one machine, where ``PYSPARK_PYTHON`` is not set, Spark's workers are
-    started with the Python of this process. Works in a classic session and in one of Spark Connect.
+    started with the Python of this process. Works in a classic session and in one of Spark Connect; there, streams need
+    the package beside the server, because the process that plans them does not look into what clients send.
     """
     from gantrymq.spark.source import RocketMQDataSource
 
