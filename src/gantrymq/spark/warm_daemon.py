@@ -17,6 +17,7 @@ from pyspark.daemon import manager
 
 import gantrymq.client.sync
 import gantrymq.spark.reading
+import gantrymq.spark.sink.exactly_once
 import gantrymq.spark.source
 from gantrymq.spark.quiet_workers import silence_closed_connections
 

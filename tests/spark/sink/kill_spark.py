@@ -45,6 +45,8 @@ POINTS = (
     "raise between the ends",
     "kill after the last end",
 )
+EXECUTOR = "kill an executor in a task"
+"""Only where executors are processes: --master 'local-cluster[2,1,1024]'."""
 POINT, DRIVER, MARK = "KILL_SPARK_POINT", "KILL_SPARK_DRIVER", "KILL_SPARK_MARK"
 WAIT_S = 300
 
@@ -57,9 +59,15 @@ def strike(point: str) -> None:
     mark.touch()
     if point.startswith("raise"):
         raise RuntimeError(f"as asked for: {point}")
-    if not point.startswith("kill a worker"):
+    if point == EXECUTOR:
+        os.kill(parent_of(os.getppid()), signal.SIGKILL)  # worker, daemon, executor
+    elif not point.startswith("kill a worker"):
         os.killpg(int(os.environ[DRIVER]), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 class KilledWriter(StreamWriter):

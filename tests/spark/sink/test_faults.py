@@ -75,7 +75,7 @@ def test_each_row_is_there_once(server: Server, query: Path, point: str) -> None
     assert rows(server, query) == all_rows()
 
 
-@pytest.mark.parametrize("point", ["kill after the decision", "kill between the ends", "kill after the last end"])
+@pytest.mark.parametrize("point", ["kill after the decision", "kill after the last end"])
 def test_a_checker_commits_what_is_decided_when_the_driver_never_comes_back(
     server: Server, query: Path, point: str
 ) -> None:
@@ -85,6 +85,21 @@ def test_a_checker_commits_what_is_decided_when_the_driver_never_comes_back(
         until(lambda: rows(server, query) == decided, "the checker did not commit the decided batch")
     finished(server, query)
     assert rows(server, query) == all_rows()
+
+
+def test_the_command_finishes_what_a_killed_driver_has_left(server: Server, query: Path, tmp_path: Path) -> None:
+    assert engine(server, query, "kill between the ends").returncode != 0
+    command = [sys.executable, "-m", "gantrymq.cli.main", "spark-checker", "--name-servers", server.name_servers]
+    with (tmp_path / "log").open("wb") as log:
+        running = subprocess.Popen([*command, "--group", query.name, "--patience", "0"], stdout=log, stderr=log)
+    try:
+        said = tmp_path / "log"
+        until(lambda: f"committed {len(rows_of(FAULTY))} messages" in said.read_text(), "nothing was committed")
+    finally:
+        running.terminate()
+        status = running.wait(WAIT_S)
+    assert status == 0, said.read_text()
+    assert set(rows(server, query)) == rows_of(0) | rows_of(1) | rows_of(FAULTY)
 
 
 @pytest.mark.parametrize("point", ["kill in a task", "kill before the decision"])
