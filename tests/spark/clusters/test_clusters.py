@@ -57,14 +57,13 @@ def test_a_shipped_archive_on_local_cluster(name_servers: str, tmp_path: Path) -
     assert drive(tmp_path, name_servers, "zip", "local-cluster[2,1,512]", python) == EVERYTHING
 
 
+@pytest.mark.skipif(not EVERY_WAY, reason="GANTRY_CLUSTERS=all: it starts five Java processes")
 def test_an_installed_package_and_a_packed_environment_on_standalone(name_servers: str, tmp_path: Path) -> None:
     python = make_python(tmp_path / "own", with_package=True)
     make_python(tmp_path / "environment", with_package=True)  # unpacked for the driver, as docs/spark.md says
     archive = packed(tmp_path / "environment")
     with Standalone(tmp_path) as cluster:
         assert drive(tmp_path, name_servers, "installed", cluster.master, python) == EVERYTHING
-        if not EVERY_WAY:
-            return
         relative = "./environment/bin/python"
         assert drive(tmp_path, name_servers, "packed", cluster.master, relative, PACKED=archive) == EVERYTHING
         used = list(tmp_path.glob("worker-*/*/*/environment/packages/gantrymq"))
