@@ -21,11 +21,11 @@ from tests.spark.clusters.standalone import Standalone
 from tests.spark.fakes import FakeBroker
 from tests.spark.log_server import LogServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROWS = 300
 EVERY_WAY = os.environ.get("GANTRY_CLUSTERS") == "all"
-"""Every way takes minutes on two cores; without this variable, one way is tested on each kind of cluster."""
+"""Every way takes minutes on two cores; without this variable, only ``local-cluster`` is tested."""
 TESTS = Path(__file__).resolve().parents[3]
 
 
@@ -57,6 +57,7 @@ def test_a_shipped_archive_on_local_cluster(name_servers: str, tmp_path: Path) -
     assert drive(tmp_path, name_servers, "zip", "local-cluster[2,1,512]", python) == EVERYTHING
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not EVERY_WAY, reason="GANTRY_CLUSTERS=all: it starts five Java processes")
 def test_an_installed_package_and_a_packed_environment_on_standalone(name_servers: str, tmp_path: Path) -> None:
     python = make_python(tmp_path / "own", with_package=True)
@@ -70,6 +71,7 @@ def test_an_installed_package_and_a_packed_environment_on_standalone(name_server
         assert used, "the executors unpacked the archive"
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(
     not EVERY_WAY or find_spec("grpc") is None, reason="GANTRY_CLUSTERS=all, with pip install 'gantrymq[spark-connect]'"
 )
