@@ -129,3 +129,25 @@ def test_the_picture() -> None:
     bars = [element for element in picture.iter() if element.tag.endswith("rect")]
     assert len(bars) == 5 + 4  # the legend, and one for each part that is not nothing
     assert ET.fromstring(draw([])).tag.endswith("svg")
+
+
+@pytest.mark.spark
+@pytest.mark.kill
+def test_dead_letters_in_a_topic(spark: Any, server: Server) -> None:
+    """Each names its place and the reason. A message needs a body, so an empty one becomes a blank."""
+    from gantrymq.spark.pipelines.job import DEAD_LETTER_SCHEMA, TopicTarget
+    from gantrymq.spark.pipelines.targets.writer import open_writer
+
+    writer = open_writer(TopicTarget(topic="Rejected"), "dead_letters", DEAD_LETTER_SCHEMA, options(server), OsDisk())
+    letters = [("T", "broker-a", 0, offset, body, "no order") for offset, body in enumerate((b"junk", b""))]
+    try:
+        assert writer.add("q", 0, spark.createDataFrame(letters, DEAD_LETTER_SCHEMA).toArrow()) == 2
+    finally:
+        writer.close()
+    frame = spark.read.format("rocketmq").options(
+        **options(server) | {"subscribe": "Rejected"}, includeProperties="true"
+    )
+    rows = frame.load().select("body", "properties.DEAD_LETTER_PLACE", "properties.DEAD_LETTER_REASON").collect()
+    assert sorted((bytes(row[0]), row[1], row[2]) for row in rows) == [
+        (b" ", "T/broker-a/0/1", "no order"), (b"junk", "T/broker-a/0/0", "no order"),
+    ]  # fmt: skip
