@@ -6,12 +6,14 @@ import importlib.util
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from gantrymq.build_info import COMPILED, build_info
+from gantrymq.client.connection import portal
 
 # A busy machine may stop us at any time for longer than the 200 ms that an example is given by default.
 settings.register_profile("gantrymq", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -30,6 +32,21 @@ SLOW_SECONDS = 1.0
 """A test that takes longer on a machine with nothing else to do gets the mark ``slow``."""
 APART = ("slow", "interop", "compiled", *NEEDED, "kill")
 """Marks of tests that ``python3 run.py test quick`` leaves out."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clients_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A blocking client that a module leaves open keeps the thread of all of them alive, and disturbs later modules.
+
+    Tests with a Spark session run in a process of their own, whose connections stay open from task to task.
+    """
+    yield
+    if any(item.get_closest_marker("spark") for item in request.session.items):
+        return
+    left = [user for one in portal._portals.values() for user in one._users]
+    for one in portal._portals.values():
+        one._users.clear()
+    assert not left, f"clients that were not closed: {left}"
 
 
 def pytest_configure() -> None:

@@ -86,7 +86,9 @@ def test_the_core_brings_six_packages_and_what_these_need(empty: Path) -> None:
 def test_the_extras_are_known_by_name(empty: Path) -> None:
     code = "import importlib.metadata as m; print(*sorted(m.metadata('gantrymq').get_all('Provides-Extra')))"
     known = run(empty / "venv" / "bin" / "python", "-c", code, cwd=empty).split()
-    assert known == ["all", "compression", "django", "spark", "sql"]
+    assert known == [
+        "all", "compression", "delta", "django", "iceberg", "pipelines", "postgresql", "spark", "spark-connect", "sql"
+    ]  # fmt: skip
 
 
 def test_the_package_is_typed_and_imports_without_spark(empty: Path) -> None:

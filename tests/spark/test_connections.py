@@ -28,3 +28,6 @@ def test_connections_are_kept_and_never_carried_through_a_fork() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert connections.reader(server.address, Access()).max_offset(QUEUE) == 7
         assert connections.lister(server.address, Access()).topics() == ["orders"]
+        connections.close()
+        assert connections.reader(server.address, Access()) is not reader
+        connections.close()

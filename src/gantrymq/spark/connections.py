@@ -7,12 +7,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.access import Access
 from gantrymq.spark.namespace_reader import NamespaceReader, NamespaceTopics
+
+if TYPE_CHECKING:
+    from gantrymq.admin.blocking import Admin
+    from gantrymq.client.sync import PullConsumer
 
 
 class Pulled(Protocol):
@@ -84,12 +88,12 @@ class ProcessConnections:
         self._owner = os.getpid()
         self._readers: dict[tuple[str, Access, str | None], QueueReader] = {}
         self._listers: dict[tuple[str, Access], TopicLister] = {}
+        self._clients: list[PullConsumer | Admin] = []
 
     def _after_fork(self) -> None:
         if self._owner != os.getpid():
             self._owner = os.getpid()
-            self._readers = {}
-            self._listers = {}
+            self._readers, self._listers, self._clients = {}, {}, []
 
     def reader(self, name_servers: str, access: Access, group: str | None = None) -> QueueReader:
         self._after_fork()
@@ -102,6 +106,7 @@ class ProcessConnections:
             settings = {**access.client_settings(PullSettings.__annotations__), **access.timeouts()}
             consumer = PullConsumer(group, name_servers=name_servers, **settings)
             consumer.start()
+            self._clients.append(consumer)
             namespace = access.namespace
             self._readers[key] = NamespaceReader(consumer, namespace) if namespace else consumer
         return self._readers[key]
@@ -115,8 +120,16 @@ class ProcessConnections:
 
             admin = Admin(name_servers, **access.client_settings(ClientSettings.__annotations__))
             admin.start()
+            self._clients.append(admin)
             self._listers[key] = NamespaceTopics(admin, access.namespace) if access.namespace else admin
         return self._listers[key]
+
+    def close(self) -> None:
+        """Close all connections of this process; the next reader opens new ones. Workers of Spark never do that."""
+        self._after_fork()
+        clients, self._readers, self._listers, self._clients = self._clients, {}, {}, []
+        for client in clients:
+            client.close()
 
 
 OF_THIS_PROCESS: Final = ProcessConnections()

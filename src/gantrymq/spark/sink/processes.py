@@ -90,8 +90,10 @@ class SinkProcess:
         return self._ledger
 
     def _read(self) -> PullConsumer:
-        self._reader = PullConsumer(name_servers=self._name_servers)
-        self._reader.start()
+        if self._reader is None:
+            reader = PullConsumer(name_servers=self._name_servers)
+            reader.start()
+            self._reader = reader
         return self._reader
 
     def close(self) -> None:
