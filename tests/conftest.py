@@ -43,9 +43,9 @@ def clients_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if any(item.get_closest_marker("spark") for item in request.session.items):
         return
-    left = [user for one in portal._portals.values() for user in one._users]
-    for one in portal._portals.values():
-        one._users.clear()
+    left = [(one, user) for one in portal._portals.values() for user in one._users if user not in one._closing]
+    for one, user in left:
+        one.post(one.leave, user)
     assert not left, f"clients that were not closed: {left}"
 
 

@@ -1,11 +1,22 @@
+"""The commands ``gantry pipeline``, as far as they need no Spark session."""
+
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from gantrymq.cli import pipeline_jobs, pipelines
+from gantrymq.spark.connections import OF_THIS_PROCESS
+
+
+@pytest.fixture(autouse=True)
+def connections_are_closed() -> Iterator[None]:
+    """A command leaves its connections to the end of its process, which is ours here."""
+    yield
+    OF_THIS_PROCESS.close()
 
 
 def test_the_pipelines_are_offered() -> None:

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 INTERRUPTED: Final = 130
 """As shells have it."""
+INTERRUPT_DELAY_SECONDS: Final = 0.2
+"""So long an interrupt can go unnoticed that came between two steps of the main thread."""
 FRAMES: Final = re.compile(rb"\s+at [\w.$/<>]+\(|\s+\.\.\. \d+ (more|elided)")
 """The lines of a Java stack trace that name places in Spark's source."""
 PYTHON_ERROR: Final = re.compile(r"(?:gantrymq|pyspark)[\w.]*\.(?:\w+): (.+)")
@@ -46,10 +48,12 @@ def run_job(work: Callable[[], T], fail: Callable[[str], NoReturn]) -> T:
             done.set()
 
     with standard_error_of_spark():
-        # Not in the main thread: there PySpark would install a handler for Ctrl-C of its own.
-        threading.Thread(target=target, name="spark-job", daemon=True).start()
         try:
-            done.wait()
+            # Not in the main thread: there PySpark would install a handler for Ctrl-C of its own.
+            threading.Thread(target=target, name="spark-job", daemon=True).start()
+            # A signal that comes just before the wait begins does not end the wait: the next round sees it.
+            while not done.wait(INTERRUPT_DELAY_SECONDS):
+                pass
         except KeyboardInterrupt:
             Console().print("stopped; run the same command again to continue")
             os._exit(INTERRUPTED)

@@ -35,6 +35,8 @@ class Command(BaseCommand):
             groups = ", ".join(f"{settings[alias].group} ({alias})" for alias in settings if database in (None, alias))
             self.stdout.write(f"answers check-backs of {groups}")
             self.stdout.flush()
-            stopped.wait()
+            # With a limit: a signal that comes just before a wait begins does not end that wait.
+            while not stopped.wait(0.5):
+                pass
         finally:
             running.close()
