@@ -17,6 +17,7 @@ from gantrymq.client.connection import portal
 
 # A busy machine may stop us at any time for longer than the 200 ms that an example is given by default.
 settings.register_profile("gantrymq", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("short", settings.get_profile("gantrymq"), max_examples=20)  # for the stage unit
 settings.register_profile("long", settings.get_profile("gantrymq"), max_examples=2_000)
 settings.load_profile("gantrymq")
 

@@ -132,7 +132,8 @@ UNIT = ("not interop", "not compiled", "not kill", "not spark", "not packaging",
 
 
 def unit(arguments: list[str]) -> bool:
-    return run(*PYTEST, *WORKERS, "-m", " and ".join(UNIT), *arguments)
+    """What somebody runs between two edits: properties try fewer examples than in the stage ``tests``."""
+    return run(*PYTEST, *MORE_WORKERS, "--hypothesis-profile", "short", "-m", " and ".join(UNIT), *arguments)
 
 
 def tests(arguments: list[str]) -> bool:
