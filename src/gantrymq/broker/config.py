@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -23,6 +22,7 @@ from gantrymq.broker.config_sections import (
     key_of as key_of,
 )
 from gantrymq.errors import ConfigError
+from gantrymq.runtime.properties import parse_properties as parse_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +100,3 @@ def convert(key: str, value: str, kind: str) -> Any:
             raise ConfigError(f"{key} is {value!r}; write true or false")
         return value.lower() == "true"
     return value
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Java properties syntax as far as configuration files use it: comments, ``=`` or ``:``, continued lines."""
-    values: dict[str, str] = {}
-    lines = iter(text.splitlines())
-    for line in lines:
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        while line.endswith("\\"):
-            line = line[:-1] + next(lines, "").strip()
-        separator = re.search(r"\s*[=:]\s*|\s+", line)
-        if separator is None:
-            values[line] = ""
-        else:
-            values[line[: separator.start()]] = line[separator.end() :].strip()
-    return values

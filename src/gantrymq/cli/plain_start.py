@@ -28,6 +28,7 @@ _BOTH: Final[Options] = {
     "--flush": ("flush", str),
     "--http-port": ("http_port", int),
     "--broker-name": ("broker_name", str),
+    "--tls-config": ("tls_config", Path),
     "--log-level": ("log_level", str),
 }
 OPTIONS: Final[dict[str, Options]] = {
@@ -42,6 +43,7 @@ OPTIONS: Final[dict[str, Options]] = {
         "-p": ("listen_port", int),
         "--host": ("host", str),
         "--kv-config": ("kv_config", Path),
+        "--tls-config": ("tls_config", Path),
         "--log-level": ("log_level", str),
     },
     "broker": {

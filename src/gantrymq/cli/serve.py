@@ -36,6 +36,11 @@ HttpPort = Annotated[
                       "(httpPort, httpBindAddress). Default: 0, none."),
 ]  # fmt: skip
 BrokerName = Annotated[str | None, typer.Option(help="Name of the broker (brokerName).")]
+TlsConfig = Annotated[
+    Path | None,
+    typer.Option(envvar="GANTRY_TLS_CONFIG", help="A RocketMQ tls.properties: certificates, and which connections must "
+                                                  "use TLS; see docs/security.md. Default: no TLS."),
+]  # fmt: skip
 LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 
 
@@ -54,6 +59,7 @@ def server(
     flush: Flush = None,
     http_port: HttpPort = None,
     broker_name: BrokerName = None,
+    tls_config: TlsConfig = None,
     brokers: Annotated[
         int | None,
         typer.Option(help="So many brokers, each a process with its own part (broker-0, broker-1 ...) of the store "
@@ -76,6 +82,7 @@ def server(
         http_port=http_port,
         broker_name=broker_name,
         brokers=brokers,
+        tls_config=tls_config,
         log_level=log_level,
     )
 
@@ -86,6 +93,7 @@ def nameserver(
     kv_config: Annotated[
         Path | None, typer.Option(help="File for key-values; without it they live as long as the process.")
     ] = None,
+    tls_config: TlsConfig = None,
     log_level: LogLevel = "info",
 ) -> None:
     """Run a name server. Stop it with Ctrl-C."""
@@ -93,6 +101,7 @@ def nameserver(
         listen_port=listen_port,
         host=host,
         kv_config=kv_config,
+        tls_config=tls_config,
         log_level=log_level,
     )
 
@@ -114,6 +123,7 @@ def broker(
     flush: Flush = None,
     http_port: HttpPort = None,
     broker_name: BrokerName = None,
+    tls_config: TlsConfig = None,
     log_level: LogLevel = "info",
 ) -> None:
     """Run a broker. Stop it with Ctrl-C."""
@@ -127,5 +137,6 @@ def broker(
         flush=flush,
         http_port=http_port,
         broker_name=broker_name,
+        tls_config=tls_config,
         log_level=log_level,
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Final, TypedDict, TypeVar
 
 from gantrymq.client import settings_rules as rules
@@ -15,6 +15,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.message.validation import MAX_BODY_BYTES
 from gantrymq.protocol.frame import MAX_FRAME_BYTES
+from gantrymq.runtime.tls.settings import ClientTls
 
 C = TypeVar("C", bound="ClientConfig")
 
@@ -46,6 +47,7 @@ Threads = Annotated[int, Whole(1, MAX_THREADS, "threads")]
 BodyBytes = Annotated[int, Whole(1, LARGEST_BODY, "bytes")]
 Messages = Annotated[int, Whole(1, MAX_INT, "messages")]
 Switch = Annotated[bool, rules.Flag()]
+File = Annotated[str | None, rules.File()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +69,44 @@ class ClientConfig:
     namespace: Annotated[str | None, rules.NAMESPACE] = None
     """Put before topics and groups on the wire (``ns%topic``) and taken off again; queues keep the name they have on
     the wire. Default: none."""
+    tls: Annotated[bool | None, rules.FlagOrNone()] = None
+    """Connect with TLS (tls.enable). Default: as the file says that the environment variable GANTRY_TLS_CONFIG names;
+    without it, no TLS."""
+    tls_trust_cert_path: File = None
+    """PEM file with the authorities whose servers are trusted (tls.client.trustCertPath). Default: those of the
+    operating system; only then the certificate must also have the name or address of the server."""
+    tls_cert_path: File = None
+    """PEM file with this client's certificate, for servers that ask for one (tls.client.certPath)."""
+    tls_key_path: File = None
+    """PEM file with its private key (tls.client.keyPath)."""
+    tls_key_password: Annotated[str | None, rules.Password()] = field(default=None, repr=False)
+    """Password of that key, if it is encrypted (tls.client.keyPassword)."""
+    tls_verify: Switch = True
+    """False: accept any certificate, so that anybody on the way can read and change everything. Only for experiments
+    (tls.client.authServer)."""
 
     def __post_init__(self) -> None:
         for name, rule in rules.rules_of(type(self)).items():
             object.__setattr__(self, name, rules.read_setting(name, getattr(self, name), rule))
+        self.tls_settings()
+
+    def tls_settings(self) -> ClientTls | None:
+        """How connections use TLS; None: not at all, or as the environment says (``tls`` is None then). Raises
+        ConfigError for a setting that has no effect, and for half a certificate."""
+        if self.tls:
+            return ClientTls(
+                trust_cert_path=self.tls_trust_cert_path or "",
+                cert_path=self.tls_cert_path or "",
+                key_path=self.tls_key_path or "",
+                key_password=self.tls_key_password or "",
+                verify=self.tls_verify,
+            )
+        for name in ("tls_trust_cert_path", "tls_cert_path", "tls_key_path", "tls_key_password"):
+            if getattr(self, name) is not None:
+                raise ConfigError(f"{name} is given, and tls is {self.tls}: set tls=True to connect with TLS")
+        if not self.tls_verify:
+            raise ConfigError(f"tls_verify is False, and tls is {self.tls}: set tls=True to connect with TLS")
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +283,12 @@ class ClientSettings(TypedDict, total=False):
     heartbeat_interval_ms: int
     close_timeout_ms: int
     namespace: str | None
+    tls: bool | None
+    tls_trust_cert_path: str | None
+    tls_cert_path: str | None
+    tls_key_path: str | None
+    tls_key_password: str | None
+    tls_verify: bool
 
 
 class ProducerSettings(ClientSettings, total=False):

@@ -83,6 +83,38 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
+class FlagOrNone:
+    possible: str = "True, False or None"
+
+    def read(self, value: object) -> bool | None:
+        if value is not None and not isinstance(value, bool):
+            raise Impossible
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """The path of a file, which may be left out: None, or an empty text."""
+
+    possible: str = "the path of a file as a text, or None"
+
+    def read(self, value: object) -> str | None:
+        return Directory().read(value) if value is not None and value != "" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """A secret text, which may be left out. No error shows it."""
+
+    possible: str = "a text, or None"
+
+    def read(self, value: object) -> str | None:
+        if value is not None and not isinstance(value, str):
+            raise Impossible("it must be a text, or None")
+        return value or None
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """A name that may be left out: None, or an empty text."""
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.cli.serving.network import server_network
 from gantrymq.cli.serving.running import Started, run
 from gantrymq.cli.serving.settings import check_name_server, own_address, settings_of
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.runtime.network import TcpNetwork
+from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import SystemRng
 
 
@@ -27,6 +28,7 @@ def broker(
     flush: str | None = None,
     http_port: int | None = None,
     broker_name: str | None = None,
+    tls_config: Path | None = None,
     log_level: str = "info",
 ) -> None:
     """Run a broker until a signal comes."""
@@ -43,17 +45,17 @@ def broker(
         )
         for name_server in settings.network.name_servers:
             check_name_server(name_server)
-        return running_broker(settings, config)
+        return running_broker(settings, config, server_network(tls_config))
 
     run("broker", program, log_level)
 
 
 @asynccontextmanager
-async def running_broker(config: BrokerConfig, file: Path | None) -> AsyncIterator[str]:
+async def running_broker(config: BrokerConfig, file: Path | None, network: Network) -> AsyncIterator[str]:
     """``file``: the broker.conf, which keeps what tools change meanwhile."""
     disk = OsDisk()
     path = str(file.resolve()) if file is not None else ""
-    running = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), disk, config_file=path)
+    running = Broker(config, network, SystemClock(), SystemRng(), disk, config_file=path)
     try:
         address = await running.start()
         name, store = config.identity.broker_name, config.store

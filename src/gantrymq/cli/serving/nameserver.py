@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from gantrymq.cli.serving.network import server_network
 from gantrymq.cli.serving.running import Started, run
 from gantrymq.nameserver.config import DEFAULT_PORT, NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.runtime.network import TcpNetwork
+from gantrymq.runtime.network import Network
 
 ANY_ADDRESS: Final = "0.0.0.0"
 
@@ -21,20 +22,22 @@ def nameserver(
     listen_port: int = DEFAULT_PORT,
     host: str = ANY_ADDRESS,
     kv_config: Path | None = None,
+    tls_config: Path | None = None,
     log_level: str = "info",
 ) -> None:
     """Run a name server until a signal comes."""
 
     def program() -> Started:
         path = str(kv_config.resolve()) if kv_config is not None else ""
-        return running_name_server(NameServerConfig(listen_host=host, listen_port=listen_port, kv_config_path=path))
+        config = NameServerConfig(listen_host=host, listen_port=listen_port, kv_config_path=path)
+        return running_name_server(config, server_network(tls_config))
 
     run("nameserver", program, log_level)
 
 
 @asynccontextmanager
-async def running_name_server(config: NameServerConfig) -> AsyncIterator[str]:
-    name_server = NameServer(config, TcpNetwork(), SystemClock(), OsDisk())
+async def running_name_server(config: NameServerConfig, network: Network) -> AsyncIterator[str]:
+    name_server = NameServer(config, network, SystemClock(), OsDisk())
     address = await name_server.start()
     try:
         yield f"name server {address}"

@@ -10,11 +10,12 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving import supervise
 from gantrymq.cli.serving.broker import running_broker
 from gantrymq.cli.serving.nameserver import ANY_ADDRESS, running_name_server
+from gantrymq.cli.serving.network import server_network
 from gantrymq.cli.serving.running import Started, run, say
 from gantrymq.cli.serving.settings import LOOPBACK, check_single, name_server_port_of, settings_of
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.network import Network, split_address
 
 
 def server(
@@ -27,6 +28,7 @@ def server(
     http_port: int | None = None,
     broker_name: str | None = None,
     brokers: int | None = None,
+    tls_config: Path | None = None,
     log_level: str = "warning",
 ) -> None:
     """Run a name server and a broker, or a name server and the processes of several brokers, until a signal comes."""
@@ -41,10 +43,11 @@ def server(
         listen = LOOPBACK if local and settings.network.bind_address == ANY_ADDRESS else settings.network.bind_address
         settings = settings.replaced(broker_ip1=address, bind_address=listen)
         port = name_server_port_of(name_server_port, settings)
+        network = server_network(tls_config, own_name_server=True)
         names = NameServerConfig(listen_host=listen, listen_port=port)
         if brokers is None:
             check_single(Path(settings.store.store_path_root_dir))
-            return _server(settings, names, config)
+            return _server(settings, names, config, network)
         root = Path(settings.store.store_path_root_dir)
         wanted = supervise.plans(brokers, root, settings.network.listen_port, broker_name, settings.network.http_port)
         for path in supervise.left_out(brokers, root):
@@ -52,28 +55,31 @@ def server(
         options = ["--host", address, "--bind", listen, "--log-level", log_level]
         options += ["--config", str(config.resolve())] if config is not None else []
         options += ["--flush", flush] if flush is not None else []
-        return _servers(wanted, names, options)
+        options += ["--tls-config", str(tls_config.resolve())] if tls_config is not None else []
+        return _servers(wanted, names, options, network)
 
     run("server", program, log_level)
 
 
 @asynccontextmanager
-async def _server(config: BrokerConfig, name_server: NameServerConfig, file: Path | None) -> AsyncIterator[str]:
+async def _server(
+    config: BrokerConfig, name_server: NameServerConfig, file: Path | None, network: Network
+) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
-        where = await stack.enter_async_context(running_name_server(name_server))
+        where = await stack.enter_async_context(running_name_server(name_server, network))
         port = split_address(where.removeprefix("name server "))[1]
         known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
         config = config.replaced(namesrv_addr=f"{known_as}:{port}")
-        broker_where = await stack.enter_async_context(running_broker(config, file))
+        broker_where = await stack.enter_async_context(running_broker(config, file, network))
         yield f"{where}, {broker_where}"
 
 
 @asynccontextmanager
 async def _servers(
-    plans: list[supervise.Plan], name_server: NameServerConfig, options: list[str]
+    plans: list[supervise.Plan], name_server: NameServerConfig, options: list[str], network: Network
 ) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
-        where = await stack.enter_async_context(running_name_server(name_server))
+        where = await stack.enter_async_context(running_name_server(name_server, network))
         port = split_address(where.removeprefix("name server "))[1]
         known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
         commands = [supervise.command_of(plan, f"{known_as}:{port}", options) for plan in plans]

@@ -13,6 +13,7 @@ from typing import Any, Final
 from gantrymq.client.config import ClientConfig
 from gantrymq.client.connection.doors import Doors as Doors
 from gantrymq.client.connection.routes import NameServers, Routes
+from gantrymq.client.connection.secure import network_of
 from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
 from gantrymq.message.given import shown
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -66,7 +67,9 @@ class Endpoint:
         self._doors = doors
         self.clock = doors.clock
         self.rng = doors.rng
-        self.remoting = RemotingClient(doors.network, doors.clock, doors.rng, requests=pushes, lost=self._lost)
+        self.remoting = RemotingClient(
+            network_of(config, doors), doors.clock, doors.rng, requests=pushes, lost=self._lost
+        )
         self.name_servers = NameServers(self.remoting, config.name_servers, config.call_timeout_ms)
         self.routes = Routes(self.name_servers)
         self.tasks = TaskGroupOwner(owner)

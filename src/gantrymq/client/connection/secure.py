@@ -1,0 +1,31 @@
+"""The network of a client: the one behind its doors, with TLS where settings or environment ask for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gantrymq.client.connection.doors import Doors
+from gantrymq.runtime.network import Network, TcpNetwork
+
+if TYPE_CHECKING:
+    from gantrymq.client.config import ClientConfig
+
+
+def network_of(config: ClientConfig, doors: Doors) -> Network:
+    """Raises ConfigError, which names the file that is wrong. The environment counts only for the real network, since a
+    cluster in memory has no TLS."""
+    wanted = config.tls_settings()
+    path = os.environ.get("GANTRY_TLS_CONFIG")
+    if wanted is None and config.tls is None and path and isinstance(doors.network, TcpNetwork):
+        from gantrymq.runtime.tls.file import read_tls_file
+
+        wanted = read_tls_file(Path(path)).client
+    if wanted is None:
+        return doors.network
+    # Not at the top: most clients have no TLS, and start faster without it.
+    from gantrymq.runtime.tls.certificates import client_context
+    from gantrymq.runtime.tls.network import TlsNetwork
+
+    return TlsNetwork(doors.network, doors.clock, client=client_context(wanted))

@@ -1,0 +1,1 @@
+"""TLS over any ``Network``: settings, certificates, one connection, and the network that makes such connections."""
