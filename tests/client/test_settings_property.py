@@ -41,6 +41,8 @@ KINDS: dict[str, tuple[type[config.ClientConfig], Work]] = {
     "LitePullConsumer": (config.LitePullConfig, simulated.lite_pull_consumer),
 }
 SETTINGS = [(client, name) for client, (kind, _) in KINDS.items() for name in settings_rules.rules_of(kind)]
+WITHOUT_TLS = [(client, name) for client, name in SETTINGS if not name.startswith("tls")]
+"""The network in virtual time knows no TLS; ``tests/cli/test_tls.py`` uses these settings on a real one."""
 SHORT_MS = 100
 """A time-out below it may end a call in this network; that is what it is for."""
 EVERY_TIME = settings(
@@ -156,7 +158,7 @@ def work(world: World, client: str, arguments: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("client", "name"), SETTINGS)
+@pytest.mark.parametrize(("client", "name"), WITHOUT_TLS)
 def test_a_possible_value_works(world: World, client: str, name: str) -> None:
     kind = KINDS[client][0]
     rule = settings_rules.rules_of(kind)[name]
@@ -195,7 +197,8 @@ def test_any_value_is_refused_with_its_name_or_works(world: World, client: str, 
             tried.append(False)
         else:
             tried.append(True)
-            work(world, client, {name: value})
+            if (client, name) in WITHOUT_TLS:
+                work(world, client, {name: value})
 
     with_anything(each)
     assert not all(tried), "nothing was refused: the rule is no rule"
@@ -208,7 +211,7 @@ def split(name: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("client", KINDS)
 def test_possible_values_work_together(world: World, client: str) -> None:
     kind = KINDS[client][0]
-    rules = settings_rules.rules_of(kind)
+    rules = {name: rule for name, rule in settings_rules.rules_of(kind).items() if (client, name) in WITHOUT_TLS}
     ordinary = {name: possible(name, rule) for name, rule in rules.items() if name != "name_servers"}
 
     @EVERY_TIME

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from gantrymq.client.config import PullSettings
 from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.access import Access
@@ -198,5 +199,7 @@ def test_an_account_that_the_client_cannot_use_is_refused() -> None:
         "access_key": "me", "secret_key": "hush-1", "tls_key_password": "hush-2", "namespace": "ns",
     }  # fmt: skip
     assert Access().client_settings({}) == {}
+    secure = parse_options({**LEAST, "tls": "true", "tlsTrustCertPath": "/ca.pem"}).access
+    assert secure.client_settings(PullSettings.__annotations__) == {"tls": True, "tls_trust_cert_path": "/ca.pem"}
     with pytest.raises(ConfigError, match="both accessKey and secretKey"):
         parse_options({**LEAST, "accessKey": "me"})

@@ -99,7 +99,8 @@ class File:
     possible: str = "the path of a file as a text, or None"
 
     def read(self, value: object) -> str | None:
-        return Directory().read(value) if value is not None and value != "" else None
+        absent = value is None or (isinstance(value, str) and not value)
+        return None if absent else Directory().read(value)
 
 
 @dataclass(frozen=True, slots=True)
