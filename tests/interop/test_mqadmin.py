@@ -124,7 +124,7 @@ def _form(value: str) -> str:
 MOST_SETTINGS = 30
 OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "httpBindAddress", "httpPort",
-    "shortPollingTimeMills",
+    "longPollingGatherMills", "shortPollingTimeMills",
 }  # fmt: skip
 DIFFERENT = {
     "maxTransferCountOnMessageInMemory": "our clients and Spark ask for large pulls",

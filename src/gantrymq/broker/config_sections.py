@@ -135,6 +135,8 @@ class PullSettings:
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1_000
     """How long a pull may be held when long polling is off."""
+    long_polling_gather_mills: int = 2
+    """ms after an answer in which a queue gathers messages for the next held pull; 0: none. Only GantryMQ has it."""
     max_transfer_count_on_message_in_memory: int = 32_768
     """Messages of one pull answer. Apache: 32; ours asks for large pulls, Apache's clients never ask for more than
     they want."""

@@ -14,6 +14,9 @@ from tests.support.places import run
 from tests.support.sim_clock import SimClock, settle
 
 
+GATHER_SECONDS = 0.002
+
+
 class Pulling:
     """Held pulls, and which of them were resumed with a result."""
 
@@ -21,7 +24,7 @@ class Pulling:
         self.clock = SimClock()
         self.answered: list[tuple[HeldPull, bool]] = []
         self.still_nothing = False
-        self.held = HeldPulls(self.clock, self._resume)
+        self.held = HeldPulls(self.clock, self._resume, lambda: GATHER_SECONDS)
 
     def _resume(self, pull: HeldPull, expired: bool) -> bool:
         if self.still_nothing and not expired:
@@ -86,6 +89,45 @@ def test_many_arrivals_of_one_turn_are_one_answer() -> None:
     in_virtual_time(work)
 
 
+def test_a_queue_that_was_answered_a_moment_ago_gathers_messages() -> None:
+    async def work(pulling: Pulling) -> None:
+        first = pulling.hold()
+        pulling.held.arrived("T", 0, 0, 0, "")
+        await settle()
+        assert pulling.answered == [(first, False)], "the first message waits for nothing"
+        second, other = pulling.hold(), pulling.hold(queue_id=1)
+        for offset in range(1, 4):
+            pulling.held.arrived("T", 0, offset, 0, "")
+        pulling.held.arrived("T", 1, 0, 0, "")
+        await settle()
+        assert pulling.answered[1:] == [(other, False)], "queues wait for themselves only"
+        await pulling.clock.advance(GATHER_SECONDS)
+        assert pulling.answered[2:] == [(second, False)], "three messages, one answer"
+        await pulling.clock.advance(GATHER_SECONDS)
+        third = pulling.hold()
+        pulling.held.arrived("T", 0, 4, 0, "")
+        await settle()
+        assert pulling.answered[3:] == [(third, False)]
+
+    in_virtual_time(work)
+
+
+def test_a_pull_whose_message_is_gathered_may_be_held_on() -> None:
+    async def work(pulling: Pulling) -> None:
+        pulling.hold()
+        pulling.held.arrived("T", 0, 0, 0, "")
+        await settle()
+        pulling.still_nothing = True
+        pull = pulling.hold(s=1)
+        pulling.held.arrived("T", 0, 1, 0, "")
+        await pulling.clock.advance(GATHER_SECONDS)
+        assert len(pulling.answered) == 1 and len(pulling.held) == 1
+        await pulling.clock.advance(2)
+        assert pulling.answered[1:] == [(pull, True)]
+
+    in_virtual_time(work)
+
+
 def test_only_who_wants_the_tag_is_woken() -> None:
     async def work(pulling: Pulling) -> None:
         a, b, everything = (
@@ -98,7 +140,7 @@ def test_only_who_wants_the_tag_is_woken() -> None:
         assert [pull for pull, _ in pulling.answered] == [b, everything]
         assert len(pulling.held) == 1
         pulling.held.arrived("T", 0, 1, 1, "")
-        await settle()
+        await pulling.clock.advance(GATHER_SECONDS)
         assert [pull for pull, _ in pulling.answered][-1] is a
 
     in_virtual_time(work)

@@ -37,14 +37,25 @@ class HeldPulls:
 
     ``resume(pull, expired)`` reads again and gives the pull its result; it returns False when there is still nothing,
     and the pull is held on. It is called once per loop turn and queue, however many messages arrived in it.
+
+    ``gather_seconds``: a queue whose pulls were resumed less than this ago gathers messages until it has passed. The
+    first message of a queue is answered at once; under load an answer has several messages, so that broker and consumer
+    need less time for each.
     """
 
-    def __init__(self, clock: Clock, resume: Callable[[HeldPull, bool], bool]) -> None:
+    def __init__(
+        self, clock: Clock, resume: Callable[[HeldPull, bool], bool], gather_seconds: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self._clock = clock
         self._resume = resume
+        self._gather_seconds = gather_seconds
         self._held: dict[Place, list[HeldPull]] = {}
         self._count = 0
         self._woken: dict[Place, list[HeldPull]] = {}
+        self._gathering: dict[Place, list[HeldPull]] = {}
+        """Woken a moment after other pulls of their queues."""
+        self._resumed_at: dict[Place, float] = {}
+        """Monotonic seconds; of the queues whose pulls were resumed since the last sweep but one."""
         self._sweeper: Timer | None = None
 
     def __len__(self) -> int:
@@ -81,13 +92,28 @@ class HeldPulls:
         else:
             self._held[place] = [pull for pull in held if pull not in wanting]
         self._count -= len(wanting)
+        resumed_at = self._resumed_at.get(place)
+        if resumed_at is not None and self._clock.monotonic() < resumed_at + self._gather_seconds():
+            if not self._gathering:
+                self._clock.call_later(self._gather_seconds(), self._wake_gathered)
+            self._gathering.setdefault(place, []).extend(wanting)
+            return
         if not self._woken:
             self._clock.call_soon(self._wake)
         self._woken.setdefault(place, []).extend(wanting)
 
     def _wake(self) -> None:
         woken, self._woken = self._woken, {}
-        for pulls in woken.values():
+        self._resume_all(woken)
+
+    def _wake_gathered(self) -> None:
+        gathered, self._gathering = self._gathering, {}
+        self._resume_all(gathered)
+
+    def _resume_all(self, woken: dict[Place, list[HeldPull]]) -> None:
+        now = self._clock.monotonic()
+        for place, pulls in woken.items():
+            self._resumed_at[place] = now
             for pull in pulls:
                 if not self._resume(pull, False):
                     self._keep(pull)
@@ -120,6 +146,7 @@ class HeldPulls:
     def _sweep(self) -> None:
         self._sweeper = None
         now = self._clock.monotonic()
+        self._resumed_at = {place: at for place, at in self._resumed_at.items() if now - at < SWEEP_SECONDS}
         for pull in self._take(lambda pull: pull.deadline <= now):
             self._resume(pull, True)
         if self._held:
@@ -132,4 +159,6 @@ class HeldPulls:
             self._sweeper = None
         self._held.clear()
         self._woken.clear()
+        self._gathering.clear()
+        self._resumed_at.clear()
         self._count = 0

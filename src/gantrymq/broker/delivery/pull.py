@@ -63,7 +63,7 @@ class Pulls:
         self._checks = checks
         self._offsets = offsets
         self._counters = counters
-        self.held: Final = HeldPulls(clock, self._resume)
+        self.held: Final = HeldPulls(clock, self._resume, self._gather_seconds)
         store.arrivals.append(self.held.arrived)
 
     def pull(self, client: Client, request: PullRequest, done: PullDone) -> PullResult | None:
@@ -127,6 +127,9 @@ class Pulls:
         if not self._config.pull.long_polling_enable:
             limit_ms = min(limit_ms, self._config.pull.short_polling_time_mills)
         return min(wait_ms, limit_ms) / 1000
+
+    def _gather_seconds(self) -> float:
+        return self._config.pull.long_polling_gather_mills / 1000
 
     def _resume(self, pull: HeldPull, expired: bool) -> bool:
         """Read again for a held pull; True when it has got its result, False to hold it on."""

@@ -33,6 +33,7 @@ CHANGEABLE: Final = frozenset(
         "disk_space_clean_forcibly_ratio",
         "file_reserved_time",
         "long_polling_enable",
+        "long_polling_gather_mills",
         "max_message_size",
         "max_transfer_bytes_on_message_in_memory",
         "max_transfer_count_on_message_in_memory",

@@ -20,8 +20,9 @@ from gantrymq.testing.local.network import BROKER_PORT, HOST, NAME_SERVER_PORT, 
 from gantrymq.testing.node import Node, own_tasks
 
 STORE: Final = "/store"
-SMALL: Final[dict[str, Any]] = {"max_hash_slot_num": 1_000, "max_index_num": 4_000}
-"""Files of the index are written all over: large ones would have to be filled with zeros."""
+SMALL: Final[dict[str, Any]] = {"max_hash_slot_num": 1_000, "max_index_num": 4_000, "long_polling_gather_mills": 0}
+"""Files of the index are written all over: large ones would have to be filled with zeros. A test that steps through
+virtual time gets each message without a step."""
 
 
 def broker_config(settings: Mapping[str, object]) -> BrokerConfig:
