@@ -50,6 +50,7 @@ COUNTED: Final = {
     "failed": ("messages", "Decisions that could not be stored; the half message stayed open."),
     "checks_sent": ("requests", "Check-backs that were sent to producers."),
     "early_checks": ("requests", "Check-backs during the immunity, because the sender was gone."),
+    "checks_unanswered": ("requests", "Check-backs that had no answer when the next one was due."),
     "nobody_online": ("messages", "Half messages that were due while no producer of their group was online."),
     "parked": ("messages", "Half messages that were put aside for an operator."),
     "completed_at_start": ("messages", "Transactions whose op message was missing when the broker started."),

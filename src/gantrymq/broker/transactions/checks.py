@@ -159,6 +159,7 @@ class TransactionChecks:
             immunity = Immunity.WAIVED if half.sender_gone else Immunity.LASTS
         outstanding = now < half.answer_deadline
         if half.answer_deadline and not outstanding:
+            self._counts.checks_unanswered += half.state is State.OPEN
             self.answered(half)
         may_ask = half.state is State.OPEN and immunity is not Immunity.LASTS and not outstanding
         # Each check of a half message goes to another member than the one before. In turn over all half messages, it

@@ -36,6 +36,8 @@ class TransactionCounts:
     checks_sent: int = 0
     early_checks: int = 0
     """Of these, those about a half with decisive checkers whose immunity had not ended and whose sender was gone."""
+    checks_unanswered: int = 0
+    """Of the checks sent, those without any answer when the next one was due."""
     nobody_online: int = 0
     """Halves that were due while no producer of their group was connected."""
     parked: int = 0
