@@ -26,12 +26,15 @@ from pathlib import Path
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.running import GC_THRESHOLDS
+from gantrymq.message.message import Message
+from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import SerializeType, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
+from gantrymq.protocol.halves import HalfEnd, decode_codes, decode_places, encode_ends
 from gantrymq.protocol.headers.pull import QueryMessage
 from gantrymq.protocol.headers.send import SendMessage
-from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.headers.transaction import EndHalves, EndTransaction
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Link, Listener, Receiver
@@ -44,6 +47,7 @@ FORMS = {"binary": SerializeType.ROCKETMQ, "json": SerializeType.JSON}
 TOPIC = "T"
 HEARTBEAT = b'{"clientID":"127.0.0.1@bench","producerDataSet":[{"groupName":"PG"}],"consumerDataSet":[]}'
 PROPERTIES = "KEYS\x01k{0}\x02UNIQ_KEY\x017F0000016D98E784C4C96794C4{0:06d}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
+COMMON = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x013600\x02WAIT\x01true\x02"
 HALF_PROPERTIES = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
 
 
@@ -138,6 +142,36 @@ class Peer:
             )
         return b"".join(frames)
 
+    def many(self, count: int, code: RequestCode) -> tuple[bytes, list[str]]:
+        """A request with many messages as the sink of Spark makes it, and the ids of the messages."""
+        first, self._number = self._number, self._number + count
+        keys = [f"0123456789ABCDEF00000001FEDCBA9876543210{number:08X}" for number in range(first, first + count)]
+        is_half = code == RequestCode.SEND_HALVES
+        messages = [Message(TOPIC, self._body) for _ in keys]
+        for message, key in zip(messages, keys, strict=True):
+            message.properties.clear()
+            message.properties.update({"UNIQ_KEY": key} if is_half else {"UNIQ_KEY": key, "WAIT": "true"})
+        header = SendMessage(
+            producer_group="PG", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4, queue_id=1,
+            sys_flag=4 if is_half else 0, born_timestamp=1_763_700_000_000, flag=0,
+            properties=COMMON if is_half else "WAIT\x01true\x02", reconsume_times=0, unit_mode=False, batch=True,
+            bname="broker-a",
+        )  # fmt: skip
+        return encode_request(code, first + 1, header, encode_batch(messages)), keys
+
+    async def batch(self, count: int) -> None:
+        """One batch of ordinary messages."""
+        await self.ask(self.many(count, RequestCode.SEND_BATCH_MESSAGE)[0], 1)
+
+    async def halves(self, count: int) -> None:
+        """Many half messages in one request, and their commits in another."""
+        request, keys = self.many(count, RequestCode.SEND_HALVES)
+        places = decode_places(_body(await self.ask(request, 1)))
+        ends = encode_ends([HalfEnd(*place, key) for place, key in zip(places, keys, strict=True)])
+        header = EndHalves(producer_group="PG", commit_or_rollback=COMMIT)
+        codes = decode_codes(_body(await self.ask(encode_request(RequestCode.END_HALVES, 1, header, ends), 1)))
+        assert codes == (0,) * count, codes
+
     async def ask(self, data: bytes, expected: int) -> bytes:
         """Pass ``data`` to the broker, and return its answers when there are ``expected`` of them."""
         out = self._wire.out
@@ -170,6 +204,13 @@ class Peer:
         await self.ask(self.sends(count, half=False), count)
 
 
+def _body(answer: bytes) -> bytes:
+    ((form, head, body),) = FrameSplitter().feed(answer)
+    command = decode_command(form, head, body)
+    assert command.code == 0, command.remark
+    return bytes(command.body)
+
+
 async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, object]:
     scratch = Path(tempfile.mkdtemp(prefix="gantry-cost-", dir=chosen.dir))
     network = _NoNetwork()
@@ -191,10 +232,10 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         for _ in range(max(1, chosen.count // ROUND)):
             before = peer.spent_s
             for _ in range(ROUND // chosen.batch):
-                if chosen.kind == "plain":
-                    await peer.plain(chosen.batch)
-                else:
+                if chosen.kind == "transaction":
                     await peer.transactions(chosen.batch, one_way=chosen.one_way)
+                else:
+                    await getattr(peer, chosen.kind)(chosen.batch)
             await peer.ask(question, 1)
             rounds.append((peer.spent_s - before) / (ROUND // chosen.batch * chosen.batch) * 1e6)
         total = len(rounds) * (ROUND // chosen.batch * chosen.batch)
@@ -211,10 +252,12 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(prog="python -m benchmarks.broker_cost", description=__doc__)
-    arguments.add_argument("--kind", choices=("transaction", "plain"), default="transaction")
+    arguments.add_argument("--kind", choices=("transaction", "plain", "batch", "halves"), default="transaction")
     arguments.add_argument("--form", choices=("binary", "json"), default="binary", help="form of the headers")
     arguments.add_argument("--one-way", action="store_true", help="ends without answers, as Java's producer sends them")
-    arguments.add_argument("--batch", type=int, default=32, help="frames that one read brings")
+    arguments.add_argument(
+        "--batch", type=int, default=32, help="frames that one read brings; of batch and halves: messages in a request"
+    )
     arguments.add_argument("--size", type=int, default=128, help="bytes of a body")
     arguments.add_argument("--count", type=int, default=20_000, help="messages")
     arguments.add_argument("--dir", default="/dev/shm", help="where the store is made; memory, no disk is measured")

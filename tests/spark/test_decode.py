@@ -15,7 +15,8 @@ from gantrymq.message import flags
 from gantrymq.protocol import stored_message
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.stored_message import pack_host, scan, to_view
-from gantrymq.spark.decode import COMPRESSED_AT_ONCE, Records, arrow_schema
+from gantrymq.spark import decode
+from gantrymq.spark.decode import Records, arrow_schema
 from gantrymq.spark.rows import SPARK_TYPES
 from tests.golden.recorded import SCENARIOS, scenario
 from tests.support.records import encode_record
@@ -166,9 +167,10 @@ def test_a_selection_of_columns_in_its_own_order() -> None:
     assert stored_message.AT_BODY == 88
 
 
-def test_compressed_bodies_among_others() -> None:
-    """Only they become Python objects; and batches with them are small, because they may become very large."""
-    bodies = [b"%d" % number * (number % 7) for number in range(COMPRESSED_AT_ONCE + 10)]
+def test_compressed_bodies_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only they become Python objects; and batches with them are cut by their size, because they may become large."""
+    monkeypatch.setattr(decode, "PIECE_BYTES", 100)
+    bodies = [b"%03d" % number * (number % 7 + 1) for number in range(266)]
     raw = [
         encode_record(
             b"orders", zlib.compress(body) if number % 5 == 3 else body, b"", 0, number, 0, 1, pack_host("1.2.3.4:5"),
@@ -176,9 +178,23 @@ def test_compressed_bodies_among_others() -> None:
         )
         for number, body in enumerate(bodies)
     ]  # fmt: skip
-    pieces = list(Records.scan(b"".join(raw)).pieces())
-    assert [len(piece) for piece in pieces] == [COMPRESSED_AT_ONCE, 10]
+    pieces = list(Records.scan(b"".join(raw)).pieces(["body"]))
+    assert len(pieces) > 4
     found = [row for piece in pieces for row in piece.batch(["body"], "t", "b").column(0).to_pylist()]
     assert found == bodies
+    assert Records.scan(b"".join(raw)).batch(["body"], "t", "b").column(0).to_pylist() == bodies
+    assert [len(piece) for piece in Records.scan(b"".join(raw)).pieces(["tags"])] == [266]
     plain = Records.scan(b"".join(raw[:3]) * 200)
-    assert [len(piece) for piece in plain.pieces()] == [600]
+    assert [len(piece) for piece in plain.pieces(["body"])] == [600]
+
+
+@given(st.lists(st.tuples(st.sampled_from([91, 92, 130]), st.integers(1, 70)), max_size=12))
+def test_the_starts_of_records_of_any_sizes(kinds: list[tuple[int, int]]) -> None:
+    sizes = [size for size, count in kinds for _ in range(count)]
+    data = b"".join(size.to_bytes(4, "big").ljust(size, b"x") for size in sizes)
+    expected = [sum(sizes[:number]) for number in range(len(sizes))]
+    assert decode.find_starts(data).tolist() == expected
+    for wrong in (data[:-1], data + b"\0\0\0", data + b"\0" * 95):
+        if wrong:
+            with pytest.raises(RemoteProtocolError):
+                decode.find_starts(wrong)

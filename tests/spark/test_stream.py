@@ -83,6 +83,27 @@ def test_both_limits(broker: FakeBroker) -> None:
     assert sum(stream.batch().values()) <= 6
 
 
+@pytest.mark.parametrize("limits", [{}, {"max_offsets_per_trigger": 3}, {"min_offsets_per_trigger": 5}])
+def test_a_topic_that_was_made_anew_is_read_from_where_that_was_noticed(
+    broker: FakeBroker, limits: dict[str, int]
+) -> None:
+    """Waiting at the old position would skip all messages until the new queue is as long as the old one was."""
+    stream = Stream(broker, fail_on_data_loss=False, read_timeout_ms=5_000, max_trigger_delay_ms=LONG_MS, **limits)
+    while stream.batch() != {Q0: 10, Q1: 20}:
+        pass
+    broker.logs[Q0] = {}
+    broker.fill(Q0, 2)
+    broker.fill(Q1, 1)
+    before = stream.at
+    assert stream.batch() == {Q0: 2, Q1: 21}
+    assert [str(part.value[0]) for part in stream.reader.partitions(before, stream.at)] == ["orders/b/1 [20, 21)"]
+    broker.fill(Q0, 5)
+    before = stream.at
+    while stream.batch() != {Q0: 7, Q1: 21}:
+        pass
+    assert str(stream.reader.partitions(before, stream.at)[0].value[0]).startswith("orders/b/0 [2, ")
+
+
 def test_the_age_of_the_oldest_unread_message_is_reported(broker: FakeBroker) -> None:
     stream = Stream(broker, max_offsets_per_trigger=6)
     positions = stream.batch()

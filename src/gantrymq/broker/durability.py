@@ -12,6 +12,8 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import MessageIllegal, StoreError, StoreUnavailable
 from gantrymq.message.send_status import SendStatus
+from gantrymq.protocol.stored_message import Birth
+from gantrymq.store.log.appender import RunItem
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord, Placement
 
@@ -48,6 +50,29 @@ class Durability:
             return self._store.append(records)
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error
+
+    def append_run(
+        self, topic: str, queue_id: int, items: Sequence[RunItem], birth: Birth
+    ) -> tuple[list[int], int, int]:
+        """Append many records of one queue; their log offsets, the one behind the last, and the queue offset of the
+        first. Raises like ``append``; then none of them is stored."""
+        if self.limited:
+            self.check_waiting()
+        try:
+            run = self.appender.append_run(topic, queue_id, items, birth)
+        except (MessageIllegal, StoreError) as error:
+            raise refusal(error) from error
+        if run is not None:
+            first, _, places, records = run
+            return places, places[-1] + len(records[-1]), first
+        born_timestamp, born_host, _, sys_flag, times = birth
+        placed = self.append(
+            [
+                NewRecord(topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, times)
+                for body, text, flag, _, _ in items
+            ]
+        )
+        return [place.log_offset for place in placed], placed[-1].end, placed[0].queue_offset
 
     def check_waiting(self) -> None:
         """Raise Refused when too much waits for the disk."""

@@ -35,6 +35,17 @@ def hash_on(start: int, text: str) -> int:
     return _hash_each(start, text)
 
 
+def hash_behind(start: int, tail: str) -> int:
+    """``hash_on`` for a short text that comes again and again, such as the last digits of ids."""
+    power, value = _power_and_hash(tail)
+    return (start * power + value) & 0xFFFFFFFF
+
+
+@lru_cache(maxsize=8192)
+def _power_and_hash(text: str) -> tuple[int, int]:
+    return hash_on(1, text) - hash_on(0, text) & 0xFFFFFFFF, hash_on(0, text)
+
+
 def _hash_each(start: int, text: str) -> int:
     """Unit by unit: 0.1 us for 32 characters where it is compiled."""
     value: i64 = start

@@ -19,6 +19,7 @@ from gantrymq.message.message import Message
 
 _HEAD: Final = struct.Struct(">iiiii")
 _SHORT: Final = struct.Struct(">h")
+_HEAD_SIZE: Final = _HEAD.size
 _FIXED_SIZE: Final = 22
 
 
@@ -72,26 +73,25 @@ def item_size(message: Message) -> int:
 def split_batch(body: bytes) -> list[BatchItem]:
     """The messages of a batch body. Raises RemoteProtocolError when it does not consist of whole items."""
     items: list[BatchItem] = []
-    position = 0
-    while position < len(body):
-        item, position = _decode_item(body, position)
-        items.append(item)
-    return items
-
-
-def _decode_item(body: bytes, start: int) -> tuple[BatchItem, int]:
+    append, head_at, length_at = items.append, _HEAD.unpack_from, _SHORT.unpack_from
+    position, end = 0, len(body)
     try:
-        size, _, _, flag, body_length = _HEAD.unpack_from(body, start)
-        after_body = start + _HEAD.size + body_length
-        if body_length < 0:
-            raise RemoteProtocolError(f"the batch item at {start} has a negative body length")
-        (properties_length,) = _SHORT.unpack_from(body, after_body)
-        end = after_body + _SHORT.size + properties_length
-        if properties_length < 0 or end != start + size or end > len(body):
-            raise RemoteProtocolError(f"the parts of the batch item at {start} do not add up to its {size} bytes")
-        text = body[after_body + _SHORT.size : end].decode()
+        while position < end:
+            size, _, _, flag, body_length = head_at(body, position)
+            start = position + _HEAD_SIZE
+            after_body = start + body_length
+            if body_length < 0:
+                raise RemoteProtocolError(f"the batch item at {position} has a negative body length")
+            text_start = after_body + 2
+            text_end = text_start + length_at(body, after_body)[0]
+            if text_end < text_start or text_end != position + size or text_end > end:
+                raise RemoteProtocolError(
+                    f"the parts of the batch item at {position} do not add up to its {size} bytes"
+                )
+            append(BatchItem(flag, body[start:after_body], body[text_start:text_end].decode()))
+            position = text_end
     except struct.error as error:
-        raise RemoteProtocolError(f"the batch item at {start} is cut off: {error}") from error
+        raise RemoteProtocolError(f"the batch item at {position} is cut off: {error}") from error
     except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"the properties of the batch item at {start} are not UTF-8: {error}") from error
-    return BatchItem(flag, body[start + _HEAD.size : after_body], text), end
+        raise RemoteProtocolError(f"the properties of the batch item at {position} are not UTF-8: {error}") from error
+    return items

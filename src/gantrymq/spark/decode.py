@@ -22,6 +22,7 @@ from gantrymq.protocol import stored_message as record
 from gantrymq.protocol.compression import decompress
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.spark.property_columns import PropertyTable
+from gantrymq.spark.property_layouts import LayoutTable, layout_table
 from gantrymq.spark.ranges import take_ranges, text_column
 from gantrymq.spark.rows import SPARK_TYPES
 
@@ -38,9 +39,9 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
 """The Arrow type that Spark requires for each of its own types."""
-COMPRESSED_AT_ONCE: Final = 256
-"""Records in a batch with compressed bodies. The bodies of an array take 2 GiB at most, and a pull of 4 MiB may become
-a thousand times as large; a body takes 4 MiB at most, unless a broker was configured otherwise."""
+PIECE_BYTES: Final = 16 * 1024 * 1024
+"""Decompressed bodies in one record batch. The bodies of an array take 2 GiB at most, and a pull of 4 MiB may become a
+thousand times as large; a body takes 64 MiB at most."""
 Ints = Any
 """A numpy array of integers (numpy is not type-checked here)."""
 
@@ -50,24 +51,54 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(name, ARROW_TYPES[SPARK_TYPES[name]]) for name in columns])
 
 
-def find_starts(data: bytes) -> list[int]:
-    """The position of every record in ``data``. Raises RemoteProtocolError when the records do not fill it exactly."""
-    starts: list[int] = []
-    append = starts.append
-    size_at = _SIZE.unpack_from
-    position, end = 0, len(data)
-    try:
-        while position < end:
-            append(position)
-            (size,) = size_at(data, position)
-            if size < _SMALLEST:
-                raise RemoteProtocolError(f"the record at byte {position} of a pull answer claims {size} bytes")
-            position += size
-    except struct.error as error:
-        raise RemoteProtocolError(f"a pull answer ends inside the size of the record at byte {position}") from error
+ALIKE_FIRST: Final = 16
+ALIKE_MOST: Final = 4096
+ONE_BY_ONE: Final = 64
+"""Records are looked at one by one until the next try, when one has another size than its neighbour."""
+
+
+def find_starts(data: bytes) -> Ints:
+    """The position of every record in ``data``. Raises RemoteProtocolError when the records do not fill it exactly.
+
+    Neighbours often have one size: then one comparison finds many of them.
+    """
+    found: list[Ints] = []
+    position, end, alike = 0, len(data), ALIKE_FIRST
+    while position < end:
+        size = _size_at(data, position)
+        many = min(alike, (end - position) // size)
+        sizes = np.ndarray((many,), dtype=">i4", buffer=data, offset=position, strides=(size,)) if many > 1 else None
+        if sizes is not None and (sizes == size).all():
+            found.append(np.arange(position, position + many * size, size, dtype=np.int64))
+            position += many * size
+            alike = min(2 * alike, ALIKE_MOST)
+        else:
+            starts, position = _one_by_one(data, position)
+            found.append(np.array(starts, dtype=np.int64))
+            alike = ALIKE_FIRST
     if position != end:
         raise RemoteProtocolError(f"the last record of a pull answer misses {position - end} bytes")
-    return starts
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def _one_by_one(data: bytes, position: int) -> tuple[list[int], int]:
+    """The positions of the next records, and the one behind them."""
+    starts: list[int] = []
+    end = len(data)
+    while position < end and len(starts) < ONE_BY_ONE:
+        starts.append(position)
+        position += _size_at(data, position)
+    return starts, position
+
+
+def _size_at(data: bytes, position: int) -> int:
+    try:
+        (size,) = _SIZE.unpack_from(data, position)
+    except struct.error as error:
+        raise RemoteProtocolError(f"a pull answer ends inside the size of the record at byte {position}") from error
+    if size < _SMALLEST:
+        raise RemoteProtocolError(f"the record at byte {position} of a pull answer claims {size} bytes")
+    return int(size)
 
 
 def gather(buffer: Ints, positions: Ints, dtype: str) -> Ints:
@@ -85,12 +116,14 @@ class Records:
     data: bytes
     starts: Ints
     """Byte position of each record in ``data``."""
+    plain: list[bytes] | None = None
+    """The compressed bodies, decompressed, in the order of their records; None: they are still to be."""
 
     @classmethod
     def scan(cls, data: bytes) -> Records:
         """Find the records in the answer to a pull. Raises RemoteProtocolError when a record is incomplete or
         inconsistent."""
-        records = cls(data, np.array(find_starts(data), dtype=np.int64))
+        records = cls(data, find_starts(data))
         if len(records):
             records._check()
         return records
@@ -102,12 +135,26 @@ class Records:
         """Only the records for which the boolean array ``wanted`` holds."""
         return Records(self.data, self.starts[wanted])
 
-    def pieces(self) -> Iterator[Records]:
-        """The same records in pieces whose bodies fit into an Arrow array, also after they are decompressed."""
-        count = len(self)
-        step = COMPRESSED_AT_ONCE if (self.sys_flags & flags.COMPRESSED).any() else count
-        for begin in range(0, count, step):
-            yield self if step >= count else Records(self.data, self.starts[begin : begin + step])
+    def pieces(self, columns: Collection[str]) -> Iterator[Records]:
+        """The same records in pieces whose bodies fit into an Arrow array, also after they are decompressed.
+
+        ``columns``: those that will be decoded. Raises RemoteProtocolError when a body cannot be decompressed.
+        """
+        compressed = np.flatnonzero(self.sys_flags & flags.COMPRESSED)
+        if not len(compressed) or "body" not in columns:
+            yield self
+            return
+        first, size, plain = 0, 0, list[bytes]()
+        ends = (self.body_starts + self.body_lengths)[compressed].tolist()
+        rows = zip(compressed.tolist(), self.body_starts[compressed].tolist(), ends, strict=True)
+        for row, begin, end in rows:
+            if size >= PIECE_BYTES:
+                yield Records(self.data, self.starts[first:row], plain)
+                first, size, plain = row, 0, []
+            body = decompress(self.data[begin:end], int(self.sys_flags[row]))
+            plain.append(body)
+            size += len(body)
+        yield Records(self.data, self.starts[first:], plain)
 
     def _check(self) -> None:
         magic = self._at(record.AT_MAGIC, ">u4")
@@ -188,11 +235,11 @@ class _Columns:
         self._broker_name = broker_name
 
     @cached_property
-    def _properties(self) -> PropertyTable:
+    def _properties(self) -> LayoutTable | PropertyTable:
         records = self._records
-        return PropertyTable.of(
-            take_ranges(records.data, records._property_starts, records._property_starts + records._property_lengths)
-        )
+        starts, lengths = records._property_starts, records._property_lengths
+        found = layout_table(records._buffer, starts, lengths)
+        return found or PropertyTable.of(take_ranges(records.data, starts, starts + lengths))
 
     def topic(self) -> pa.Array:
         return pa.repeat(pa.scalar(self._topic, pa.string()), len(self._records))
@@ -224,23 +271,23 @@ class _Columns:
 
     def body(self) -> pa.Array:
         records = self._records
-        bodies = take_ranges(records.data, records.body_starts, records.body_starts + records.body_lengths)
         compressed = np.flatnonzero(records.sys_flags & flags.COMPRESSED)
+        values = pa.array(self._plain() if len(compressed) else (), pa.binary())
+        if len(compressed) == len(records):
+            return values
+        bodies = take_ranges(records.data, records.body_starts, records.body_starts + records.body_lengths)
         if not len(compressed):
             return bodies
-        values = pa.array([self._decompressed(int(row)) for row in compressed], pa.binary())
-        if len(values) == len(bodies):
-            return values
         # Only the compressed bodies become Python objects: the others are taken from the first array.
         places: Ints = np.arange(len(bodies), dtype=np.int64)
         places[compressed] = len(bodies) + np.arange(len(compressed))
         return pa.concat_arrays([bodies, values]).take(pa.array(places))
 
-    def _decompressed(self, row: int) -> bytes:
-        records = self._records
-        start = int(records.body_starts[row])
-        body = records.data[start : start + int(records.body_lengths[row])]
-        return decompress(body, int(records.sys_flags[row]))
+    def _plain(self) -> list[bytes]:
+        """The compressed bodies, decompressed. Whoever reads a whole range has them already, piece by piece."""
+        if self._records.plain is not None:
+            return self._records.plain
+        return [body for piece in self._records.pieces(("body",)) for body in piece.plain or ()]
 
     def tags(self) -> pa.Array:
         return text_column(self._properties.find(b"TAGS"))

@@ -102,7 +102,8 @@ def limited(begin: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int], 
     backlog.
 
     Every queue with messages advances by at least one, so that a long queue never blocks the others. If there are more
-    such queues than ``max_rows``, there is still one row for each of them.
+    such queues than ``max_rows``, there is still one row for each of them. A queue whose end is before ``begin`` goes
+    back.
     """
     sizes = {queue: max(0, end[queue] - begin.get(queue, 0)) for queue in end}
     total = sum(sizes.values())
@@ -111,7 +112,8 @@ def limited(begin: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int], 
     moving = sum(size > 0 for size in sizes.values())
     to_share, rest = max(0, max_rows - moving), max(1, total - moving)
     return {
-        queue: begin.get(queue, 0) + (1 + (size - 1) * to_share // rest if size else 0) for queue, size in sizes.items()
+        queue: begin.get(queue, 0) + 1 + (size - 1) * to_share // rest if size else end[queue]
+        for queue, size in sizes.items()
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 
@@ -14,6 +15,8 @@ from gantrymq.spark.offsets import EARLIEST, LATEST, Positions, covers, describe
 from gantrymq.spark.options import Bound, Edge, Instant, Instants, Settings
 from gantrymq.spark.patience import BlockingClock, Patience
 
+log = logging.getLogger("gantrymq.spark")
+
 FIRST_LOOK_TIMEOUT_MS = 3_000
 """How long a query waits at its start for an unknown topic, or for name servers that do not answer: long enough for a
 broker that is just registering, and short enough for a user who mistyped a name."""
@@ -24,12 +27,14 @@ class _Behind(GantryError):
 
     retryable = True
 
-    def __init__(self, queues: list[MessageQueue]) -> None:
-        self.queues = queues
+    def __init__(self, queues: list[MessageQueue], ends: Positions) -> None:
+        self.ends = ends
+        self.lost = (
+            f"{describe(queues)} end before what was already read: messages were lost or the topic was made anew"
+        )
         super().__init__(
-            f"{describe(queues)} end before what was already read: messages were lost or the topic was made anew. "
-            f"With the option failOnDataLoss=false the stream waits there for new messages; otherwise use a new "
-            f"checkpoint"
+            f"{self.lost}. With the option failOnDataLoss=false the stream continues at their new ends; otherwise use "
+            f"a new checkpoint"
         )
 
 
@@ -107,23 +112,26 @@ class Planner:
         }
 
     def latest(self, queues: list[MessageQueue], reached: Positions) -> Positions:
-        """The end of each queue, never before ``reached``.
+        """The end of each queue. A broker that has just restarted may report a lower one than ``reached`` for a moment.
 
-        A broker that has just restarted may report a lower end for a moment. If it stays lower, this raises _Behind, or
-        returns ``reached`` when ``failOnDataLoss`` is off.
+        If it stays lower, messages were lost or the topic was made anew: this raises _Behind, or returns the lower end
+        when ``failOnDataLoss`` is off. A stream that waited at ``reached`` would read none of the messages before it.
         """
 
         def ask() -> Positions:
             found = self.edge(Edge.LATEST, queues)
             known = {queue: offset for queue, offset in reached.items() if queue in found}
             if not covers(found, known):
-                raise _Behind([queue for queue in known if found[queue] < known[queue]])
+                raise _Behind([queue for queue in known if found[queue] < known[queue]], found)
             return found
 
-        if self._settings.fail_on_data_loss:
+        try:
             return self._patience.call("asking for new messages", ask)
-        found = self.edge(Edge.LATEST, queues)
-        return {queue: max(offset, reached.get(queue, 0)) for queue, offset in found.items()}
+        except _Behind as error:
+            if self._settings.fail_on_data_loss:
+                raise
+            log.error("%s; what they hold now is not read, and what comes is", error.lost)
+            return error.ends
 
     def resolve(self, bound: Bound, side: str) -> Positions:
         """The current offset of a bound in every queue. ``side``: ``starting`` or ``ending``.

@@ -73,12 +73,19 @@ class PropertyTable:
         return _Items(begins, marks, ends)
 
     @cached_property
-    def _equals(self) -> Ints:
-        return np.flatnonzero(self.blob == 1)
+    def _separators(self) -> tuple[Ints, Ints]:
+        """Where each 0x01 and each 0x02 is."""
+        both = np.flatnonzero(self.blob - np.uint8(1) < 2)
+        is_end = self.blob[both] == 2
+        return both[~is_end], both[is_end]
 
-    @cached_property
+    @property
+    def _equals(self) -> Ints:
+        return self._separators[0]
+
+    @property
     def _ends(self) -> Ints:
-        return np.flatnonzero(self.blob == 2)
+        return self._separators[1]
 
     def find(self, name: bytes) -> pa.Array:
         """The value of ``name`` for every message as a binary array; null where it is absent or empty."""

@@ -96,7 +96,7 @@ class RangeReader:
             if self._tags and len(records):
                 # The broker compares only the hashes of tags.
                 records = records.where(records.have_tags(self._tags))
-            for piece in records.pieces() if len(records) else ():
+            for piece in records.pieces(columns) if len(records) else ():
                 yield piece.batch(columns, part.queue.topic, part.queue.broker_name)
 
     def _chunks(self, part: QueueRange) -> Iterator[_Chunk]:

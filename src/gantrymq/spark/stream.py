@@ -100,7 +100,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end_of_batch(self, begin: StreamOffset, reached: Positions, latest: Positions, limit: ReadLimit) -> Positions:
         if self._must_wait(begin, reached, latest, limit):
             return begin.positions
-        allowed = {queue: max(self._allowed(queue, latest), at) for queue, at in reached.items()}
+        allowed = {queue: self._allowed(queue, at, latest) for queue, at in reached.items()}
         end = limited(reached, allowed, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         if end != begin.positions:
             self._batch_at = SystemClock().monotonic()
@@ -113,6 +113,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         if begin.positions.keys() != reached.keys():
             return False  # the first batch of a new queue stores where reading of it began
+        if any(latest.get(queue, at) < at for queue, at in reached.items()):
+            return False  # a batch stores that reading continues at an earlier place
         waited = SystemClock().monotonic() - self._batch_at
         new = sum(latest[queue] - at for queue, at in reached.items() if queue in latest)
         return new < least and waited < self._settings.max_trigger_delay_ms / 1000
@@ -129,9 +131,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             known = begin.base
         return {**known, **planner.edge(Edge.EARLIEST, [queue for queue in queues if queue not in known])}
 
-    def _allowed(self, queue: MessageQueue, latest: Positions) -> int:
-        end = latest.get(queue, 0)
-        return end if self._target is None else min(end, self._target.get(queue, 0))
+    def _allowed(self, queue: MessageQueue, at: int, latest: Positions) -> int:
+        """The furthest end of the batch in a queue; before ``at`` only where the queue lost messages."""
+        end = latest.get(queue, at)
+        if end < at or self._target is None:
+            return end
+        return max(min(end, self._target.get(queue, 0)), at)
 
     def _pace(self) -> None:
         """Without new messages Spark asks about every 11 ms. Wait, so that brokers are asked every ``pollInterval``."""

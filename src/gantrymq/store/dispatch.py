@@ -80,6 +80,7 @@ class Dispatch:
         """Make everything before ``position`` visible, then tell the listeners."""
         pending, changed, arrivals, arrivals_of = self._pending, self.changed, self.arrivals, self._arrivals_of
         advanced: list[Pending] = []
+        latest: ConsumeQueue | None = None
         while pending and pending[0][0] <= position:
             item = pending.popleft()
             advanced.append(item)
@@ -88,7 +89,9 @@ class Dispatch:
                 if queue_offset != queue.max_offset:
                     raise InvariantViolated("queue offsets become visible without a gap")
                 queue.add_next(log_offset, size, tags)
-                changed[queue] = None
+                if queue is not latest:
+                    latest = queue
+                    changed[queue] = None
                 for listen in arrivals:
                     listen(topic, queue.queue_id, queue_offset, tags, text)
                 if topic in arrivals_of:

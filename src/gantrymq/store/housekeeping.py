@@ -149,7 +149,8 @@ class Housekeeping:
             log.warning("records are not indexed for now: %s", error)
             return
         if more and self._index_timer is None:
-            self._index_timer = self._clock.call_later(INDEX_PAUSE_SECONDS, self._index_some)
+            pause = 0.0 if self._index.hurries else INDEX_PAUSE_SECONDS
+            self._index_timer = self._clock.call_later(pause, self._index_some)
 
     def write_out(self) -> None:
         """Put the visible entries of changed queues into their files."""

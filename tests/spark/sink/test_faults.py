@@ -102,6 +102,23 @@ def test_the_command_finishes_what_a_killed_driver_has_left(server: Server, quer
     assert set(rows(server, query)) == rows_of(0) | rows_of(1) | rows_of(FAULTY)
 
 
+def test_a_checker_that_is_killed_is_replaced_by_another_one(server: Server, query: Path, tmp_path: Path) -> None:
+    """SIGKILL when it has begun to commit the batch. A driver that comes back finds nothing doubled, either."""
+    assert engine(server, query, "kill after the decision").returncode != 0
+    before = len(rows(server, query))
+    command = [sys.executable, "-m", "gantrymq.cli.main", "spark-checker", "--name-servers", server.name_servers]
+    with (tmp_path / "log").open("wb") as log:
+        running = subprocess.Popen([*command, "--group", query.name, "--patience", "0"], stdout=log, stderr=log)
+    until(lambda: len(rows(server, query)) > before, "the checker committed nothing")
+    running.kill()
+    running.wait(WAIT_S)
+    decided = sorted(row for batch in range(FAULTY + 1) for row in rows_of(batch))
+    with SinkChecker(server.name_servers, query.name, patience_s=0, interval_s=0.1):
+        until(lambda: rows(server, query) == decided, "the second checker did not finish the batch")
+    finished(server, query)
+    assert rows(server, query) == all_rows()
+
+
 @pytest.mark.parametrize("point", ["kill in a task", "kill before the decision"])
 def test_a_checker_rolls_back_what_was_never_decided(server: Server, query: Path, point: str) -> None:
     """Without any message of the batch, and without a half message that stays open."""

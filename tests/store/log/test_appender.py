@@ -6,11 +6,14 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable, TooManyOpenFiles
-from gantrymq.protocol.stored_message import record_size
+from gantrymq.protocol.stored_message import pack_host, record_size
 from gantrymq.runtime.disk import File, Usage
 from gantrymq.store.config import FlushDiskType
+from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.log.appender import APPENDS_PER_WRITE
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
@@ -444,3 +447,66 @@ def test_a_pair_that_does_not_keep_its_promises_is_not_appended() -> None:
         assert (store.appended, store.next_offset("one", 0)) == (appended, 0)
 
     run(scenario())
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=9)
+ITEM = st.tuples(st.binary(min_size=1, max_size=9), TEXTS, st.integers(-9, 9), st.booleans())
+ITEMS = st.lists(ITEM, min_size=1, max_size=25)
+
+
+@pytest.mark.slow
+@given(ITEMS, st.sampled_from(["Orders", "o" * 127, "o" * 128]), st.sampled_from([HOST, pack_host("[::1]:1")]))
+def test_a_run_has_the_bytes_of_records_that_were_appended_one_by_one(
+    items: list[tuple[bytes, str, int, bool]], topic: str, born_host: bytes
+) -> None:
+    given_items = [
+        (body, f"TAGS\x01t{text}\x02UNIQ_KEY\x01U{number}\x02KEYS\x01k {number}\x02", flag, known)
+        for number, (body, text, flag, known) in enumerate(items)
+    ]
+
+    async def story(*, together: bool) -> object:
+        store = opened(SimDisk())
+        store.append([NewRecord(topic, 3, b"first", "", 0, HOST)])
+        if together:
+            placed = store.appender.append_run(
+                topic, 3,
+                [
+                    (body, text, flag, f"U{number}" if known else None, tags_code_of(text) if known else None)
+                    for number, (body, text, flag, known) in enumerate(given_items)
+                ],
+                (1234, born_host, 0, 8, 2),
+            )  # fmt: skip
+            assert (placed is None) == (len(topic) > 127 or len(born_host) > 8)
+            if placed is None:
+                return None
+            offset, _, places, records = placed
+            lengths = [len(record) for record in records]
+        else:
+            single = [
+                store.appender.append_plain(topic, 3, body, text, (1234, born_host, flag, 8, 2))
+                for body, text, flag, _ in given_items
+            ]
+            offset, places = single[0].queue_offset, [place.log_offset for place in single]
+            lengths = [place.size for place in single]
+        await store.flush_everything()
+        entries = [store.entry(topic, 3, number) for number in range(len(items) + 2)]
+        keys = [store.query(topic, key, 64) for key in ("U0", "k", "1")]
+        found = list(store.scan(0)), entries, keys
+        await store.close()
+        return offset, places, lengths, *found
+
+    together = run(story(together=True))
+    assert together is None or together == run(story(together=False))
+
+
+def test_a_run_that_does_not_fit_into_the_file_is_not_appended() -> None:
+    async def story() -> None:
+        store = opened(SimDisk())
+        store.append([record()])
+        items = [(b"x" * 1000, "", 0, None, None)] * 200
+        before = store.appended
+        assert store.appender.append_run("Orders", 0, items, (0, HOST, 0, 0, 0)) is None
+        assert (store.appended, store.next_offset("Orders", 0)) == (before, 1)
+        await store.close()
+
+    run(story())

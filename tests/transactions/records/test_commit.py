@@ -16,7 +16,7 @@ from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 from gantrymq.testing.disk import SimDisk
-from gantrymq.transactions.records.commit import append_commit
+from gantrymq.transactions.records.commit import append_commit, append_commits
 from gantrymq.transactions.records.half import final_record, new_record_of, op_record
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
@@ -74,6 +74,44 @@ def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
         assert committed is None
     else:
         assert committed == run(story(short=False))
+
+
+@given(st.lists(st.tuples(st.binary(min_size=1, max_size=9), TEXTS, st.booleans()), min_size=1, max_size=20))
+def test_commits_in_one_append_have_the_bytes_of_single_ones(kinds: list[tuple[bytes, str, bool]]) -> None:
+    halves, records = [], []
+    for number, (body, tag, known) in enumerate(kinds):
+        text = properties.encode({"TAGS": tag, "KEYS": f"k{number} k", "UNIQ_KEY": f"U{number}"})
+        record = half_record(NewRecord("Orders", 3, body, text, 1234, HOST), "Orders", 3, f"U{number}")
+        tags_code = tags_code_of(text) if known else None
+        halves.append(
+            OpenHalf(number, 500 * number, "PG", f"U{number}", "Orders", 3, 0, 0, State.OPEN, tags_code=tags_code)
+        )
+        records.append(encoded(record, HOST))
+
+    async def story(*, together: bool) -> object:
+        store = MessageStore.open(small("/store"), SimDisk(), SimClock(), HOST)
+        store.append([NewRecord("Orders", 0, b"first", "", 0, HOST)])
+        places: list[int] = []
+        if together:
+            placed = append_commits(store.appender, halves, records, 3, HOST, 0)
+            assert placed is not None
+            places, end, op = placed
+        else:
+            for half, record in zip(halves, records, strict=True):
+                one = append_commit(store.appender, half, record, 3, HOST, 0)
+                assert one is not None
+                places.append(one[0])
+            end, op = one[1], one[2] - len(halves) + 1
+        await store.flush_everything()
+        entries = [
+            store.entry(topic, queue, number) for topic, queue in (("Orders", 3), (OP, 0)) for number in range(21)
+        ]
+        keys = [store.query("Orders", key, 64) for key in ("U0", "k", "k7")]
+        found = list(store.scan(0)), entries, keys
+        await store.close()
+        return places, end, op, *found
+
+    assert run(story(together=True)) == run(story(together=False))
 
 
 def encoded(record: NewRecord, store_host: bytes) -> bytes:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from gantrymq.broker.client import Client
 from gantrymq.broker.durability import Done, Durability, refusal
 from gantrymq.broker.operations.admission import (
+    FITS_ANYWAY,
     SENDER_FLAGS,
     Admission,
     check_properties,
@@ -19,6 +20,7 @@ from gantrymq.broker.operations.admission import (
     waits,
     with_unique_key,
 )
+from gantrymq.broker.operations.properties_text import read_ordinary
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Submission
 from gantrymq.errors import StoreError
@@ -26,8 +28,8 @@ from gantrymq.message import properties, system_topics
 from gantrymq.message.send_status import SendStatus
 from gantrymq.protocol.batch import BatchItem
 from gantrymq.protocol.message_ids import UniqueIds
+from gantrymq.store.log.appender import RunItem
 from gantrymq.store.log.conditions import Unconfirmed
-from gantrymq.store.values import NewRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +67,32 @@ class BatchSends:
         if target.is_retry or batch.topic.startswith(system_topics.DEAD_LETTER_PREFIX):
             raise Refused(Refusal.MESSAGE_ILLEGAL, "batch request does not support retry group")
         queue_id = self._admission.queue(batch.queue_id, target, batch.topic)
-        places = self._durability.append(
-            [
-                NewRecord(
-                    batch.topic, queue_id, item.body, self._properties_of(item), batch.born_timestamp, client.host,
-                    item.flag, batch.sys_flag & SENDER_FLAGS,
-                )
-                for item in items
-            ]
-        )  # fmt: skip
+        birth = (batch.born_timestamp, client.host, 0, batch.sys_flag & SENDER_FLAGS, 0)
+        run = [self._read(item) for item in items]
+        places, end, queue_offset = self._durability.append_run(batch.topic, queue_id, run, birth)
         if answered is None:
             return
         text = batch.properties or ""
-        stored = BatchStored(
-            tuple([place.log_offset for place in places]), places[0].queue_offset, queue_id, unique_key_of(text)
-        )
+        stored = BatchStored(tuple(places), queue_offset, queue_id, unique_key_of(text))
         finish: Done = partial(_answer, answered, stored)
         if self._admission.made_topic:
             finish = self._admission.when_known(finish)
-        self._durability.when_stored(places[-1].end, waits(text), finish)
+        self._durability.when_stored(end, waits(text), finish)
+
+    def _read(self, item: BatchItem) -> RunItem:
+        """An item as it is stored. Raises Refused."""
+        flag, body, text = item
+        text = separated(text)
+        found = read_ordinary(text) if len(text) <= FITS_ANYWAY and body else None
+        if found is None:
+            return body, self._properties_of(item), flag, None, None
+        key, _, tags_code, _, is_half = found
+        if is_half:
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "a batch cannot hold transactional messages")
+        if not key:
+            key = self._unique_ids.next()
+            text = with_unique_key(text, key)
+        return body, text, flag, key, tags_code
 
     def _properties_of(self, item: BatchItem) -> str:
         """As in 5.5.0, items get none of the stamps of single messages."""

@@ -1,4 +1,4 @@
-"""Sending several half messages of one topic together. They are stored one after the other, and answered once.
+"""Sending several half messages of one topic together. They are stored in one append, and answered once.
 
 Each of them is a transaction of its own, which is ended or checked like any other half message.
 """
@@ -20,6 +20,8 @@ from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties
 from gantrymq.protocol.batch import BatchItem
+from gantrymq.protocol.stored_message import Birth
+from gantrymq.store.log.appender import RunItem
 from gantrymq.store.values import NewRecord
 
 HALVES_MAX: Final = 4_096
@@ -80,8 +82,7 @@ class HalvesSends:
         """Store ``items``. The properties of ``batch`` are added to each of them; they name the producer group.
 
         Half messages that were sent before and are still open are joined, each by its key, so the request may be
-        repeated. Raises Refused; then those in front of the refused one may be stored, and a repeated request joins
-        them.
+        repeated. Raises Refused; then some of them may be stored, and a repeated request joins those.
         """
         if self._durability.limited:
             self._durability.check_waiting()
@@ -93,24 +94,30 @@ class HalvesSends:
             )
         common = properties.without(separated(batch.properties), _NOT_COMMON)
         group = self._group_of(batch, target, common)
-        waiting = _Waiting(len(items), self._finish(answered))
         queue_id = self._admission.queue(batch.queue_id, target, batch.topic)
         common += self._stamp
+        run = [_read(item, common) for item in items]
+        birth = (batch.born_timestamp, client.host, 0, batch.sys_flag & SENDER_FLAGS, 0)
+        finish = self._finish(answered)
         try:
-            for index, item in enumerate(items):
-                key, tags_code = _read(item)
-                text = separated(item.properties_text) + common
-                check_properties(text, HALF_HEADROOM_BYTES + ORDINARY_KEY_CHARACTERS)
-                record = NewRecord(
-                    batch.topic, queue_id, item.body, text, batch.born_timestamp, client.host, item.flag,
-                    batch.sys_flag & SENDER_FLAGS,
-                )  # fmt: skip
-                record.tags_code = tags_code
-                self._halves.put_half(record, group, key, partial(waiting.stored, index))
+            if not self._halves.put_run(batch.topic, queue_id, group, run, common, birth, partial(_stored, finish)):
+                self._one_by_one(batch.topic, queue_id, group, run, birth, finish)
         except (MessageIllegal, StoreError) as error:
-            waiting.refuse()
             raise refusal(error) from error
-        except Refused:
+
+    def _one_by_one(
+        self, topic: str, queue_id: int, group: str, run: Sequence[RunItem], birth: Birth,
+        answered: HalvesAnswered | None,
+    ) -> None:  # fmt: skip
+        """Store half messages of which one joins an open one, or which are uncommon in another way."""
+        waiting = _Waiting(len(run), answered)
+        born_timestamp, born_host, _, sys_flag, _ = birth
+        try:
+            for index, (body, text, flag, key, tags_code) in enumerate(run):
+                record = NewRecord(topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag)
+                record.tags_code = tags_code
+                self._halves.put_half(record, group, key or "", partial(waiting.stored, index))
+        except (MessageIllegal, StoreError):
             waiting.refuse()
             raise
 
@@ -135,18 +142,27 @@ class HalvesSends:
         return later
 
 
-def _read(item: BatchItem) -> tuple[str, int]:
-    """Unique key and tags code of an item. Raises Refused."""
-    found = read_ordinary(separated(item.properties_text))
+def _stored(answered: HalvesAnswered | None, halves: Sequence[PlacedHalf], error: StoreError | None) -> None:
+    if answered is not None:
+        answered(halves if error is None else refusal(error))
+
+
+def _read(item: BatchItem, common: str) -> RunItem:
+    """An item as it is stored, but for its place. Raises Refused."""
+    flag, body, text = item
+    text = separated(text)
+    found = read_ordinary(text)
     if found is None:
         raise Refused(
             Refusal.MESSAGE_ILLEGAL, "a half message of the request has a property that only the request may have"
         )
     key, group, tags_code, _, is_half = found
-    if not key or len(key) > ORDINARY_KEY_CHARACTERS or group is not None or is_half or not item.body:
+    if not key or len(key) > ORDINARY_KEY_CHARACTERS or group is not None or is_half or not body:
         raise Refused(
             Refusal.MESSAGE_ILLEGAL,
             f"each half message needs a body, a UNIQ_KEY of at most {ORDINARY_KEY_CHARACTERS} characters, and no "
             "group of its own",
         )
-    return key, tags_code
+    text += common
+    check_properties(text, HALF_HEADROOM_BYTES + ORDINARY_KEY_CHARACTERS)
+    return body, text, flag, key, tags_code

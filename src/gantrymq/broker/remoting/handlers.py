@@ -45,7 +45,7 @@ from gantrymq.broker.transactions.resume import ResumeOperation
 
 def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -> Handlers:
     """All of them."""
-    halves = HalvesHandler(operations.sending.halves, operations.transactions.ends.end_many)
+    halves = HalvesHandler(operations.sending.halves, operations.transactions.ends_many.end)
     return Handlers(
         _messages(parts, operations),
         TransactionHandlers(

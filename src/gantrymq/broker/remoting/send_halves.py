@@ -16,7 +16,7 @@ from gantrymq.broker.operations.send_halves import HALVES_MAX, HalvesSends
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import RESPONSE_CODES, rejected
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end_many import ManyEnds, Results
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.batch import split_batch
 from gantrymq.protocol.codes import ResponseCode
@@ -25,8 +25,8 @@ from gantrymq.protocol.halves import decode_ends, encode_codes, encode_places
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.headers.transaction import EndHalves
 
-EndMany = Callable[[Client, Sequence[EndRequest], Callable[[int, Refused | None], None]], None]
-"""The operation ``EndOperation.end_many``."""
+EndMany = Callable[[Client, ManyEnds, Callable[[Results], None]], None]
+"""The operation ``EndManyOperation.end``."""
 
 _RESOLUTIONS: Final = {int(resolution): resolution for resolution in Resolution}
 
@@ -53,36 +53,16 @@ class HalvesHandler:
         ends = decode_ends(command.body)
         if not 0 < len(ends) <= HALVES_MAX:
             raise Refused(Refusal.PARAMETER_INVALID, f"end 1 to {HALVES_MAX} half messages in one request")
-        group, answers_check = header.producer_group, bool(header.from_transaction_check)
-        requests = [
-            EndRequest(
-                group, end.queue_offset, end.log_offset, end.unique_key, end.unique_key, resolution, answers_check
-            )
-            for end in ends
-        ]  # fmt: skip
-        self._end_many(session, requests, _Codes(session, command, len(ends)).ended)
+        request = ManyEnds(header.producer_group, ends, resolution, bool(header.from_transaction_check))
+        self._end_many(session, request, partial(_answer_codes, session, command))
 
 
-class _Codes:
-    """The response codes of one request, until all of them are known."""
-
-    __slots__ = ("_codes", "_command", "_left", "_remark", "_session")
-
-    def __init__(self, session: ClientSession, command: Command, count: int) -> None:
-        self._session = session
-        self._command = command
-        self._codes = [0] * count
-        self._left = count
-        self._remark: str | None = None
-
-    def ended(self, index: int, refused: Refused | None) -> None:
-        self._left -= 1
-        if refused is not None:
-            self._codes[index] = RESPONSE_CODES[refused.reason]
-            self._remark = self._remark or refused.remark
-        if not self._left and not self._command.flag & ONE_WAY_FLAG:
-            body = encode_codes(self._codes)
-            self._session.send(encode_response(self._command, ResponseCode.SUCCESS, body=body, remark=self._remark))
+def _answer_codes(session: ClientSession, command: Command, results: Results) -> None:
+    if command.flag & ONE_WAY_FLAG:
+        return
+    codes = [0 if refused is None else RESPONSE_CODES[refused.reason] for refused in results]
+    remark = next((refused.remark for refused in results if refused is not None), None)
+    session.send(encode_response(command, ResponseCode.SUCCESS, body=encode_codes(codes), remark=remark))
 
 
 def _answer_places(session: ClientSession, command: Command, result: Sequence[PlacedHalf] | Refused) -> None:

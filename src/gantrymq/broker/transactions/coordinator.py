@@ -5,6 +5,7 @@ restart. The tables in ``gantrymq.transactions`` make the decisions; this module
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import structs
@@ -15,7 +16,9 @@ from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.derived_files import DerivedFiles
 from gantrymq.broker.transactions.end import EndOperation
+from gantrymq.broker.transactions.end_many import EndManyOperation
 from gantrymq.broker.transactions.endings import TransactionEndings, end_after
+from gantrymq.broker.transactions.half_runs import HalfRuns, RunDone
 from gantrymq.broker.transactions.history import DIRECTORY, TransactionHistory
 from gantrymq.broker.transactions.lost_senders import LostSenders
 from gantrymq.broker.transactions.ports import OffsetBook, ProducerGroups, TopicLookup
@@ -25,9 +28,10 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import LogOffset
 from gantrymq.message.system_topics import HALF, PARKED
 from gantrymq.protocol.hosts import host_text
-from gantrymq.protocol.stored_message import decode_record
+from gantrymq.protocol.stored_message import Birth, decode_record
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
+from gantrymq.store.log.appender import RunItem
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.config import TransactionConfig
@@ -105,6 +109,7 @@ class TransactionCoordinator:
         self._lost_senders = LostSenders(
             table, self._producers, self._clock, self._config, self.checks.sender_gone, self.checks.sender_back
         )
+        self._runs = HalfRuns(self._store, table, self.checks, self.counts, self._unconfirmed, self._stored, self._late)
         self.ends = EndOperation(
             self._store,
             table,
@@ -114,6 +119,9 @@ class TransactionCoordinator:
             self.checks,
             self.counts,
             self.history,
+        )
+        self.ends_many = EndManyOperation(
+            self._store, table, self._endings, self._topics, self._producers.is_member, self.ends
         )
 
     def rebuild(self) -> None:
@@ -193,6 +201,12 @@ class TransactionCoordinator:
         self._open(
             place, text, record.born_host, group, unique_key, record.topic, record.queue_id, done, record.tags_code
         )
+
+    def put_run(
+        self, topic: str, queue_id: int, group: str, items: Sequence[RunItem], common: str, birth: Birth, done: RunDone
+    ) -> bool:
+        """See ``operations.half_messages.HalfMessages``."""
+        return self._runs.put(topic, queue_id, group, items, common, birth, self._config.timeout_ms, done)
 
     def _join(
         self, half: OpenHalf, topic: str, body: bytes, text: str, born_host: bytes, done: Waiting

@@ -6,7 +6,7 @@ Source: EndTransactionProcessor; holes 2, 21, 23, X4.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -21,14 +21,12 @@ from gantrymq.broker.transactions.history import TransactionHistory
 from gantrymq.broker.transactions.ports import TopicLookup
 from gantrymq.errors import GantryError, StoreError, StoreUnavailable
 from gantrymq.message.system_topics import HALF, OP
-from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import born_host_of
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.transactions.history.events import EndRefusal, Kind
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import parse_op, read_half
-from gantrymq.transactions.records.half_copies import HalfReading
 from gantrymq.transactions.rules.resolve import RULES, EndAction, is_sender
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
@@ -129,27 +127,6 @@ class EndOperation:
             self._change_nothing(client, request, half, action)
             if done is not None:
                 done(None)
-
-    def end_many(
-        self, client: Client, requests: Sequence[EndRequest], ended: Callable[[int, Refused | None], None]
-    ) -> None:
-        """``end`` for each of the requests. ``ended``: called once for each, with its index and the result.
-
-        Half messages that are no longer in memory are read together: that takes half the time of a commit.
-        """
-        reading = HalfReading(self._store)
-        for index, request in enumerate(requests):
-            half = self._table.get(request.queue_offset)
-            is_read = half is not None and half.record is None and request.resolution is Resolution.COMMIT
-            if half is not None and is_read:
-                half.record = reading.record(request.queue_offset) or None
-            try:
-                self.end(client, request, partial(ended, index))
-            except Refused as refused:
-                ended(index, refused)
-            finally:
-                if half is not None and is_read:
-                    half.record = None  # the table counts the memory of those it keeps
 
     def _decide(
         self, client: Client, request: EndRequest, half: OpenHalf, action: EndAction, queues: int, done: Done | None
@@ -279,14 +256,17 @@ class EndOperation:
 
 
 def _tell(done: Done, _half: OpenHalf, error: StoreError | None) -> None:
+    done(refusal_of(error))
+
+
+def refusal_of(error: StoreError | None) -> Refused | None:
+    """What the sender of an end hears when the write of its decision has ended; None: it is done."""
     if error is None:
-        done(None)
-        return
+        return None
     if isinstance(error, Unconfirmed):
-        done(Refused(Refusal.UNAVAILABLE, str(error)))
-        return
+        return Refused(Refusal.UNAVAILABLE, str(error))
     reason = Refusal.UNAVAILABLE if isinstance(error, StoreUnavailable) else Refusal.FAILED
-    done(Refused(reason, f"the decision was not stored, the transaction is still open: {error}"))
+    return Refused(reason, f"the decision was not stored, the transaction is still open: {error}")
 
 
 def _who_answered(request: EndRequest) -> tuple[Cause, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.broker.transactions.counts import TransactionCounts
@@ -15,7 +15,7 @@ from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.history.events import Kind
 from gantrymq.transactions.ports import HalfStore
-from gantrymq.transactions.records.commit import append_commit
+from gantrymq.transactions.records.commit import append_commit, append_commits
 from gantrymq.transactions.records.half import final_record, new_record_of, op_record, parked_record
 from gantrymq.transactions.rules.states import TRANSITIONS, Event, State
 from gantrymq.transactions.table.decisions import Cause, Decision
@@ -29,6 +29,7 @@ _OPEN: Final = State.OPEN
 _UNCONFIRMED: Final = State.UNCONFIRMED
 _COMMITTING: Final = TRANSITIONS[State.OPEN, Event.COMMIT]
 _COMMITTED: Final = Decision.COMMITTED
+_IS_COMMITTED: Final = TRANSITIONS[_COMMITTING, Event.DURABLE]
 _ENDED: Final = {
     state: (decision, TRANSITIONS[state, Event.DURABLE])
     for state, decision in (
@@ -39,6 +40,22 @@ _ENDED: Final = {
 }
 """By the state of a half whose end is being written: the decision, and the state when that is safe."""
 _ONCE: Final = "only an open half is decided"
+
+
+class _Run:
+    """Halves whose decisions are written together, and who waits for them."""
+
+    __slots__ = ("_done", "halves")
+
+    def __init__(self, halves: Sequence[OpenHalf], done: Callable[[StoreError | None], None]) -> None:
+        self.halves = halves
+        self._done: Callable[[StoreError | None], None] | None = done
+
+    def tell(self, error: StoreError | None) -> None:
+        """Tell whoever waits, once."""
+        done, self._done = self._done, None
+        if done is not None:
+            done(error)
 
 
 class TransactionEndings:
@@ -95,6 +112,55 @@ class TransactionEndings:
                 return
         final = final_record(self._record_of(half), half.real_topic, queue_id, half.log_offset)
         self._end(half, Event.COMMIT, Decision.COMMITTED, final, then, by, cause, note)
+
+    def commit_run(
+        self, halves: Sequence[OpenHalf], records: Sequence[bytes], queues: int, by: bytes,
+        done: Callable[[StoreError | None], None],
+    ) -> bool:  # fmt: skip
+        """``commit`` of halves of one group and one queue for their producer, in one write. ``records``: the halves as
+        they are stored. They are open, have keys and no copies, and no check of them is outstanding.
+
+        False, and nothing has happened: commit them one by one. Raises StoreUnavailable like ``commit``.
+        """
+        queue_id = halves[0].real_queue_id
+        if queue_id >= queues:
+            queue_id %= queues
+        if any([half.state is not _OPEN for half in halves]) or len({half.queue_offset for half in halves}) < len(
+            halves
+        ):
+            return False
+        placed = append_commits(self._appender, halves, records, queue_id, by or self._host, int(Cause.PRODUCER))
+        if placed is None:
+            return False
+        places, end, op_offset = placed
+        for half, place in zip(halves, places, strict=True):
+            half.first_record_offset, half.first_op_queue_offset = place, op_offset
+            half.state, half.waiting = _COMMITTING, None
+            op_offset += 1
+        self._safety.tell(end, self._run_ended, _Run(halves, done), self._run_late)
+        return True
+
+    def _run_ended(self, run: _Run, error: StoreError | None) -> None:
+        if error is not None or self.unconfirmed:
+            for half in run.halves:
+                self._ended(half, error)
+        else:
+            for half in run.halves:
+                half.state = _IS_COMMITTED
+            self._table.end_run(run.halves, _COMMITTED)
+            now_ms, topic = self._clock.wall_ms(), run.halves[0].real_topic
+            for half in run.halves:
+                self._counts.committed(topic, now_ms - half.stored_at)
+                if half.waiting is not None:
+                    waiting, half.waiting = half.waiting, None
+                    for then in waiting:
+                        then(half, None)
+        run.tell(error)
+
+    def _run_late(self, run: _Run, error: Unconfirmed) -> None:
+        for half in run.halves:
+            self._late(half, error)
+        run.tell(error)
 
     def roll_back(
         self, half: OpenHalf, then: Waiting | None = None, by: bytes = b"", cause: int = Cause.PRODUCER, note: str = ""

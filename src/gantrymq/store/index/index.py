@@ -16,7 +16,7 @@ from typing import Final
 
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
-from gantrymq.message.tags import hash_on
+from gantrymq.message.tags import hash_behind, hash_on
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.dispatch import Pending
@@ -82,6 +82,8 @@ def _words_of(properties_text: str) -> list[str]:
 
 
 _KEYS: Final = f"{properties.KEYS}\x01"
+_TAIL: Final = 3
+"""Characters: 4096 different ends of ids that count in hexadecimal digits, which are remembered."""
 
 
 class Index:
@@ -193,6 +195,11 @@ class Index:
         return self._work is not None or self.position < self._target
 
     @property
+    def hurries(self) -> bool:
+        """Whether so much waits that the rest would soon have to be read from the log again, which takes longer."""
+        return len(self._pending) > PENDING_LIMIT // 4
+
+    @property
     def backlog_bytes(self) -> int:
         """How much of the log is not indexed yet."""
         return self._target - self.position
@@ -240,18 +247,27 @@ class Index:
         pending = self._pending
         count = min(len(pending), STEP_RECORDS)
         entries: list[Entry] = []
-        latest, start = "", _prefix_hash("")
+        latest = head = ""
+        of_topic = of_head = _prefix_hash("")
         for _end, queue, _offset, place, _size, _tags, text, stored, topic, unique_key in islice(pending, count):
             if queue is None:
                 continue
-            if topic != latest:
-                latest, start = topic, _prefix_hash(topic)
             if unique_key is None:
                 unique_key = _find_unique_key(text)
+            words = _words_of(text) if _KEYS in text else ()
+            if not unique_key and not words:
+                continue
+            if topic != latest:
+                latest, head = topic, ""
+                of_topic = of_head = _prefix_hash(topic)
             if unique_key:
-                entries.append((_positive(hash_on(start, unique_key)), place, stored))
-            for word in _words_of(text):
-                entries.append((_positive(hash_on(start, word)), place, stored))
+                # Ids that follow each other differ in their last digits only.
+                if unique_key[:-_TAIL] != head:
+                    head = unique_key[:-_TAIL]
+                    of_head = hash_on(of_topic, head)
+                entries.append((_positive(hash_behind(of_head, unique_key[-_TAIL:])), place, stored))
+            for word in words:
+                entries.append((_positive(hash_on(of_topic, word)), place, stored))
         self._put(entries)
         for _ in range(count):
             self.position = pending.popleft()[0]

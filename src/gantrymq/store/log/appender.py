@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from typing import TypeAlias
+from zlib import crc32
 
-from gantrymq.errors import InvariantViolated
-from gantrymq.protocol.stored_message import Birth, encode_record
+from gantrymq.errors import InvariantViolated, MessageIllegal
+from gantrymq.message import properties
+from gantrymq.protocol.stored_message import (
+    CRC_MASK,
+    FIXED_SIZE,
+    HEAD,
+    HOSTS_V6,
+    MAGIC_V1,
+    TOPIC_V1_MAX_BYTES,
+    Birth,
+    encode_record,
+)
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.dispatch import Dispatch, Pending, tags_code_of
 from gantrymq.store.log.commit_log import CommitLog
@@ -18,6 +31,12 @@ from gantrymq.store.values import NewRecord, Placement
 APPENDS_PER_WRITE = 16
 """Appends that are written together within one turn of the loop: the disk and whoever waits for the first ones begin
 while the others are made. Beyond about ten the system call no longer shows in their cost."""
+
+RunItem: TypeAlias = tuple[bytes, str, int, str | None, int | None]
+"""A record of a run: body, properties text, flag, and unique key and tags code as of ``append_plain``."""
+Run: TypeAlias = tuple[int, int, list[int], list[bytes]]
+"""Where a run was put: queue offset of the first record, store time (ms), and of each record the log offset and its
+bytes."""
 
 
 class Appender:
@@ -98,7 +117,52 @@ class Appender:
         self._writer.appended()
         return Placement(place, size, queue_offset, now, data)
 
-    # ---- two records that somebody else encodes
+    def append_run(self, topic: str, queue_id: int, items: Sequence[RunItem], birth: Birth) -> Run | None:
+        """``append_plain`` for many records of one queue, in half the time. ``birth``: of all; each item has its flag.
+
+        None, and nothing is appended, where they do not all fit into the current file, or are no V1 records with IPv4
+        hosts: then append them one by one. They go into one write.
+        """
+        queue = self._queues.get((topic, queue_id))
+        born_timestamp, born_host, _, sys_flag, times = birth
+        store_host = self.store_host
+        if queue is None or sys_flag & NO_QUEUE_ENTRY or len(born_host) != 8 or len(store_host) != 8:
+            return None
+        name = queue.topic_bytes
+        if len(name) > TOPIC_V1_MAX_BYTES:
+            return None
+        place, limit, now = self.begin_run()
+        before, in_record, sys_flag = queue.next_offset, bytes((len(name),)) + name, sys_flag & ~HOSTS_V6
+        offset, without_parts = before, FIXED_SIZE + len(name)
+        places: list[int] = []
+        records: list[bytes] = []
+        pending: list[Pending] = []
+        try:
+            for body, text, flag, key, tags in items:
+                packed = text.encode()
+                length = len(packed)
+                if length > properties.MAX_BYTES:
+                    raise MessageIllegal(f"the properties have {length} bytes; at most {properties.MAX_BYTES} fit")
+                size = without_parts + len(body) + length
+                head = HEAD.pack(
+                    size, MAGIC_V1, crc32(body) & CRC_MASK, queue_id, flag, offset, place, sys_flag, born_timestamp,
+                    born_host, now, store_host, times, 0, len(body),
+                )  # fmt: skip
+                records.append(b"".join((head, body, in_record, length.to_bytes(2, "big"), packed)))
+                places.append(place)
+                end = place + size
+                tags = tags_code_of(text) if tags is None else tags
+                pending.append((end, queue, offset, place, size, tags, text, now, topic, key))
+                place, offset = end, offset + 1
+        except struct.error as error:
+            raise MessageIllegal(f"a number of the message does not fit into its field: {error}") from error
+        if place > limit or not records:
+            return None
+        queue.next_offset = offset
+        self.add_run(b"".join(records), pending)
+        return before, now, places, records
+
+    # ---- records that somebody else encodes
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         """Where a record will be found: ``next_offset`` is its queue offset. New when there is none."""
@@ -119,6 +183,19 @@ class Appender:
         queue2.next_offset = second[2] + 1
         self._dispatch.add(first)
         self._dispatch.add(second)
+        self._writer.appended()
+
+    def begin_run(self) -> tuple[int, int, int]:
+        """Where the next records will lie, how far they may reach, and their store time (ms)."""
+        now = self._begin()
+        return self._log.appended, self._log.limit, now
+
+    def add_run(self, data: bytes, records: Sequence[Pending]) -> None:
+        """Append records that lie side by side in one write, and have taken their queue offsets."""
+        if not records or records[-1][0] != self._log.appended + len(data):
+            raise InvariantViolated("a run has the sizes that it says")
+        self._log.add(data)
+        self._dispatch.add_all(records)
         self._writer.appended()
 
     # ---- records of all kinds

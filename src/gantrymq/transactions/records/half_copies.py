@@ -136,7 +136,7 @@ class HalfReading:
         return found
 
 
-HALVES_AHEAD: Final = 64
+HALVES_AHEAD: Final = 512
 BYTES_AHEAD: Final = 256 * 1024
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from gantrymq.errors import InvariantViolated
@@ -83,6 +83,31 @@ class TransactionTable:
             if self._kept_bytes > KEPT_RECORDS_BYTES:
                 self._forget_records()
 
+    def add_run(self, halves: Sequence[OpenHalf], records: Sequence[bytes]) -> None:
+        """``add`` of halves of one group and one topic, in order; each has a key of its own (``has_none_of``)."""
+        texts, first = self._texts, halves[0]
+        if len(texts) > SHARED_TEXTS:
+            texts.clear()
+        group = texts.setdefault(first.group, first.group)
+        topic = texts.setdefault(first.real_topic, first.real_topic)
+        by_offset, of_group = self._halves, self._by_key.setdefault(group, {})
+        for half, record in zip(halves, records, strict=True):
+            if by_offset.setdefault(half.queue_offset, half) is not half:
+                raise InvariantViolated("a half message enters the table once")
+            half.group, half.real_topic = group, topic
+            of_group[half.unique_key] = half
+            half.record = record
+            self._kept.append(half)
+            self._kept_bytes += len(record) + RECORD_BYTES
+            if self._kept_bytes > KEPT_RECORDS_BYTES:
+                self._forget_records()
+        self._by_topic[topic] = self._by_topic.get(topic, 0) + len(halves)
+
+    def has_none_of(self, group: str, unique_keys: Collection[str]) -> bool:
+        """Whether no half of a group has one of these keys, in whatever state it is."""
+        of_group = self._by_key.get(group)
+        return of_group is None or of_group.keys().isdisjoint(unique_keys)
+
     def _forget_records(self) -> None:
         for half in self._kept_before:
             half.record = None
@@ -109,6 +134,23 @@ class TransactionTable:
         for queue_offset, _ in half.copies:
             self.decisions[queue_offset] = decision
         self.remove(half)
+
+    def end_run(self, halves: Sequence[OpenHalf], decision: Decision) -> None:
+        """``end`` of halves of one group and one topic that have keys and no copies."""
+        decisions, by_offset = self.decisions, self._halves
+        first = halves[0]
+        of_group = self._by_key.get(first.group, {})
+        for half in halves:
+            queue_offset, key = half.queue_offset, half.unique_key
+            decisions[queue_offset] = decision
+            del by_offset[queue_offset]
+            if of_group.get(key) is half:
+                del of_group[key]
+            half.record = None
+            half.due = -1.0
+        if not of_group:
+            self._by_key.pop(first.group, None)
+        self._by_topic[first.real_topic] -= len(halves)
 
     def remove(self, half: OpenHalf) -> None:
         """Drop a half that was decided or never became durable."""
