@@ -13,7 +13,6 @@ from tests.support.clients import PlainClient
 from tests.support.places import run
 from tests.support.sim_clock import SimClock, settle
 
-
 GATHER_SECONDS = 0.002
 
 

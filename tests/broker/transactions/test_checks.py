@@ -389,3 +389,13 @@ def test_a_producer_that_comes_does_not_make_everybody_wait(lab: Lab) -> None:
     session = lab.online()
     lab.clock.advance(0.1)
     assert sorted(check.queue_offset for check, _ in session.checks()) == list(range(10))
+
+
+def test_checks_without_an_answer_are_counted(lab: Lab) -> None:
+    session = lab.online()
+    half = lab.half()
+    lab.clock.advance(6 + 30 + 30)
+    assert (lab.coordinator.counts.checks_sent, lab.coordinator.counts.checks_unanswered) == (3, 2)
+    answer_unknown(lab, session, half)
+    lab.clock.advance(30)
+    assert (lab.coordinator.counts.checks_sent, lab.coordinator.counts.checks_unanswered) == (4, 2)
