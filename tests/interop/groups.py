@@ -38,6 +38,7 @@ OF_FILE = {
     "test_store_swap.py": Group.STORE_SWAP,
     "test_pop_swap.py": Group.OWN_SERVERS,
     "test_same_name.py": Group.OWN_SERVERS,
+    "test_accounts.py": Group.OWN_SERVERS,
     "test_tls.py": Group.OWN_SERVERS,
     "test_java_checks.py": Group.OWN_SERVERS,
     "test_compatibility.py": Group.DOCUMENT,

@@ -69,6 +69,11 @@ class ClientConfig:
     namespace: Annotated[str | None, rules.NAMESPACE] = None
     """Put before topics and groups on the wire (``ns%topic``) and taken off again; queues keep the name they have on
     the wire. Default: none."""
+    access_key: Annotated[str | None, rules.ACCOUNT] = None
+    """Name of the account that signs every request, for brokers with access control. Default: the environment variables
+    GANTRY_ACCESS_KEY and GANTRY_SECRET_KEY; without them, requests are not signed."""
+    secret_key: Annotated[str | None, rules.Password()] = field(default=None, repr=False)
+    """Its secret key, which never leaves this process."""
     tls: Annotated[bool | None, rules.FlagOrNone()] = None
     """Connect with TLS (tls.enable). Default: as the file says that the environment variable GANTRY_TLS_CONFIG names;
     without it, no TLS."""
@@ -89,6 +94,9 @@ class ClientConfig:
         for name, rule in rules.rules_of(type(self)).items():
             object.__setattr__(self, name, rules.read_setting(name, getattr(self, name), rule))
         self.tls_settings()
+        if (self.access_key is None) != (self.secret_key is None):
+            given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
+            raise ConfigError(f"{given} is given without {missing}; give both, or neither")
 
     def tls_settings(self) -> ClientTls | None:
         """How connections use TLS; None: not at all, or as the environment says (``tls`` is None then). Raises
@@ -283,6 +291,8 @@ class ClientSettings(TypedDict, total=False):
     heartbeat_interval_ms: int
     close_timeout_ms: int
     namespace: str | None
+    access_key: str | None
+    secret_key: str | None
     tls: bool | None
     tls_trust_cert_path: str | None
     tls_cert_path: str | None

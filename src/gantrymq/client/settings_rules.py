@@ -145,6 +145,16 @@ def _is_namespace(name: str) -> bool:
     return len(name) <= MAX_NAMESPACE_CHARACTERS and _IN_NAMESPACES.fullmatch(name) is not None
 
 
+MAX_ACCOUNT_CHARACTERS: Final = 128
+
+
+def _is_account(name: str) -> bool:
+    return len(name) <= MAX_ACCOUNT_CHARACTERS and name.isprintable() and not _NO_NAME.search(name)
+
+
+ACCOUNT: Final = Named(
+    f"a text of at most {MAX_ACCOUNT_CHARACTERS} characters without blanks and slashes, or None", _is_account
+)
 INSTANCE: Final = Named(
     f"a text of at most {MAX_INSTANCE_BYTES} bytes without blanks and slashes, or None", _is_instance
 )

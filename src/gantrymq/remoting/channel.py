@@ -12,6 +12,7 @@ from typing import Final
 from gantrymq.errors import Closed, GantryError, RemoteProtocolError, TimedOut, Unreachable
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.connection import Connection
+from gantrymq.protocol.signature import Account, signed_frame
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.network import Link
 
@@ -178,3 +179,23 @@ class ClientChannel:
 
     def resume_writing(self) -> None:
         """See pause_writing."""
+
+
+class SignedChannel(ClientChannel):
+    """A channel whose requests are signed. Every frame passes ``send``, so that none is forgotten."""
+
+    __slots__ = ("_account",)
+
+    def __init__(
+        self,
+        address: str,
+        clock: Clock,
+        pushes: PushHandler | None,
+        lost: Callable[[ClientChannel], None],
+        account: Account,
+    ) -> None:
+        super().__init__(address, clock, pushes, lost)
+        self._account = account
+
+    def send(self, frame: bytes) -> None:
+        super().send(signed_frame(frame, self._account))

@@ -8,7 +8,8 @@ from typing import Final
 
 from gantrymq.errors import Closed, TimedOut, Unreachable
 from gantrymq.protocol.command import Command, Header, SerializeType, encode_request
-from gantrymq.remoting.channel import ClientChannel, PushHandler
+from gantrymq.protocol.signature import Account
+from gantrymq.remoting.channel import ClientChannel, PushHandler, SignedChannel
 from gantrymq.runtime.clock import Clock, time_limit
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
@@ -26,8 +27,8 @@ class RemotingClient:
     """Calls peers by address (``host:port``).
 
     ``requests`` is called with each request that a peer sends (check-backs, notifications), ``lost`` with each channel
-    whose connection was lost. All methods belong to the event loop on which they were first used. When a call is
-    cancelled, its answer is ignored; the request may still be executed.
+    whose connection was lost. ``account``: signs every request. All methods belong to the event loop on which they were
+    first used. When a call is cancelled, its answer is ignored; the request may still be executed.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class RemotingClient:
         requests: PushHandler | None = None,
         lost: Callable[[ClientChannel], None] | None = None,
         serialize: SerializeType = SerializeType.JSON,
+        account: Account | None = None,
     ) -> None:
+        self._account = account
         self._network = network
         self._clock = clock
         self._rng = rng
@@ -81,7 +84,7 @@ class RemotingClient:
         pause = not_before - self._clock.monotonic()
         if pause > 0:
             await self._clock.sleep(pause)
-        channel = ClientChannel(address, self._clock, self._requests, self._forget)
+        channel = self._new_channel(address)
         try:
             await self._network.connect(host, port, channel, CONNECT_TIMEOUT_MS / 1000)
         except Unreachable:
@@ -94,6 +97,11 @@ class RemotingClient:
             raise Closed("this client was closed while it connected")
         self._channels[address] = channel
         return channel
+
+    def _new_channel(self, address: str) -> ClientChannel:
+        if self._account is None:
+            return ClientChannel(address, self._clock, self._requests, self._forget)
+        return SignedChannel(address, self._clock, self._requests, self._forget, self._account)
 
     def _forget(self, channel: ClientChannel) -> None:
         if self._channels.get(channel.address) is channel:

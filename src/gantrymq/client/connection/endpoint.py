@@ -13,7 +13,7 @@ from typing import Any, Final
 from gantrymq.client.config import ClientConfig
 from gantrymq.client.connection.doors import Doors as Doors
 from gantrymq.client.connection.routes import NameServers, Routes
-from gantrymq.client.connection.secure import network_of
+from gantrymq.client.connection.secure import account_of, network_of
 from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
 from gantrymq.message.given import shown
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -68,8 +68,9 @@ class Endpoint:
         self.clock = doors.clock
         self.rng = doors.rng
         self.remoting = RemotingClient(
-            network_of(config, doors), doors.clock, doors.rng, requests=pushes, lost=self._lost
-        )
+            network_of(config, doors), doors.clock, doors.rng, requests=pushes, lost=self._lost,
+            account=account_of(config),
+        )  # fmt: skip
         self.name_servers = NameServers(self.remoting, config.name_servers, config.call_timeout_ms)
         self.routes = Routes(self.name_servers)
         self.tasks = TaskGroupOwner(owner)

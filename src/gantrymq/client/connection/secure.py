@@ -1,4 +1,4 @@
-"""The network of a client: the one behind its doors, with TLS where settings or environment ask for it."""
+"""What settings and environment say about the security of a client: TLS, and the account that signs requests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gantrymq.client.connection.doors import Doors
+from gantrymq.protocol.signature import Account
 from gantrymq.runtime.network import Network, TcpNetwork
 
 if TYPE_CHECKING:
@@ -29,3 +30,11 @@ def network_of(config: ClientConfig, doors: Doors) -> Network:
     from gantrymq.runtime.tls.network import TlsNetwork
 
     return TlsNetwork(doors.network, doors.clock, client=client_context(wanted))
+
+
+def account_of(config: ClientConfig) -> Account | None:
+    """Who signs the requests; None: they are not signed."""
+    access_key, secret_key = config.access_key, config.secret_key
+    if access_key is None:
+        access_key, secret_key = os.environ.get("GANTRY_ACCESS_KEY"), os.environ.get("GANTRY_SECRET_KEY")
+    return Account(access_key, secret_key) if access_key and secret_key else None

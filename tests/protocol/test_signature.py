@@ -1,0 +1,61 @@
+"""Signed requests."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_command
+from gantrymq.protocol.frame import FrameSplitter
+from gantrymq.protocol.signature import Account, is_signed_by, signature_of, signed_frame
+
+ME = Account("me", "very secret")
+FIELDS = st.dictionaries(
+    st.from_regex(r"[a-zA-Z_]{1,12}", fullmatch=True), st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+)
+
+
+def decoded(frame: bytes) -> Command:
+    ((serialization, header, body),) = FrameSplitter().feed(frame)
+    return decode_command(serialization, header, body)
+
+
+@given(FIELDS, st.binary(), st.sampled_from(SerializeType))
+def test_a_signed_request_says_the_same_and_who_sent_it(
+    fields: dict[str, str], body: bytes, serialize: SerializeType
+) -> None:
+    command = Command(code=10, opaque=7, ext=fields, body=body, serialize=serialize)
+    signed = decoded(signed_frame(encode_command(command), ME))
+    found = dict(signed.ext_fields())
+    assert (signed.code, signed.opaque, signed.body, signed.serialize) == (10, 7, body, serialize)
+    assert is_signed_by(found, body, "very secret") and not is_signed_by(found, body, "another")
+    assert not is_signed_by(found, body + b"x", "very secret")
+    assert {key: value for key, value in found.items() if key not in ("AccessKey", "Signature")} == {
+        key: value for key, value in fields.items() if key not in ("AccessKey", "Signature")
+    }
+    assert found["AccessKey"] == "me"
+
+
+def test_the_signature_is_that_of_the_documented_text() -> None:
+    fields = {"b": "2", "AccessKey": "me", "a": "1", "Signature": "old"}
+    expected = hmac.new(b"key", b"me" + b"1" + b"2" + b"body", hashlib.sha1).digest()
+    assert signature_of(fields, b"body", "key") == base64.b64encode(expected).decode()
+
+
+def test_an_answer_is_not_signed() -> None:
+    frame = encode_command(Command(code=0, flag=1, ext={"a": "1"}))
+    assert signed_frame(frame, ME) == frame
+
+
+@pytest.mark.parametrize("fields", [{}, {"AccessKey": "me"}, {"Signature": "é"}])
+def test_a_request_without_a_signature_is_not_signed(fields: dict[str, str]) -> None:
+    assert not is_signed_by(fields, b"", "very secret")
+
+
+def test_the_secret_is_shown_nowhere() -> None:
+    assert "very secret" not in repr(ME)
