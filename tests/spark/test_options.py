@@ -191,7 +191,7 @@ def test_secrets_are_shown_nowhere() -> None:
 
 def test_an_account_that_the_client_cannot_use_is_refused() -> None:
     access = parse_options(SECRETS).access
-    with pytest.raises(ConfigError, match=r"option accessKey is set, but the client") as raised:
+    with pytest.raises(ConfigError, match=r"option accessKey is set, but this client") as raised:
         access.client_settings({"namespace": str})
     assert "hush" not in str(raised.value)
     known = dict.fromkeys(("access_key", "secret_key", "tls_key_password"), str)

@@ -27,7 +27,7 @@ class Access:
 
     def client_settings(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments for a client whose settings are ``known``. Raises ConfigError for an account or TLS if
-        this client cannot use it yet: a request must not be sent unsigned, or in clear, against the user's wish."""
+        this client has no such setting: a request must not be sent unsigned, or in clear, against the user's wish."""
         given: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -35,7 +35,7 @@ class Access:
                 continue
             if field.name not in known:
                 raise ConfigError(
-                    f"the option {_option(field.name)} is set, but the client of this release cannot use it yet; "
+                    f"the option {_option(field.name)} is set, but this client has no such setting; "
                     f"leave it out, and connect to a broker that asks for neither an account nor TLS"
                 )
             given[field.name] = value.reveal() if isinstance(value, Secret) else value
