@@ -157,8 +157,11 @@ def test_secrets_are_in_no_plan_and_no_error(spark: Any, server: LogServer) -> N
     frame = batch(spark, server, accessKey="me", secretKey="hush-hush").load()
     plan = frame._jdf.queryExecution().toString()
     assert "hush" not in plan and "RelationV2" in plan
-    with pytest.raises(Exception, match="the client of this release cannot use it yet") as raised:
-        frame.collect()
+    assert frame.count() == 500, "a broker without access control does not look at signatures"
+    files = {"tlsTrustCertPath": "/nowhere.pem", "tlsCertPath": "/c.pem", "tlsKeyPath": "/c.key"}
+    secure = batch(spark, server, tls="true", tlsKeyPassword="hush-hush", **files).load()
+    with pytest.raises(Exception, match=r"cannot read the trusted certificates in /nowhere\.pem") as raised:
+        secure.collect()
     assert "hush" not in str(raised.value)
 
 
