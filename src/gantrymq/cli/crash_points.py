@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from gantrymq.cli.interrupts import ctrl_c_deferred
+from gantrymq.cli.interrupts import ctrl_c_deferred, end_with_parent
 from gantrymq.cli.progress import shown
 from gantrymq.cli.simulate import CALLED_AS, FIXED, HASH_SEED
 from gantrymq.runtime.clock import SystemClock
@@ -122,9 +122,15 @@ def _in_processes(plan: Plan, work: list[range], jobs: int) -> Iterator[Figures]
         yield from map(partial(try_cuts, plan), work)
         return
     with ctrl_c_deferred():
-        pool = multiprocessing.get_context("spawn").Pool(jobs, silence)
+        pool = multiprocessing.get_context("spawn").Pool(jobs, _begin)
     with pool:
         yield from pool.imap_unordered(partial(try_cuts, plan), work)
+
+
+def _begin() -> None:
+    """In a process of --jobs."""
+    silence()
+    end_with_parent()
 
 
 def _try_one(console: Console, plan: Plan, text: str) -> int:

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from gantrymq.cli.interrupts import ctrl_c_deferred
+from gantrymq.cli.interrupts import ctrl_c_deferred, end_with_parent
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing import groups, simulation, sql_simulation
@@ -168,6 +168,7 @@ def _one(run: Callable[[int, Plan], Result], plan: Plan, seed: int) -> Result:
 def _leave_quietly() -> None:
     """In a process of --jobs."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
 
 
 _noted: list[int] = []
