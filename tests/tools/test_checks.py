@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.conftest import APART
 
@@ -45,6 +46,15 @@ def test_the_marks_that_quick_leaves_out_exist_and_are_the_same_everywhere(check
 
 def test_the_compiled_core_is_not_tested_unless_it_is_named(checks: ModuleType) -> None:
     assert {"compiled", "compiled-interop"} <= checks.ONLY_WHEN_NAMED
+
+
+def test_the_older_spark_is_one_that_the_project_supports_and_has_a_stage_of_its_own(checks: ModuleType) -> None:
+    assert "spark42" in checks.ONLY_WHEN_NAMED
+    lock = checks.SPARK_42_LOCK.read_text()
+    ((name, version),) = re.findall(r"(?m)^(\w+)==(\S+) +--hash=sha256:[0-9a-f]{64}$", lock)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["spark"]
+    wanted = next(Requirement(text) for text in extras if text.startswith(name))
+    assert name == "pyspark" and version.startswith("4.2.") and wanted.specifier.contains(version)
 
 
 def test_python_keeps_its_byte_code(checks: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq.message.queues import MessageQueue
+from tests.kill.server import Server
+from tests.spark.clusters import pipelines
 from tests.spark.clusters.executor_pythons import ROOT, make_python, packed
 from tests.spark.clusters.standalone import Standalone
 from tests.spark.fakes import FakeBroker
@@ -77,3 +79,18 @@ def test_an_installed_package_and_a_packed_environment_on_standalone(name_server
 )
 def test_through_spark_connect(name_servers: str, tmp_path: Path) -> None:
     assert drive(tmp_path, name_servers, "connect", "local[2]", sys.executable) == EVERYTHING
+
+
+@pytest.mark.kill
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not EVERY_WAY, reason="GANTRY_CLUSTERS=all: it takes minutes")
+@pytest.mark.parametrize("way", pipelines.WAYS[1:])
+def test_a_pipeline_by_command(way: str, tmp_path: Path) -> None:
+    if way == "connect" and find_spec("grpc") is None:
+        pytest.skip("pip install 'gantrymq[spark-connect]'")
+    server = Server(tmp_path / "server", "ASYNC_FLUSH")
+    server.start()
+    try:
+        assert pipelines.run_way(way, server.name_servers, tmp_path / "job", 2000).startswith("right")
+    finally:
+        server.kill()

@@ -125,8 +125,8 @@ path = "delta"
 
 
 def test_changes_of_the_command_line(tmp_path: Path) -> None:
-    job = read_job(written(tmp_path, GOOD), ["source.subscribe=taps", "run.max_rows=5", "run.spark.spark.ui.enabled=x"])
-    assert (job.source["subscribe"], job.run.max_rows, job.run.spark) == ("taps", 5, {"spark.ui.enabled": "x"})
+    job = read_job(written(tmp_path, GOOD), ["source.subscribe=taps", "run.max_rows=5", "run.spark.spark.x.y=01"])
+    assert (job.source["subscribe"], job.run.max_rows, job.run.spark) == ("taps", 5, {"spark.x.y": "01"})
     with pytest.raises(ConfigError, match="is not a change; write key=value"):
         read_job(written(tmp_path, GOOD), ["source"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import threading
 import time
 from collections.abc import Iterator
@@ -156,6 +157,31 @@ def test_a_time_range_is_added_once(spark: Any, server: LogServer, tmp_path: Pat
     assert backfill(0, 12) == 10
     assert [row[0] for row in rows(spark, tmp_path, "pages")] == [f"c{number}" for number in range(10)]
     assert len(rows(spark, tmp_path, "tags")) == 20
+
+
+def test_batches_in_a_process_of_a_server(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    """What a client of Spark Connect sends is pickled; it counts the rows when the server has let go of the targets."""
+    from gantrymq.spark.pipelines import event_stream, running
+    from gantrymq.spark.pipelines.progress import Progress
+    from gantrymq.spark.pipelines.projections import columns_of
+    from gantrymq.spark.pipelines.remote_batches import RemoteBatches, reopened
+
+    send(server, *range(5), 2)
+    job = job_at(tmp_path, server, run=Run(master="sc://127.0.0.1:15002"))
+    columns = columns_of(spark, job, running._events_without_source(spark, job))
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").write_text('{"id": "the-query"}')
+    events = event_stream.events_of(event_stream.messages_between(spark, job, START_MS, START_MS + 6), job, None)
+    in_server = pickle.loads(pickle.dumps(RemoteBatches(job, columns)))
+    for _ in range(2):  # Spark repeats a batch
+        in_server(events, 0)
+    ending = threading.Timer(0.5, in_server.close)
+    ending.start()
+    in_client = reopened(job, columns, Progress(None), OsDisk())
+    try:
+        assert in_client.rows() == {"pages": 5, "tags": 10, "dead_letters": 0}
+    finally:
+        in_client.close()
 
 
 def test_avro_on_spark(spark: Any, server: LogServer, tmp_path: Path) -> None:

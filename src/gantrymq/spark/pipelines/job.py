@@ -114,13 +114,23 @@ class Run(Section, frozen=True, kw_only=True):
     max_rows: int = 200_000
     """The most messages in a batch. The driver has one batch in memory, about 100 bytes and a body for each message."""
     master: str = "local[*]"
+    """Where Spark runs; ``sc://127.0.0.1:15002`` is a server of Spark Connect."""
     driver_memory: str = "1g"
+    python: str | None = None
+    """The Python of the executors of a cluster, by a path that is valid there; None: the one of the driver."""
+    warm_workers: bool | None = None
+    """Whether Spark forks its workers from a process that has imported this package; None: only on one machine."""
     spark: dict[str, str] = {}
     """Further settings of Spark."""
 
     @property
     def interval_ms(self) -> int:
         return duration_ms(self.interval)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether this process is a client of Spark Connect, and Spark's driver another one."""
+        return self.master.startswith("sc://")
 
 
 class Job(Section, frozen=True, kw_only=True):

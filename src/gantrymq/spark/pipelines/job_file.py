@@ -162,5 +162,5 @@ def _apply(tree: dict[str, Any], change: str) -> None:
         tree = tree.setdefault(key, {})
         if not isinstance(tree, dict):
             raise ConfigError(f"{change!r} cannot be applied: {key} is a value, and not a table")
-    number = re.fullmatch(r"\d+", value) and keys[0] != "source"
+    number = re.fullmatch(r"\d+", value) and keys[0] != "source" and keys[:2] != ["run", "spark"]
     tree[".".join(keys[depth:])] = int(value) if number else value

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gantrymq.errors import GantryError, InvariantViolated
+from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.disk import Disk, OsDisk, read_whole
+from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.offsets import Positions, StreamOffset, covers
 from gantrymq.spark.options import Edge, parse_options
 from gantrymq.spark.pipelines import event_stream
 from gantrymq.spark.pipelines.batches import Batches
+from gantrymq.spark.pipelines.checkpoint import query_id
 from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.job_clock import resume
+from gantrymq.spark.pipelines.job_session import configure, session
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.projections import Columns, columns_of
-from gantrymq.spark.session import JAVA_CONF, SHORT_JOBS, spark_session
+from gantrymq.spark.pipelines.remote_batches import RemoteBatches, reopened
+from gantrymq.spark.session import JAVA_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,39 +80,55 @@ def check(job: Job) -> dict[str, Columns]:
         return columns_of(spark, job, _events_without_source(spark, job))
 
 
-@contextmanager
-def session(job: Job) -> Iterator[SparkSession]:
-    """A Spark session with the settings of the job, which ends with the context."""
-    conf = {**SHORT_JOBS, **event_stream.STATE_CONF, **job.run.spark}
-    spark = spark_session(f"gantry {job.name}", master=job.run.master, driver_memory=job.run.driver_memory, conf=conf)
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
 def process(
     spark: SparkSession, job: Job, ending: Ending, progress: Progress, disk: Disk | None = None
 ) -> dict[str, int]:
     """Run a job in an existing Spark session."""
     disk = disk or OsDisk()
-    for key, value in {**event_stream.STATE_CONF, **job.run.spark}.items():
-        if spark.conf.isModifiable(key):
-            spark.conf.set(key, value)
+    configure(spark, job)
     disk.make_dirs(job.checkpoint)
     lock = disk.lock(f"{job.checkpoint}/.gantry.lock")
     try:
         clock = resume(job.checkpoint, SystemClock().wall_ms(), disk)
         events = event_stream.events_of(event_stream.messages(spark, job), job, clock)
-        batches = Batches(job, columns_of(spark, job, events), progress, disk)
-        try:
-            _stream(events, job, ending, batches, progress, disk)
-            batches.finish()
-            return batches.rows()
-        finally:
-            batches.close()
+        process_events = _through_a_server if job.run.is_remote else _here
+        return process_events(events, job, columns_of(spark, job, events), ending, progress, disk)
     finally:
         lock.release()
+
+
+def _here(
+    events: DataFrame, job: Job, columns: Mapping[str, Columns], ending: Ending, progress: Progress, disk: Disk
+) -> dict[str, int]:
+    """Spark's driver is this process, and so it writes the batches."""
+    batches = Batches(job, columns, progress, disk)
+    try:
+
+        def write(batch: DataFrame, number: int) -> None:
+            batches.write(batch, number, query_id(job.checkpoint, disk))
+
+        _stream(events, job, ending, write, progress, disk)
+        return _finished(batches)
+    finally:
+        batches.close()
+
+
+def _through_a_server(
+    events: DataFrame, job: Job, columns: Mapping[str, Columns], ending: Ending, progress: Progress, disk: Disk
+) -> dict[str, int]:
+    """A process of the server writes the batches."""
+    Batches(job, columns, progress, disk).close()  # an error of a target is said before the query starts
+    _stream(events, job, ending, RemoteBatches(job, columns), progress, disk)
+    batches = reopened(job, columns, progress, disk)
+    try:
+        return _finished(batches)
+    finally:
+        batches.close()
+
+
+def _finished(batches: Batches) -> dict[str, int]:
+    batches.finish()
+    return batches.rows()
 
 
 def process_range(
@@ -120,7 +138,7 @@ def process_range(
     disk = disk or OsDisk()
     batches = Batches(job, columns_of(spark, job, _events_without_source(spark, job)), progress, disk, stateless=True)
     query = f"backfill-{from_ms}-{to_ms}-{slice_ms}"
-    progress.say("started", query=query, java=spark.conf.get(JAVA_CONF))
+    progress.say("started", query=query, java=spark.conf.get(JAVA_CONF, None))
     try:
         for number, begin in enumerate(range(from_ms, to_ms, slice_ms)):
             end = min(begin + slice_ms, to_ms)
@@ -155,10 +173,16 @@ def _events_without_source(spark: SparkSession, job: Job) -> DataFrame:
     return event_stream.events_of(spark.createDataFrame([], ddl(job.columns)), job, None)
 
 
-def _stream(events: DataFrame, job: Job, ending: Ending, batches: Batches, progress: Progress, disk: Disk) -> None:
-    stream = events.writeStream.foreachBatch(
-        lambda batch, number: batches.write(batch, number, query_id(job.checkpoint, disk))
-    )
+def _stream(
+    events: DataFrame,
+    job: Job,
+    ending: Ending,
+    write: Callable[[DataFrame, int], None],
+    progress: Progress,
+    disk: Disk,
+) -> None:
+    """Run the query to its end. ``write``: what Spark calls for each batch with its number."""
+    stream = events.writeStream.foreachBatch(write)
     stream = stream.option("checkpointLocation", job.checkpoint).queryName(job.name)
     if ending.until_end:
         stream = stream.trigger(availableNow=True)
@@ -171,14 +195,6 @@ def _stream(events: DataFrame, job: Job, ending: Ending, batches: Batches, progr
         _wait_for_end(query, job, ending, progress, disk)
     finally:
         query.stop()
-
-
-def query_id(checkpoint: str, disk: Disk) -> str:
-    """The query id in Spark's checkpoint. It exists before the first batch runs."""
-    try:
-        return str(msgspec.json.decode(read_whole(disk, f"{checkpoint}/metadata"))["id"])
-    except (FileNotFoundError, msgspec.DecodeError, KeyError) as error:
-        raise InvariantViolated(f"{checkpoint} does not contain the metadata of a Spark query") from error
 
 
 def _wait_for_end(query: StreamingQuery, job: Job, ending: Ending, progress: Progress, disk: Disk) -> None:

@@ -1,0 +1,59 @@
+"""The Spark session of a job: on this machine, on a cluster, or through Spark Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.spark.pipelines.event_stream import STATE_CONF
+from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.session import SHORT_JOBS, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ON_A_SERVER: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+"""What ``spark_session`` sets at a start, as far as a session of a running server can have it."""
+
+
+@contextmanager
+def session(job: Job) -> Iterator[SparkSession]:
+    """A Spark session with the settings of the job, which ends with the context."""
+    spark = _remote(job) if job.run.is_remote else _own(job)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _own(job: Job) -> SparkSession:
+    run = job.run
+    return spark_session(
+        f"gantry {job.name}", master=run.master, driver_memory=run.driver_memory, python=run.python,
+        warm_workers=run.warm_workers, conf={**SHORT_JOBS, **STATE_CONF, **run.spark},
+    )  # fmt: skip
+
+
+def _remote(job: Job) -> SparkSession:
+    from pyspark.errors import PySparkImportError
+    from pyspark.sql import SparkSession
+
+    from gantrymq.spark.registration import register
+
+    try:
+        spark = SparkSession.builder.remote(job.run.master).getOrCreate()
+    except (ImportError, PySparkImportError) as error:
+        raise ConfigError(f"for run.master {job.run.master}: pip install 'gantrymq[spark-connect]'") from error
+    register(spark)
+    for key, value in ON_A_SERVER.items():
+        spark.conf.set(key, value)
+    return spark
+
+
+def configure(spark: SparkSession, job: Job) -> None:
+    """Set what a stream of the job needs, as far as a running session can change it."""
+    for key, value in {**STATE_CONF, **job.run.spark}.items():
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
