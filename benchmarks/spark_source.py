@@ -202,7 +202,7 @@ class Measured:
 
 
 def judge(rows: dict[str, dict[str, float]], latency: dict[str, float]) -> dict[str, dict[str, Any]]:
-    """Every goal with what was measured; None where it could not be. ``by_cpu``: the same ratio by processor time, which
+    """Every goal with what was measured; None where it could not be. ``by_cpu``: the ratio by processor time, which
     other programs on the machine change less."""
     found: dict[str, dict[str, Any]] = {}
     for goal in GOALS:
