@@ -102,91 +102,85 @@ def seconds_of_stream(frame: Any) -> float:
 class Measured:
     """What is measured in one Spark session: rows and seconds by name."""
 
-    def __init__(self, spark: Any, name_servers: str, messages: int, body_bytes: int, rounds: int) -> None:
+    def __init__(self, spark: Any, name_servers: str, messages: int, body_bytes: int) -> None:
         self.spark = spark
         self.name_servers = name_servers
         self.messages = messages
         self.body_bytes = body_bytes
-        self.rounds = rounds
+        self.ways: dict[str, tuple[int, Callable[[], float]]] = {}
+        """By name: how many messages are read, and a function that reads them and gives the seconds."""
         self.rows: dict[str, dict[str, float]] = {}
-
-    def take(self, name: str, messages: int, way: Callable[[], float]) -> None:
-        """The best of the rounds. Processor time: of the broker, of Spark and of all its workers."""
-        least_s = least_cpu_s = float("inf")
-        for _ in range(self.rounds):
-            before = processes.family_cpu_s()
-            least_s = min(least_s, way())
-            least_cpu_s = min(least_cpu_s, processes.family_cpu_s() - before)
-        rate, cpu_us = messages / least_s, least_cpu_s / messages * 1e6
-        self.rows[name] = {"rows_per_second": round(rate), "cpu_us": round(cpu_us, 3)}
-        bare = self.rows["bare pull"]["rows_per_second"]
-        self.rows[name]["of_bare_pull"] = round(rate / bare, 3)
-        tell(
-            f"{name:42} {rate:>12,.0f} rows/s   {rate / bare:5.2f} of the bare pull   cpu {cpu_us:7.3f} us/row   load "
-            f"{os.getloadavg()[0]:.1f}"
-        )
 
     def frame(self, columns: str, topic: str = TOPIC) -> Any:
         options = {"nameServers": self.name_servers, "subscribe": topic, "columns": columns}
         return self.spark.read.format("rocketmq").options(**options).load()
 
-    def ours(self) -> None:
+    def add_ours(self) -> None:
         """The rows of our source, and the same work without Spark."""
-        servers, count = self.name_servers, self.messages
-        self.take("bare pull", count, lambda: pulled(servers, lambda data: 0)[1])
-        for name, columns in (
-            ("body and place", PLAIN),
-            ("tags and keys too", TAGS_KEYS),
-            ("properties too", PROPERTIES),
-        ):
-            self.take(f"pull and decode, {name}", count, lambda columns=columns: pulled(servers, decode(columns))[1])
-        for name, columns in (
-            ("body and place", PLAIN), ("tags and keys too", TAGS_KEYS), ("default columns", DEFAULT),
-            ("properties too", PROPERTIES),
-        ):  # fmt: skip
-            self.take(name, count, lambda columns=columns: seconds_of(self.frame(columns)))
+        servers, count, ways = self.name_servers, self.messages, self.ways
+        ways["bare pull"] = count, lambda: pulled(servers, lambda data: 0)[1]
+        decoded = {"body and place": PLAIN, "tags and keys too": TAGS_KEYS, "properties too": PROPERTIES}
+        for name, columns in decoded.items():
+            ways[f"pull and decode, {name}"] = count, lambda columns=columns: pulled(servers, decode(columns))[1]
+        for name, columns in {**decoded, "default columns": DEFAULT}.items():
+            ways[name] = count, lambda columns=columns: seconds_of(self.frame(columns))
         large = count // LARGE_SHARE
-        asyncio.run(fill_large(servers, large))
-        self.take("large bodies", large, lambda: seconds_of(self.frame(PLAIN, LARGE)))
-        self.take("large bodies, compressed", large, lambda: seconds_of(self.frame(PLAIN, COMPRESSED)))
+        ways["large bodies"] = large, lambda: seconds_of(self.frame(PLAIN, LARGE))
+        ways["large bodies, compressed"] = large, lambda: seconds_of(self.frame(PLAIN, COMPRESSED))
         options = {"nameServers": servers, "subscribe": TOPIC, "columns": PLAIN, "startingOffsets": "earliest"}
-        self.take(
-            "stream", count,
-            lambda: seconds_of_stream(self.spark.readStream.format("rocketmq").options(**options).load()),
-        )  # fmt: skip
+        stream = self.spark.readStream.format("rocketmq").options(**options).load
+        ways["stream"] = count, lambda: seconds_of_stream(stream())
 
-    def rivals(self, scratch: Path) -> None:
+    def add_rivals(self, scratch: Path) -> None:
         """The same rows from elsewhere."""
         options = {"columns": PLAIN, "rows": str(self.messages), "bodyBytes": str(self.body_bytes)}
         self.spark.dataSource.register(spark_rivals.Prebuilt)
         prebuilt = self.spark.read.format("prebuilt").options(**options).load()
-        self.take("Arrow source", self.messages, lambda: seconds_of(prebuilt))
+        self.ways["Arrow source"] = self.messages, lambda: seconds_of(prebuilt)
 
         def with_load() -> float:
             with pull_load(self.name_servers, scratch / "pull.log") as start:
                 start()
                 return seconds_of(prebuilt)
 
-        self.take("Arrow source, with an equal pull load", self.messages, with_load)
+        self.ways["Arrow source, with an equal pull load"] = self.messages, with_load
         files = scratch / "parquet"
         spark_rivals.write_parquet(files, PLAIN, self.messages, self.body_bytes)
-        self.take("Parquet", self.messages, lambda: seconds_of(self.spark.read.parquet(str(files))))
+        self.ways["Parquet"] = self.messages, lambda: seconds_of(self.spark.read.parquet(str(files)))
 
-    def kafka(self, address: str) -> None:
+    def add_kafka(self, address: str) -> None:
         """Spark's Kafka connector."""
-        spark, count = self.spark, self.messages
-        spark_kafka.fill(spark, address, count, self.body_bytes)
-        for name, columns, headers in (
-            ("body and place", KAFKA_PLAIN, False), ("default columns", KAFKA_DEFAULT, False),
-            ("headers too", f"{KAFKA_PLAIN},headers", True),
-        ):  # fmt: skip
-            self.take(
-                f"Kafka, {name}", count,
-                lambda columns=columns, headers=headers: seconds_of(
-                    spark_kafka.read(spark, address, columns, headers=headers)
-                ),
-            )  # fmt: skip
-        self.take("Kafka, stream", count, lambda: seconds_of_stream(spark_kafka.stream(spark, address, KAFKA_PLAIN)))
+        spark, count, ways = self.spark, self.messages, self.ways
+
+        def batch(columns: str, *, headers: bool = False) -> Callable[[], float]:
+            return lambda: seconds_of(spark_kafka.read(spark, address, columns, headers=headers))
+
+        ways["Kafka, body and place"] = count, batch(KAFKA_PLAIN)
+        ways["Kafka, default columns"] = count, batch(KAFKA_DEFAULT)
+        ways["Kafka, headers too"] = count, batch(f"{KAFKA_PLAIN},headers", headers=True)
+        ways["Kafka, stream"] = count, lambda: seconds_of_stream(spark_kafka.stream(spark, address, KAFKA_PLAIN))
+
+    def run(self, rounds: int) -> None:
+        """All ways in turns, so that other programs disturb all of them alike; the best round of each counts.
+
+        A first round warms Spark up and is not counted. Processor time: of the brokers, of Spark and of its workers.
+        """
+        best = {name: [float("inf"), float("inf")] for name in self.ways}
+        for number in range(rounds + 1):
+            for name, (_, way) in self.ways.items():
+                before = processes.family_cpu_s()
+                seconds = way()
+                taken = seconds, processes.family_cpu_s() - before
+                if number:
+                    best[name] = [min(pair) for pair in zip(best[name], taken, strict=True)]
+            tell(f"round {number} of {rounds}: load {os.getloadavg()[0]:.1f}")
+        bare = self.ways["bare pull"][0] / best["bare pull"][0]
+        for name, (messages, _) in self.ways.items():
+            rate, cpu_us = messages / best[name][0], best[name][1] / messages * 1e6
+            self.rows[name] = {
+                "rows_per_second": round(rate), "of_bare_pull": round(rate / bare, 3), "cpu_us": round(cpu_us, 3)
+            }  # fmt: skip
+            tell(f"{name:42} {rate:>12,.0f} rows/s   {rate / bare:5.2f} of the bare pull   cpu {cpu_us:7.3f} us/row")
 
     def small_reads(self) -> dict[str, float]:
         """Median and 99th percentile, in ms, of a Spark job that reads a small range: the least time of any read."""
@@ -256,13 +250,16 @@ def measure(name_servers: str, scratch: Path, chosen: argparse.Namespace, messag
     tell(f"filled with {messages:,} messages in {seconds:.1f} s ({messages / seconds:,.0f}/s)")
     jars = kafka_jars() if chosen.kafka else None
     spark = spark_session("spark_source benchmark", master="local[2]", conf=spark_kafka.session_conf(jars))
-    measured = Measured(spark, name_servers, messages, chosen.body_bytes, chosen.rounds)
+    measured = Measured(spark, name_servers, messages, chosen.body_bytes)
     try:
-        measured.ours()
-        measured.rivals(scratch)
+        asyncio.run(fill_large(name_servers, messages // LARGE_SHARE))
+        measured.add_ours()
+        measured.add_rivals(scratch)
         with kafka_broker(jars, scratch / "kafka") as address:
             if address is not None:
-                measured.kafka(address)
+                spark_kafka.fill(spark, address, messages, chosen.body_bytes)
+                measured.add_kafka(address)
+            measured.run(chosen.rounds)
         small = measured.small_reads()
         tell(f"{SMALL_ROWS} messages of each queue: {small}")
         latency = single_messages(spark, name_servers, str(scratch / "latency"))
@@ -276,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--body-bytes", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3, help="the best round counts")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds after the first; the best one counts")
     parser.add_argument("--quick", action="store_true", help="a fifth of the messages; figures are rough")
     parser.add_argument("--no-kafka", dest="kafka", action="store_false", help="leave Kafka's rows out")
     parser.add_argument("--json", help="file for the result; - is standard output")
