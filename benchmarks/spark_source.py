@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -165,18 +166,19 @@ class Measured:
 
         A first round warms Spark up and is not counted. Processor time: of the brokers, of Spark and of its workers.
         """
-        best = {name: [float("inf"), float("inf")] for name in self.ways}
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in self.ways}
         for number in range(rounds + 1):
             for name, (_, way) in self.ways.items():
                 before = processes.family_cpu_s()
                 seconds = way()
-                taken = seconds, processes.family_cpu_s() - before
                 if number:
-                    best[name] = [min(pair) for pair in zip(best[name], taken, strict=True)]
+                    taken[name].append((seconds, processes.family_cpu_s() - before))
             tell(f"round {number} of {rounds}: load {os.getloadavg()[0]:.1f}")
-        bare = self.ways["bare pull"][0] / best["bare pull"][0]
+        bare = self.ways["bare pull"][0] / min(taken["bare pull"])[0]
         for name, (messages, _) in self.ways.items():
-            rate, cpu_us = messages / best[name][0], best[name][1] / messages * 1e6
+            rate = messages / min(taken[name])[0]
+            # The median, as the time of a worker that Spark ends may be missing in one of the rounds.
+            cpu_us = statistics.median(cpu_s for _, cpu_s in taken[name]) / messages * 1e6
             self.rows[name] = {
                 "rows_per_second": round(rate), "of_bare_pull": round(rate / bare, 3), "cpu_us": round(cpu_us, 3)
             }  # fmt: skip
@@ -204,7 +206,7 @@ def judge(rows: dict[str, dict[str, float]], latency: dict[str, float]) -> dict[
         ratio = by_cpu = None
         if first and second:
             ratio = round(first["rows_per_second"] / second["rows_per_second"], 3)
-            by_cpu = round(second["cpu_us"] / first["cpu_us"], 3) if first["cpu_us"] else None
+            by_cpu = round(second["cpu_us"] / first["cpu_us"], 3) if first["cpu_us"] > 0 else None
         verdict = "unavailable" if ratio is None else "reached" if ratio >= goal.least else "NOT reached"
         found[goal.name] = {"ratio": ratio, "by_cpu": by_cpu, "goal": round(goal.least, 3), "verdict": verdict}
     for name, most in LATENCY_GOALS_MS.items():
