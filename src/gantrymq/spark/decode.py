@@ -52,7 +52,7 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
 
 
 ALIKE_FIRST: Final = 16
-ALIKE_MOST: Final = 4096
+MOST_AT_ONCE: Final = 4096
 ONE_BY_ONE: Final = 64
 """Records are looked at one by one until the next try, when one has another size than its neighbour."""
 
@@ -63,42 +63,40 @@ def find_starts(data: bytes) -> Ints:
     Neighbours often have one size: then one comparison finds many of them.
     """
     found: list[Ints] = []
-    position, end, alike = 0, len(data), ALIKE_FIRST
+    position, end, alike, single = 0, len(data), ALIKE_FIRST, ONE_BY_ONE
     while position < end:
-        size = _size_at(data, position)
-        many = min(alike, (end - position) // size)
+        size = _SIZE.unpack_from(data, position)[0] if position + _SIZE.size <= end else 0
+        many = min(alike, (end - position) // size) if size >= _SMALLEST else 0
         sizes = np.ndarray((many,), dtype=">i4", buffer=data, offset=position, strides=(size,)) if many > 1 else None
         if sizes is not None and (sizes == size).all():
             found.append(np.arange(position, position + many * size, size, dtype=np.int64))
             position += many * size
-            alike = min(2 * alike, ALIKE_MOST)
+            alike, single = min(2 * alike, MOST_AT_ONCE), ONE_BY_ONE
         else:
-            starts, position = _one_by_one(data, position)
+            starts, position = _one_by_one(data, position, single)
             found.append(np.array(starts, dtype=np.int64))
-            alike = ALIKE_FIRST
+            alike, single = ALIKE_FIRST, min(2 * single, MOST_AT_ONCE)
     if position != end:
         raise RemoteProtocolError(f"the last record of a pull answer misses {position - end} bytes")
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
-def _one_by_one(data: bytes, position: int) -> tuple[list[int], int]:
+def _one_by_one(data: bytes, position: int, most: int) -> tuple[list[int], int]:
     """The positions of the next records, and the one behind them."""
     starts: list[int] = []
+    append = starts.append
+    size_at = _SIZE.unpack_from
     end = len(data)
-    while position < end and len(starts) < ONE_BY_ONE:
-        starts.append(position)
-        position += _size_at(data, position)
-    return starts, position
-
-
-def _size_at(data: bytes, position: int) -> int:
     try:
-        (size,) = _SIZE.unpack_from(data, position)
+        while position < end and len(starts) < most:
+            append(position)
+            (size,) = size_at(data, position)
+            if size < _SMALLEST:
+                raise RemoteProtocolError(f"the record at byte {position} of a pull answer claims {size} bytes")
+            position += size
     except struct.error as error:
         raise RemoteProtocolError(f"a pull answer ends inside the size of the record at byte {position}") from error
-    if size < _SMALLEST:
-        raise RemoteProtocolError(f"the record at byte {position} of a pull answer claims {size} bytes")
-    return int(size)
+    return starts, position
 
 
 def gather(buffer: Ints, positions: Ints, dtype: str) -> Ints:

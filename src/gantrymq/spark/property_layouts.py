@@ -7,6 +7,7 @@ is: nothing is searched, and nothing is copied but the values. Texts of any othe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,8 +22,8 @@ Ints = Any
 FEW: Final = 4
 TEXTS_PER_LAYOUT: Final = 32
 """More than a few layouts are worth it only where each has many texts: a layout costs about as much as 50 of them."""
-_NAME_END: Final = 1
 _VALUE_END: Final = 2
+_TOGETHER: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +120,31 @@ def _layout(data: Ints, starts: Ints, rows: Ints, size: int) -> tuple[Layout, In
     for _, begin, end in items:
         in_value[begin:end] = True
     # Two looks at each byte: names and separators are as in the first text, and no value ends early.
-    differs = np.bitwise_or.reduce(texts ^ texts[0], axis=0) != 0
-    ends_early = np.logical_or.reduce(texts == _VALUE_END, axis=0)
-    if not np.where(in_value, ends_early, differs).any():
+    unlike: Ints = np.where(in_value, _anywhere(texts, _is_end), _anywhere(texts, _differs))
+    if not unlike.any():
         return Layout(rows, items), nothing
-    wrong = np.where(in_value, texts == _VALUE_END, texts != texts[0]).any(axis=1)
+    others: Ints = np.where(in_value, texts == _VALUE_END, texts != texts[0])
+    wrong = others.any(axis=1)
     every = np.arange(len(begins)) if rows is None else rows
     return Layout(every[~wrong], items), every[wrong]
+
+
+def _is_end(texts: Ints, _first: Ints) -> Ints:
+    return texts == _VALUE_END
+
+
+def _differs(texts: Ints, first: Ints) -> Ints:
+    return texts != first
+
+
+def _anywhere(texts: Ints, look: Callable[[Ints, Ints], Ints]) -> Ints:
+    """For each place whether ``look`` says yes in any of these texts."""
+    # Sixteen texts are one row here: numpy needs longer for a row than for its bytes.
+    whole = len(texts) // _TOGETHER * _TOGETHER
+    rows = texts[:whole].reshape(-1, _TOGETHER * texts.shape[1])
+    found = np.bitwise_or.reduce(look(rows, np.tile(texts[0], _TOGETHER)).view(np.uint8), axis=0)
+    rest = look(texts[whole:], texts[0]).view(np.uint8)
+    return np.bitwise_or.reduce(np.concatenate([found.reshape(_TOGETHER, -1), rest]), axis=0) != 0
 
 
 def _items(text: bytes) -> tuple[tuple[bytes, int, int], ...] | None:

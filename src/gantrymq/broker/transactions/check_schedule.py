@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from gantrymq.runtime.clock import Clock, Timer
@@ -63,6 +63,15 @@ class CheckSchedule:
             half.immune_until = self._until  # maybe long ago: a longer immunity would be counted from its storing, too
             # It may have gone away while its half was on the way to the disk.
             self.put(half, self._clock.monotonic() if half.sender_gone else self._until)
+
+    def watch_run(self, halves: Sequence[OpenHalf]) -> None:
+        """``watch`` of halves that were stored together with one immunity, and whose senders are not gone."""
+        self.watch(halves[:1])
+        until, due = self._until, max(self._until, 0.0)
+        others = halves[1:]
+        for half in others:
+            half.immune_until, half.due = until, due
+        self._due.push_all(due, [half.queue_offset for half in others])
 
     def wake(self, queue_offsets: deque[int]) -> None:
         """Look at these half messages now, in order, a limited number in each turn of the loop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gantrymq.broker.check import Check
@@ -104,6 +104,10 @@ class TransactionChecks:
     def watch(self, halves: Iterable[OpenHalf]) -> None:
         """Look at halves when their immunity ends."""
         self._schedule.watch(halves)
+
+    def watch_run(self, halves: Sequence[OpenHalf]) -> None:
+        """``watch`` of halves that were stored together."""
+        self._schedule.watch_run(halves)
 
     def sender_gone(self, half: OpenHalf) -> None:
         """The sender of a half message with decisive checkers is gone: another member of its group may be asked now."""

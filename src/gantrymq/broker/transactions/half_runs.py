@@ -114,7 +114,7 @@ class HalfRuns:
             half.state = _OPEN
             if half.waiting is not None:
                 joined.append(half)
-        self._checks.watch(halves)
+        self._checks.watch_run(halves)
         for half in joined:
             waiting, half.waiting = half.waiting, None
             for then in waiting or ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gantrymq.transactions.table.open_halves import TransactionTable
 
@@ -30,6 +30,17 @@ class DueTimes:
             in_order.append((due, key))
         else:
             heapq.heappush(self._heap, (due, key))
+        if len(in_order) + len(self._heap) >= self._prune_at:
+            self._prune()
+
+    def push_all(self, due: float, keys: Sequence[int]) -> None:
+        """``push`` of several keys that are due at one time."""
+        in_order = self._in_order
+        if in_order and due < in_order[-1][0]:
+            for key in keys:
+                self.push(due, key)
+            return
+        in_order.extend([(due, key) for key in keys])
         if len(in_order) + len(self._heap) >= self._prune_at:
             self._prune()
 
