@@ -128,9 +128,9 @@ MIXED = Section(
 
 SPARK = Section(
     "Spark",
-    "The Spark data source and the pipelines read from Apache's servers.",
+    "The Spark data source, the pipelines and the sink work with Apache's servers.",
     ("Apache 4.9.7", "Apache 5.5.0"),
-    ("batch source", "streaming source", "pipeline order-paid", "pipeline reconcile"),
+    ("batch source", "streaming source", "pipeline order-paid", "pipeline reconcile", "sink, at_least_once"),
 )
 
 CLI = Section(

@@ -34,6 +34,7 @@ class Group(enum.Enum):
 
 OF_FILE = {
     "test_spark_source.py": Group.SPARK,
+    "test_spark_sink.py": Group.SPARK,
     "test_mixed_cluster.py": Group.SPARK,
     "test_store_swap.py": Group.STORE_SWAP,
     "test_pop_swap.py": Group.OWN_SERVERS,

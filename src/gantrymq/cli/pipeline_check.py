@@ -1,14 +1,22 @@
-"""A question to the cluster before Spark starts, which takes many seconds: is the topic there?"""
+"""Questions to the cluster before Spark starts, which takes many seconds: does it answer, and is the topic there?"""
 
 from __future__ import annotations
 
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.access import Access
 from gantrymq.spark.connections import OF_THIS_PROCESS
 from gantrymq.spark.options import Settings
-from gantrymq.spark.planning import Planner
+from gantrymq.spark.patience import Patience
+from gantrymq.spark.planning import FIRST_LOOK_TIMEOUT_MS, Planner
 
 
 def check_topic(name_servers: str, topic: str) -> None:
     """Raises GantryError, which says what to do, when no name server answers within seconds or knows the topic."""
     Planner(Settings(name_servers, topics=(topic,)), OF_THIS_PROCESS, SystemClock(), SystemRng()).queues()
+
+
+def check_name_servers(name_servers: str) -> None:
+    """Raises GantryError, which says what to do, when no name server answers within seconds."""
+    lister = OF_THIS_PROCESS.lister(name_servers, Access())
+    Patience(FIRST_LOOK_TIMEOUT_MS, SystemClock(), SystemRng()).call("looking up the topics", lister.topics)

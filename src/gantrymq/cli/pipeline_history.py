@@ -7,10 +7,8 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.progress import Progress as Bar
-from rich.progress import SpinnerColumn, TextColumn
-from rich.table import Table
 
+from gantrymq.cli import lifecycle_text
 from gantrymq.cli.cluster_options import LOCAL, NameServers
 from gantrymq.cli.pipeline_jobs import (
     FAILURE,
@@ -23,6 +21,7 @@ from gantrymq.cli.pipeline_jobs import (
     run_with_status,
     time_ms,
 )
+from gantrymq.spark.sink.options import Guarantee
 
 Master = Annotated[str, typer.Option(help="Spark master")]
 
@@ -62,16 +61,8 @@ def lifecycle(
         write_durably(OsDisk(), os.path.abspath(json), msgspec.json.format(msgspec.json.encode(windows)) + b"\n")
     if svg:
         write_durably(OsDisk(), os.path.abspath(svg), draw(windows).encode())
-    view = Table(title=f"transactions by topic and {window}")
-    for name in Window.__struct_fields__:
-        view.add_column(name.replace("_", " "), justify="left" if name == "topic" else "right")
-    for one in windows:
-        view.add_row(*(_shown(getattr(one, name)) for name in Window.__struct_fields__))
-    console.print(view)
-
-
-def _shown(value: object) -> str:
-    return "" if value is None else f"{value:.0f}" if isinstance(value, float) else str(value)
+    for line in lifecycle_text.lines(windows, job.window_ms):
+        typer.echo(line)
 
 
 def archive(
@@ -99,25 +90,53 @@ def archive(
 def replay(
     archive: Annotated[str, typer.Option(help="directory that `gantry pipeline archive` wrote")],
     to_topic: Annotated[str, typer.Option(help="topic that gets the messages")],
+    checkpoint: Annotated[
+        str, typer.Option(help="directory that says how far the replay is; with a new one, everything is sent")
+    ],
     name_servers: NameServers = LOCAL,
     topic: Annotated[str | None, typer.Option(help="only messages of this topic of the archive")] = None,
     begin: Annotated[str | None, typer.Option("--from", help="only messages stored then or later")] = None,
     end: Annotated[str | None, typer.Option("--to", help="only messages stored before this time")] = None,
+    guarantee: Annotated[
+        Guarantee, typer.Option("--delivery-guarantee", help="at_least_once is needed with Apache's brokers")
+    ] = Guarantee.EXACTLY_ONCE,
+    master: Master = "local[*]",
 ) -> None:
-    """Send archived messages to a topic. Each keeps its id, body, tags, keys and user properties."""
+    """Send archived messages to a topic, each exactly once. Run it again after an interrupt to continue."""
     need_spark()
+    from gantrymq.cli.pipeline_check import check_name_servers
     from gantrymq.spark.pipelines.replay import ReplayJob
     from gantrymq.spark.pipelines.replay import replay as send_again
+    from gantrymq.spark.session import SHORT_JOBS, spark_session
 
-    with errors_shown(FAILURE), Bar(SpinnerColumn(), TextColumn("{task.description}"), console=console) as bar:
-        begin_ms = time_ms(begin, "--from") if begin else 0
-        job = ReplayJob(archive, name_servers, to_topic, topic, begin_ms, time_ms(end, "--to") if end else None)
-        task, total = bar.add_task("connecting ..."), 0
+    with errors_shown(USAGE):
+        begin_ms, end_ms = time_ms(begin, "--from") if begin else 0, time_ms(end, "--to") if end else None
+    job = ReplayJob(
+        os.path.abspath(archive),
+        name_servers,
+        to_topic,
+        os.path.abspath(checkpoint),
+        topic,
+        begin_ms,
+        end_ms,
+        guarantee,
+    )
+    with errors_shown(FAILURE):
+        check_name_servers(name_servers)
+    with console.status("starting Spark ...") as status:
+        total = 0
 
         def show(count: int) -> None:
             nonlocal total
             total += count
-            bar.update(task, description=f"{total} messages sent")
+            status.update(f"{total} messages sent")
 
-        total = send_again(job, show)
+        def work() -> int:
+            spark = spark_session("gantry replay", master=master, conf=SHORT_JOBS)
+            try:
+                return send_again(spark, job, show)
+            finally:
+                spark.stop()
+
+        total = in_spark(work, FAILURE)
     console.print(f"{total} messages sent to {to_topic}")

@@ -6,6 +6,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with TransactionProducer("payments", name_servers=running.name_servers, listener=listener) as producer:
         for number in range(10):
             for kind in "ccrlu":
-                properties = {"colour": "red"}
-                producer.send_in_transaction(
-                    Message(TOPIC, f"{kind}{number}", tags="pay", keys=f"k{number}", properties=properties)
-                )
+                more: dict[str, Any] = {"properties": {"colour": "red"}, "flag": number}
+                producer.send_in_transaction(Message(TOPIC, f"{kind}{number}", tags="pay", keys=f"k{number}", **more))
         end = time.monotonic() + STEP_SECONDS
         while listener.asked[b"l"] < 10 or listener.asked[b"u"] < 10:
             assert time.monotonic() < end, f"only {listener.asked} checks"
@@ -86,33 +85,55 @@ def test_the_life_of_transactions(spark: Any, server: Server) -> None:
 @pytest.mark.spark
 @pytest.mark.kill
 def test_an_archive_and_its_replay(spark: Any, server: Server, tmp_path: Path) -> None:
+    """Whatever is run again, each message is sent once; a new checkpoint is another replay."""
     from gantrymq.spark.pipelines.archive import archive_job
     from gantrymq.spark.pipelines.progress import Progress
     from gantrymq.spark.pipelines.replay import ReplayJob, replay
     from gantrymq.spark.pipelines.running import Ending, process
+    from gantrymq.spark.sink.options import Guarantee
 
-    def messages(topic: str) -> list[Any]:
-        frame = (
-            spark.read.format("rocketmq")
-            .options(**options(server) | {"subscribe": topic}, includeProperties="true")
-            .load()
-        )
-        return frame.select("body", "tags", "keys", "flag", "message_id", "properties.colour").collect()
-
-    before = messages(TOPIC)
+    before = in_topic(spark, server, TOPIC)
     job = archive_job(server.name_servers, TOPIC, f"{tmp_path}/archive", f"{tmp_path}/checkpoint")
     assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
     assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
     assert spark.read.parquet(f"{tmp_path}/archive").where(f"topic = '{TOPIC}'").count() == len(before)
     with Producer("other", name_servers=server.name_servers) as producer:
         producer.send(Message("Again", b"first", tags="other"))
-    again = ReplayJob(f"{tmp_path}/archive", server.name_servers, "Again")
-    assert replay(again) == len(before)
-    after = [row for row in messages("Again") if row["tags"] != "other"]
-    assert Counter(after) == Counter(before)
-    assert replay(ReplayJob(again.archive, server.name_servers, "Again", to_ms=5)) == 0
+    again = ReplayJob(f"{tmp_path}/archive", server.name_servers, "Again", f"{tmp_path}/again", part_rows=20)
+    assert replay(spark, again) == len(before)
+    assert replay(spark, again) == 0
+    (tmp_path / "again" / "done.json").unlink()  # as if it was killed before it could note what it had sent
+    assert replay(spark, again) == len(before)
+    after = [row for row in in_topic(spark, server, "Again") if row["tags"] != "other"]
+    assert Counter(map(content, after)) == Counter(map(content, before))
+    old = {row["message_id"]: (row["queue_id"], row["queue_offset"]) for row in before}
+    assert Counter(row["REPLAYED_ID"] for row in after) == dict.fromkeys(old, 1)
+    places = sorted((row["queue_id"], row["queue_offset"], old[row["REPLAYED_ID"]]) for row in after)
+    for queue in {place[2][0] for place in places}:
+        of_queue = [place for place in places if place[2][0] == queue]
+        assert len({place[0] for place in of_queue}) == 1, "the messages of one queue are in one queue again"
+        assert of_queue == sorted(of_queue, key=lambda place: place[2][1]), "and in their order"
+    least = replace(again, checkpoint=f"{tmp_path}/least", to_topic="Least", guarantee=Guarantee.AT_LEAST_ONCE)
+    assert replay(spark, least) == len(before)
+    assert Counter(map(content, in_topic(spark, server, "Least"))) == Counter(map(content, before))
+    assert replay(spark, replace(again, checkpoint=f"{tmp_path}/empty", to_ms=5)) == 0
     with pytest.raises(ConfigError, match="has no messages of Other"):
-        replay(ReplayJob(again.archive, server.name_servers, "Again", topic="Other"))
+        replay(spark, replace(again, checkpoint=f"{tmp_path}/other", topic="Other"))
+    with pytest.raises(ConfigError, match="belongs to a replay with another to_ms"):
+        replay(spark, replace(again, to_ms=5))
+
+
+def in_topic(spark: Any, server: Server, topic: str) -> list[Any]:
+    named = options(server) | {"subscribe": topic, "includeProperties": "true"}
+    frame = spark.read.format("rocketmq").options(**named).load()
+    return frame.select("*", "properties.colour", "properties.REPLAYED_ID").collect()
+
+
+def content(row: Any) -> tuple[Any, ...]:
+    """What a replay keeps."""
+    return tuple(
+        bytes(row[name]) if name == "body" else row[name] for name in ("body", "tags", "keys", "flag", "colour")
+    )
 
 
 def test_the_picture() -> None:

@@ -25,12 +25,14 @@ MAP = pa.map_(pa.string(), pa.string())
 SCHEMA = pa.schema(
     [
         ("topic", pa.string()), ("body", pa.binary()), ("tags", pa.string()), ("keys", pa.list_(pa.string())),
-        ("ordering_key", pa.string()), ("delay_ms", pa.int64()), ("properties", MAP),
+        ("ordering_key", pa.string()), ("delay_ms", pa.int64()), ("properties", MAP), ("flag", pa.int32()),
     ]
 )  # fmt: skip
-COLUMNS = SinkColumns(topic=0, body=1, tags=2, keys=3, ordering_key=4, delay_ms=5, properties=6)
+COLUMNS = SinkColumns(topic=0, body=1, tags=2, keys=3, ordering_key=4, delay_ms=5, properties=6, flag=7)
 LIMITS = Limits(3, 400)
 QUEUES = {"T": 4, "U": 3}
+Sent = tuple[str, int | None, int | None, int, bytes, dict[str, str]]
+"""topic, queue, delay, flag, body, properties"""
 
 WORD = st.text("abcXYZ09é漢", min_size=1, max_size=6)
 NAMES = st.one_of(WORD, st.sampled_from(["TAGS", "UNIQ_KEY", "DELAY", "WAIT"]))
@@ -44,6 +46,7 @@ ROWS = st.lists(
             "ordering_key": st.one_of(st.none(), WORD),
             "delay_ms": st.one_of(st.none(), st.integers(0, 5_000)),
             "properties": st.one_of(st.none(), st.dictionaries(NAMES, WORD, max_size=3).map(lambda d: list(d.items()))),
+            "flag": st.one_of(st.none(), st.integers(-5, 1 << 30)),
         }
     ),
     min_size=1,
@@ -51,8 +54,8 @@ ROWS = st.lists(
 )
 
 
-def expected(row: dict[str, Any], number: int) -> tuple[str, int | None, int | None, bytes, dict[str, str]]:
-    """(topic, queue, delay, body, properties) of a row."""
+def expected(row: dict[str, Any], number: int) -> Sent:
+    """What a row becomes."""
     topic = row["topic"] or "T"
     names = {name: value for name, value in row["properties"] or [] if name not in properties.RESERVED}
     message = Message(topic, row["body"], tags=row["tags"], keys=row["keys"], properties=names)
@@ -62,14 +65,14 @@ def expected(row: dict[str, Any], number: int) -> tuple[str, int | None, int | N
         queues = [MessageQueue(topic, "b", number) for number in range(QUEUES[topic])]
         queue = by_hash(queues, message, row["ordering_key"]).queue_id
     values[properties.UNIQ_KEY] = f"{PREFIX}{number:08X}"
-    return topic, queue, row["delay_ms"] or None, row["body"], values
+    return topic, queue, row["delay_ms"] or None, row["flag"] or 0, row["body"], values
 
 
-def found(chunk: Chunk) -> list[tuple[int, tuple[str, int | None, int | None, bytes, dict[str, str]]]]:
+def found(chunk: Chunk) -> list[tuple[int, Sent]]:
     items = split_batch(chunk.body)
     delays = chunk.delays_ms or (None,) * len(items)
     return [
-        (int(row), (chunk.topic, chunk.queue, delay, item.body, properties.decode(item.properties_text)))
+        (int(row), (chunk.topic, chunk.queue, delay, item.flag, item.body, properties.decode(item.properties_text)))
         for row, item, delay in zip(chunk.rows, items, delays, strict=True)
     ]
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from gantrymq.runtime.disk import Disk, read_whole
+from gantrymq.errors import StoreFormatUnknown
+from gantrymq.runtime.disk import Disk
 from gantrymq.spark.pipelines.job import Body, Job, ParquetTarget, Run
 from gantrymq.spark.pipelines.tables import Table, description_of
-from gantrymq.spark.pipelines.targets.parquet import NO_VALUE
+from gantrymq.spark.pipelines.targets.parquet import directory_text
 from gantrymq.spark.rows import SPARK_TYPES
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 TABLE = "messages"
 PARTITION_BY = ("topic", "day")
@@ -42,38 +43,35 @@ def archive_job(name_servers: str, topics: str, out: str, checkpoint: str, run: 
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveFile:
-    """One file of an archive, with the values that are in the names of its directories."""
+class ArchiveDay:
+    """The messages of one topic that were stored on one day."""
 
-    path: str
+    archive: str
     topic: str
     day: str
+    disk: Disk
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """All columns. Each message is there once, also while the archive is written. Raises StoreFormatUnknown when
+        the directory is gone."""
+        from pyspark.sql import functions as f
+
+        path = f"{self.archive}/topic={directory_text(self.topic)}/day={directory_text(self.day)}"
+        description = description_of(path, self.disk)
+        if description is None:
+            raise StoreFormatUnknown(f"there is no table of an archive in {path}; was it moved away?")
+        rows = Table(path, description.schema, self.disk).read(spark)
+        # The names of the directories have these two.
+        return rows.withColumns({"topic": f.lit(self.topic), "day": f.lit(self.day)})
 
 
-def files_of(archive: str, disk: Disk) -> Iterator[ArchiveFile]:
-    """The files of an archive by topic and day, those of one day in the order in which they were written. Each message
-    is in one of them, also while the archive is written."""
-    for topic in _directories(archive, "topic", disk):
-        for day in _directories(f"{archive}/topic={topic}", "day", disk):
-            path = f"{archive}/topic={topic}/day={day}"
-            description = description_of(path, disk)
-            for file in Table(path, description.schema, disk).files() if description else ():
-                yield ArchiveFile(file, _value(topic), _value(day))
-
-
-def rows_of(file: ArchiveFile, disk: Disk) -> pa.Table:
-    """The messages of one file, each queue in its order."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows = pq.read_table(pa.BufferReader(read_whole(disk, file.path)))
-    keys: Any = [(name, "ascending") for name in ("broker_name", "queue_id", "queue_offset")]
-    return rows.sort_by(keys)
+def days_of(archive: str, disk: Disk) -> Iterator[ArchiveDay]:
+    """What an archive has, by topic and day."""
+    for topic in sorted(_directories(archive, "topic", disk)):
+        for day in sorted(_directories(f"{archive}/topic={topic}", "day", disk)):
+            if description_of(f"{archive}/topic={topic}/day={day}", disk):
+                yield ArchiveDay(archive, unquote(topic), unquote(day), disk)
 
 
 def _directories(path: str, name: str, disk: Disk) -> list[str]:
     return [one.removeprefix(f"{name}=") for one in disk.list(path) if one.startswith(f"{name}=")]
-
-
-def _value(text: str) -> str:
-    return "" if text == NO_VALUE else unquote(text)

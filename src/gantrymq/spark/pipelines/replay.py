@@ -1,27 +1,23 @@
-"""``replay``: messages of an archive back into a topic, by the client's producer. Needs no Spark."""
+"""``replay``: messages of an archive back into a topic, by the sink of the format ``rocketmq``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
-from gantrymq.client.sync import Producer
 from gantrymq.errors import ConfigError
-from gantrymq.message import properties
-from gantrymq.message.message import Message
-from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.disk import Disk, OsDisk
-from gantrymq.spark.pipelines.archive import ArchiveFile, files_of, rows_of
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.pipelines.archive import ArchiveDay, days_of
+from gantrymq.spark.pipelines.replay_columns import QUEUE, messages_again
+from gantrymq.spark.pipelines.replay_plan import PART_ROWS, VERSION, Part, Plan, Progress, QueueRange, Wanted, parts_of
+from gantrymq.spark.sink.options import Guarantee
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
-GROUP = "gantry-replay"
-CHUNK_ROWS = 10_000
-"""So many messages are Python objects at once."""
+RANGES = "broker_name string, queue_id int, first bigint, end bigint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,73 +28,98 @@ class ReplayJob:
     name_servers: str
     to_topic: str
     """Where the messages go; it may be the topic they came from."""
+    checkpoint: str
+    """Directory that says how far the replay is. The same job with the same directory continues it; what was sent is
+    not sent again."""
     topic: str | None = None
     """Only the messages of this topic of the archive."""
     from_ms: int = 0
     """Only messages that were stored then or later, in ms since 1970,"""
     to_ms: int | None = None
     """and before this time."""
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    """``exactly_once`` needs brokers that declare it. With ``at_least_once``, the part in which a replay was
+    interrupted is sent again."""
+    part_rows: int = PART_ROWS
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(
+            archive=self.archive, topic=self.topic, from_ms=self.from_ms, to_ms=self.to_ms, to_topic=self.to_topic
+        )
 
 
-def replay(job: ReplayJob, sent: Callable[[int], None] = lambda count: None, disk: Disk | None = None) -> int:
-    """Send the messages again. Returns how many were sent; ``sent`` gets the number of each step.
+def replay(
+    spark: SparkSession, job: ReplayJob, sent: Callable[[int], None] = lambda count: None, disk: Disk | None = None
+) -> int:
+    """Send the messages again. Returns how many this run has sent; ``sent`` gets the number of each part.
 
-    Messages of one queue keep their order: they go to one queue of the target. Body, tags, keys and user properties are
-    the old ones, the time is new. Each message keeps its id (UNIQ_KEY), so consumers can recognise a message that they
-    had before, also when a replay is interrupted and run again. Raises ConfigError when the archive has no such
-    message, and the errors of a producer.
+    Body, tags, keys, flag and user properties are the old ones; id and time are new, and the property REPLAYED_ID has
+    the old id. Messages with the same ordering key keep their order, and so do those of one queue without a key.
+    Raises ConfigError when the archive has no such message, and Spark's error when the sink fails.
     """
     disk = disk or OsDisk()
-    chosen = [file for file in files_of(job.archive, disk) if job.topic in (None, file.topic)]
-    if not chosen:
+    disk.make_dirs(job.checkpoint)
+    lock = disk.lock(f"{job.checkpoint}/.gantry.lock")
+    try:
+        progress = Progress(job.checkpoint, disk)
+        plan = progress.plan(job.wanted)
+        if plan is None:
+            plan = _planned(spark, job, disk)
+            progress.begin(plan)
+        total = 0
+        for number, part in progress.rest(plan):
+            count = _send(spark, job, _rows_of(spark, job, part, disk), plan.write_id(number))
+            total += count
+            sent(count)
+        return total
+    finally:
+        lock.release()
+
+
+def _planned(spark: SparkSession, job: ReplayJob, disk: Disk) -> Plan:
+    """Look at the places of all messages that are wanted."""
+    from pyspark.sql import functions as f
+
+    days = [day for day in days_of(job.archive, disk) if job.topic in (None, day.topic)]
+    if not days:
         raise ConfigError(f"{job.archive} has no messages{f' of {job.topic}' if job.topic else ''}; give an archive")
-    total = 0
-    with Producer(GROUP, name_servers=job.name_servers) as producer:
-        queues = sorted(producer.queues(job.to_topic))
-        for file in chosen:
-            for chunk in _chunks(_in_range(rows_of(file, disk), job)):
-                for queue, messages in _by_queue(chunk, file, job.to_topic, queues):
-                    producer.send_batches(messages, queue)
-                    total += len(messages)
-                    sent(len(messages))
-    return total
+    parts: list[Part] = []
+    for day in days:
+        ends = (f.min("queue_offset").alias("first"), (f.max("queue_offset") + 1).alias("end"))
+        places = _in_time(day.read(spark), job).groupBy("broker_name", "queue_id")
+        found = places.agg(*ends, f.count("*").alias("rows")).collect()
+        ranges = [QueueRange(row["broker_name"], row["queue_id"], row["first"], row["end"]) for row in found]
+        parts += parts_of(day.topic, day.day, ranges, sum(row["rows"] for row in found), job.part_rows)
+    return Plan(VERSION, SystemRng().token(8).hex(), job.wanted, tuple(parts))
 
 
-def _in_range(rows: pa.Table, job: ReplayJob) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _in_time(rows: DataFrame, job: ReplayJob) -> DataFrame:
+    from pyspark.sql import functions as f
 
-    stored_ms = pc.divide(rows["store_timestamp"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1000)
-    wanted = pc.greater_equal(stored_ms, job.from_ms)
-    if job.to_ms is not None:
-        wanted = pc.and_(wanted, pc.less(stored_ms, job.to_ms))
-    return rows.filter(wanted)
+    stored_ms = f.unix_millis("store_timestamp")
+    rows = rows.where(stored_ms >= job.from_ms)
+    return rows if job.to_ms is None else rows.where(stored_ms < job.to_ms)
 
 
-def _chunks(rows: pa.Table) -> Iterator[list[dict[str, Any]]]:
-    for start in range(0, len(rows), CHUNK_ROWS):
-        yield rows.slice(start, CHUNK_ROWS).to_pylist(maps_as_pydicts="strict")
+def _rows_of(spark: SparkSession, job: ReplayJob, part: Part, disk: Disk) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    rows = _in_time(ArchiveDay(job.archive, part.topic, part.day, disk).read(spark), job)
+    values = [(one.broker_name, one.queue_id, one.first, one.end) for one in part.ranges]
+    ranges = f.broadcast(spark.createDataFrame(values, RANGES))
+    inside = (f.col("queue_offset") >= f.col("first")) & (f.col("queue_offset") < f.col("end"))
+    return rows.join(ranges, ["broker_name", "queue_id"]).where(inside)
 
 
-def _by_queue(
-    rows: list[dict[str, Any]], file: ArchiveFile, to_topic: str, queues: list[MessageQueue]
-) -> Iterator[tuple[MessageQueue, list[Message]]]:
-    """The messages by the queue they go to. The rows of one old queue follow each other."""
-    for place, some in groupby(rows, key=lambda row: (row["broker_name"], row["queue_id"])):
-        number = crc32(f"{file.topic}/{place[0]}/{place[1]}".encode())
-        yield queues[number % len(queues)], [message_of(row, to_topic) for row in some]
-
-
-def message_of(row: Mapping[str, Any], topic: str) -> Message:
-    """A message of the archive as one to be sent."""
-    old = row["properties"] or {}
-    users = {name: value for name, value in old.items() if name not in properties.RESERVED and name and value}
-    return Message(
-        topic,
-        row["body"],
-        tags=row["tags"] or None,
-        keys=row["keys"] or None,
-        properties=users,
-        flag=row["flag"],
-        unique_key=row["message_id"],
-    )
+def _send(spark: SparkSession, job: ReplayJob, rows: DataFrame, write_id: str) -> int:
+    """Send the messages of a part, and return their number."""
+    count = rows.count()
+    options = {"nameServers": job.name_servers, "topic": job.to_topic, "deliveryGuarantee": job.guarantee.value}
+    if job.guarantee is Guarantee.EXACTLY_ONCE:
+        options["writeId"] = write_id
+    # One task has all messages of a queue, and the sink keeps the order of those with one ordering key in a task.
+    columns: Any = QUEUE
+    ordered = rows.repartition(*columns).sortWithinPartitions(*columns, "queue_offset")
+    messages_again(ordered).write.format("rocketmq").mode("append").options(**options).save()
+    return count

@@ -20,12 +20,14 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "ordering_key": ("string",),
     "delay_ms": ("bigint", "int"),
     "properties": ("map<string,string>",),
+    "flag": ("int",),
 }
 """Each column with the types that it may have. Only ``body`` is required.
 
 ``topic``: null means the option ``topic``. ``tags``: one tag. ``keys``: words by which the message can be found.
 ``ordering_key``: messages with the same key go to the same queue. ``delay_ms``: deliver the message this much later.
 ``properties``: user properties; names that RocketMQ reserves are left out, so the column of the source may be used.
+``flag``: a number for the application, which brokers do not look at.
 """
 
 
@@ -40,6 +42,7 @@ class SinkColumns:
     ordering_key: int | None = None
     delay_ms: int | None = None
     properties: int | None = None
+    flag: int | None = None
 
 
 def sink_columns(schema: StructType, settings: SinkSettings) -> SinkColumns:

@@ -64,7 +64,7 @@ class Encoder:
         body = self._body(batch.column(self._columns.body))
         text = self._text(batch, rows)
         sizes, lengths = self._sizes(body, text)
-        items = pc.binary_join_element_wise(_heads(sizes, lengths), body, _shorts(lengths[1]), text, b"")
+        items = pc.binary_join_element_wise(self._heads(batch, sizes, lengths), body, _shorts(lengths[1]), text, b"")
         return Items(
             items, rows, self._topics(batch), _used(batch, self._columns.ordering_key), self._delays(batch)
         )  # fmt: skip
@@ -155,6 +155,16 @@ class Encoder:
                 )
         return bodies + texts + ITEM_BYTES, (bodies, texts)
 
+    def _heads(self, batch: pa.RecordBatch, sizes: Any, lengths: tuple[Any, Any]) -> Any:
+        """Size, magic, checksum, flag and length of the body of each item."""
+        heads: Any = np.zeros((len(sizes), 5), dtype=">i4")
+        heads[:, 0] = sizes
+        flags = _used(batch, self._columns.flag)
+        if flags is not None:
+            heads[:, 3] = pc.fill_null(flags, 0).to_numpy(zero_copy_only=False)
+        heads[:, 4] = lengths[0]
+        return _fixed(heads, HEAD_BYTES)
+
     def _topics(self, batch: pa.RecordBatch) -> Any:
         if self._columns.topic is None:
             return None
@@ -189,14 +199,6 @@ def _used(batch: pa.RecordBatch, position: int | None) -> Any:
         return None
     column = batch.column(position)
     return None if column.null_count == batch.num_rows else column
-
-
-def _heads(sizes: Any, lengths: tuple[Any, Any]) -> Any:
-    """Size, magic, checksum, flag and length of the body of each item."""
-    heads: Any = np.zeros((len(sizes), 5), dtype=">i4")
-    heads[:, 0] = sizes
-    heads[:, 4] = lengths[0]
-    return _fixed(heads, HEAD_BYTES)
 
 
 def _shorts(lengths: Any) -> Any:

@@ -190,7 +190,7 @@ class TaskProducer(Producer):
         """A batch cannot hold delayed messages."""
         sends = []
         for item, delay_ms in zip(split_batch(chunk.body), delays_ms, strict=True):
-            message = Message(chunk.topic, item.body, delay_ms=delay_ms)
+            message = Message(chunk.topic, item.body, flag=item.flag, delay_ms=delay_ms)
             message.properties.update(properties.decode(item.properties_text))
             sends.append(self.send(message))
         await asyncio.gather(*sends)

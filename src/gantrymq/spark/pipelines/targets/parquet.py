@@ -97,8 +97,9 @@ def _parts(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, pa.Table
                 pc.is_null(rows[name]) if row[name] is None else pc.fill_null(pc.equal(rows[name], row[name]), False)
             )
             chosen = equal if chosen is None else pc.and_(chosen, equal)
-        yield "/".join(f"{name}={_text(row[name])}" for name in names), rest.filter(chosen)
+        yield "/".join(f"{name}={directory_text(row[name])}" for name in names), rest.filter(chosen)
 
 
-def _text(value: Any) -> str:
+def directory_text(value: Any) -> str:
+    """A value as it is written in the name of a directory."""
     return NO_VALUE if value is None else quote(str(value), safe=" -_.")
