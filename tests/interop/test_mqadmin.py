@@ -124,7 +124,8 @@ def _form(value: str) -> str:
 MOST_SETTINGS = 30
 OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "httpBindAddress", "httpPort",
-    "longPollingGatherMills", "shortPollingTimeMills",
+    "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
+    "shortPollingTimeMills",
 }  # fmt: skip
 DIFFERENT = {
     "maxTransferCountOnMessageInMemory": "our clients and Spark ask for large pulls",

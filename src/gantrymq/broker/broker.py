@@ -31,6 +31,7 @@ from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.limits import ConnectionLimits
 from gantrymq.remoting.server import Handler
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
@@ -77,7 +78,8 @@ class Broker:
         self._conditions = conditions
         self._store_config = store_config(config)
         self._outside = Outside(network, clock, rng, disk)
-        self._door = RemotingDoor(network, clock, self._connection_closed)
+        limits = ConnectionLimits(config.network.max_connections, config.network.max_connections_per_host)
+        self._door = RemotingDoor(network, clock, self._connection_closed, limits)
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)
         self._started = False
@@ -150,7 +152,7 @@ class Broker:
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         counters = MessageCounters()
-        self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters)
+        self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters, self._door.connections)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(

@@ -73,8 +73,15 @@ class NetworkSettings:
     register_name_server_period: int = 30_000
     """ms between registrations, 10 000 to 60 000."""
     register_broker_timeout_mills: int = 6_000
+    max_connections: int = 20_000
+    """Open connections of clients, on all ports together; 0: no limit. Our own key."""
+    max_connections_per_host: int = 2_000
+    """The same from one IP address. Our own key."""
 
     def __post_init__(self) -> None:
+        for name in ("max_connections", "max_connections_per_host"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; write 0 for no limit, or a larger number")
         if self.broker_ip1 in ("0.0.0.0", "::"):
             raise ConfigError(f"brokerIP1 is {self.broker_ip1}; write an address that clients can connect to")
         for name in ("listen_port", "http_port"):

@@ -10,6 +10,7 @@ from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import ONE_WAY_FLAG, RESPONSE_FLAG, Command, encode_response
 from gantrymq.protocol.connection import Connection
+from gantrymq.remoting.limits import ConnectionLimits, OpenConnections
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.network import Link, Listener, Network
 
@@ -36,6 +37,7 @@ class Session:
     """One client's connection, from accept to close."""
 
     __slots__ = (
+        "_admitted",
         "_connection",
         "_heard_at",
         "_link",
@@ -55,6 +57,7 @@ class Session:
         self._link: Link | None = None
         self._out: list[bytes] = []
         self._scheduled = False
+        self._admitted = True
         self._heard_at = server.clock.monotonic()
         self.id = number
         self.alive = False
@@ -66,9 +69,13 @@ class Session:
     def connected(self, link: Link) -> None:
         self._link = link
         self.peer, self.local = link.peer, link.local
-        self.alive = True
+        self._admitted = self.alive = self._server.connections.admit(self.peer)
+        if not self.alive:
+            link.abort()
 
     def received(self, data: bytes) -> None:
+        if not self._admitted:
+            return  # the connection was refused, and is not closed yet
         self._heard_at = self._server.clock.monotonic()
         try:
             for command in self._connection.receive(data):
@@ -120,6 +127,8 @@ class Session:
                 self._link.write(data)
 
     def lost(self, reason: str) -> None:
+        if self.alive:
+            self._server.connections.release(self.peer)
         self.alive = False
         self._out.clear()
         self._server.forget(self, reason)
@@ -146,6 +155,7 @@ class RemotingServer:
     with the answers to requests that the server sent. ``refusals``: the reasons why certain request codes have no
     handler, for the answer. ``rejection``: turns errors of handlers other than RequestRejected into an answer.
     ``new_session``: makes the session of a connection, which handlers and ``closed`` get, from the server and a number.
+    ``limits``: of the open connections.
     """
 
     def __init__(
@@ -159,6 +169,7 @@ class RemotingServer:
         refusals: Mapping[int, str] | None = None,
         rejection: Rejection | None = None,
         new_session: NewSession = Session,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         self._network = network
         self.clock = clock
@@ -168,6 +179,7 @@ class RemotingServer:
         self._refusals = refusals or {}
         self._rejection = rejection
         self._new_session = new_session
+        self.connections: Final = OpenConnections(clock, limits or ConnectionLimits())
         self._sessions: dict[int, Session] = {}
         self._listeners: list[Listener] = []
         self._accepted = 0

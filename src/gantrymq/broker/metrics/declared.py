@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.metrics.clients import declare_clients
+from gantrymq.broker.metrics.clients import CountedConnections, declare_clients
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.metrics.messages import declare_messages
 from gantrymq.broker.metrics.storage import declare_storage
@@ -22,12 +22,13 @@ def metrics_of(
     registries: Registries,
     coordinator: TransactionCoordinator,
     counters: MessageCounters,
+    connections: CountedConnections,
 ) -> Metrics:
     """Nothing is measured until somebody reads."""
     metrics = Metrics()
     declare_messages(metrics, store, registries, counters)
     declare_transactions(metrics, coordinator, registries.producers, clock)
-    declare_clients(metrics, config, registries)
+    declare_clients(metrics, config, registries, connections)
     declare_storage(metrics, store, clock)
     return metrics
 
