@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +35,6 @@ class Stream:
     def __init__(self, spark: Any, server: Server, checkpoint: Path, sink: str | None = None, **options: str) -> None:
         """``sink``: a topic that gets the rows; None: this object collects them."""
         self.bodies: list[str] = []
-        self._arrived = threading.Condition()
         given = {
             "nameServers": server.name_servers, "subscribe": TOPIC, "startingOffsets": "earliest",
             "columns": "body", "maxOffsetsPerTrigger": "100", "discoveryInterval": "1s", **options,
@@ -50,15 +48,11 @@ class Stream:
         self.query = writer.trigger(processingTime="0 seconds").start()
 
     def _take(self, frame: Any, number: int) -> None:
-        bodies = [bytes(row["body"]).decode().strip() for row in frame.collect()]
-        with self._arrived:
-            self.bodies += bodies
-            self._arrived.notify_all()
+        self.bodies += [bytes(row["body"]).decode().strip() for row in frame.collect()]
 
     def wait_for(self, count: int) -> None:
         """Until so many rows came, or the query failed."""
-        with self._arrived:
-            self._arrived.wait_for(lambda: len(self.bodies) >= count or not self.query.isActive, WAIT_S)
+        wait_until(lambda: len(self.bodies) >= count or not self.query.isActive)
 
     def error(self) -> str:
         """The error of the query, when it fails within some minutes."""

@@ -11,12 +11,17 @@ from gantrymq.client.connection.blocking import Blocking
 from gantrymq.client.sync import PullConsumer
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.patience import Patience
 from gantrymq.spark.sink.ledger import Ledger
 from gantrymq.spark.sink.listener import ControlListener
 from gantrymq.spark.sink.options import SinkSettings
+from gantrymq.spark.sink.patient_reader import PatientReader
 from gantrymq.spark.sink.requests import REQUEST_TIMEOUT_MS, Committer, TaskProducer, append, make_control_topic
 
 APPEND_TIMEOUT_MS: Final = 120_000
+"""How long the control topic and the topic of places are written and read again while their broker is away."""
 
 
 class Tasks(Blocking[TaskProducer]):
@@ -55,13 +60,15 @@ class Commits(Blocking[Committer]):
 class SinkProcess:
     """The clients of one producer group. They are started when they are first used, and end with the process."""
 
-    def __init__(self, name_servers: str, group: str) -> None:
+    def __init__(self, name_servers: str, group: str, read_timeout_ms: int = APPEND_TIMEOUT_MS) -> None:
+        """``read_timeout_ms``: how long the sink's own topics are read again; 0: errors are raised at once."""
         self._name_servers = name_servers
         self._group = group
         self._tasks: Tasks | None = None
         self._commits: Commits | None = None
         self._ledger: Ledger | None = None
         self._reader: PullConsumer | None = None
+        self._patience = Patience(read_timeout_ms, SystemClock(), SystemRng())
 
     @property
     def tasks(self) -> Tasks:
@@ -89,12 +96,12 @@ class SinkProcess:
             self._ledger = Ledger(self._group, self._read(), _TaskWriter(self))
         return self._ledger
 
-    def _read(self) -> PullConsumer:
+    def _read(self) -> PatientReader:
         if self._reader is None:
             reader = PullConsumer(name_servers=self._name_servers)
             reader.start()
             self._reader = reader
-        return self._reader
+        return PatientReader(self._reader, self._patience)
 
     def close(self) -> None:
         """Close all connections."""
