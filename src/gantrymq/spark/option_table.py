@@ -190,7 +190,7 @@ DECLARED: Final[tuple[Option, ...]] = (
     ),
     Option(
         "pollInterval",
-        "how often the source asks while there are no new messages",
+        "how often the source asks while there are no new messages; every 10 ms in the 10 s after the last ones",
         default="50ms",
         query=Query.STREAM,
     ),

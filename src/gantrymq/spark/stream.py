@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -29,6 +29,11 @@ from gantrymq.spark.unread import OldestUnread
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+BUSY_S: Final = 10.0
+BUSY_POLL_S: Final = 0.01
+"""How often the source asks in this time after a batch."""
 
 
 class RefusedStream(DataSourceStreamReader):
@@ -139,10 +144,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(min(end, self._target.get(queue, 0)), at)
 
     def _pace(self) -> None:
-        """Without new messages Spark asks about every 11 ms. Wait, so that brokers are asked every ``pollInterval``."""
+        """Without new messages Spark asks about every 11 ms. Wait, so that brokers are asked every ``pollInterval``.
+
+        While messages come one by one, the wait is a large part of the time until a query has them.
+        """
         clock = SystemClock()
         if self._idle:
-            rest = self._asked_at + self._settings.poll_interval_ms / 1000 - clock.monotonic()
+            interval_s = self._settings.poll_interval_ms / 1000
+            if self._batch_at is not None and clock.monotonic() - self._batch_at < BUSY_S:
+                interval_s = min(interval_s, BUSY_POLL_S)
+            rest = self._asked_at + interval_s - clock.monotonic()
             if rest > 0:
                 clock.block(rest)
         self._asked_at = clock.monotonic()
