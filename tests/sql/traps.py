@@ -15,6 +15,7 @@ from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.sql import SessionTransactions, Transactions
+from gantrymq.sql.sqlalchemy import last_statement
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.local import Local
 from gantrymq.testing import LocalCluster
@@ -92,6 +93,7 @@ class Shop:
 
     def before_the_commit(self, call: Callable[[], object]) -> None:
         """Call this when the outcome row is inserted, and the database has not committed yet."""
+        last_statement._dialects.discard(self.engine.dialect)  # together with the commit there is no such moment
         event.listen(self.transactions._sessions.class_, "before_commit", lambda session: call())
 
 

@@ -24,12 +24,13 @@ from gantrymq.client.listener import (
     is_decisive,
 )
 from gantrymq.client.producer import Producer
-from gantrymq.client.results import SendStatus, TransactionSendResult
+from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
 from gantrymq.client.sending.check_back import CheckBack
-from gantrymq.client.sending.half_ends import HalfEnds, result_of
+from gantrymq.client.sending.first_attempt import FirstAttempt
+from gantrymq.client.sending.half_ends import Ended, HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
-from gantrymq.client.sending.halves import Halves
+from gantrymq.client.sending.halves import Begun, Halves
 from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.errors import (
@@ -249,6 +250,76 @@ class TransactionProducer(Producer):
             self._delivery.in_flight -= 1
         self._memory.placed(key, result.queue.broker_name, log_offset)
         return OpenHalf(given, message, result, log_offset)
+
+    def begin_now(self, message: Message, longest: LongestTime | None, then: Callable[[Begun], None]) -> bool:
+        """``begin`` without a task, for a message that ``check`` has accepted, and that belongs to us from now on.
+        ``then`` gets what ``begin`` would return or raise. False: nothing was done, because something must be waited
+        for first. Raises Closed, UsedAfterFork, RouteNotFound and MessageIllegal."""
+        self._endpoint.check_usable()
+        values = message.properties
+        if not self._half_stamps.complete or not _IDS.isdisjoint(values):
+            return False
+        given, message = message, self._in_namespace(message)
+        clock = self._endpoint.clock
+        started = clock.monotonic()
+        way = self._delivery.way(message.topic, None, started)
+        if way is None:
+            return False
+        born_ms = clock.wall_ms()
+        key, text = self._half_stamps.stamp(values, born_ms)
+        values[properties.UNIQ_KEY] = key
+        body, packed = self._packed(message.body)
+        sys_flag = flags.PREPARED | packed
+        make = partial(self._frame, sys_flag, born_ms, message.flag, text, body)
+        begun = partial(self._begun, given, message, key, (born_ms, sys_flag), then)
+        self._delivery.in_flight += 1
+        self._open.add(key)
+        self._memory.started(key, longest)
+        limit_ms = self._config.send_timeout_ms
+        FirstAttempt(self._delivery, self._endpoint.tasks, way, key, make, started, limit_ms, begun).send()
+        return True
+
+    def _begun(
+        self,
+        given: Message,
+        message: Message,
+        key: str,
+        traced: tuple[int, int],
+        then: Callable[[Begun], None],
+        sent: SendResult | BaseException,
+    ) -> None:
+        self._delivery.in_flight -= 1
+        begun: Begun
+        try:
+            if isinstance(sent, BaseException):
+                raise sent
+            begun = OpenHalf(given, message, sent, log_offset_of(sent.offset_message_id))
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+            # As in ``begin``: if a half was stored nevertheless, its check is answered ROLLBACK.
+            self._memory.ended(key, LocalTransactionState.ROLLBACK)
+            self._open.discard(key)
+            begun = error
+        else:
+            if self._tracer is not None:
+                self._tracer.sent(message, begun.result, *traced)
+            self._memory.placed(key, begun.result.queue.broker_name, begun.log_offset)
+        then(begun)
+
+    def finish_now(self, half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
+        """``finish`` without a task. ``then`` gets what it would return or raise. False: nothing was done, because
+        something must be waited for first."""
+        channel = self._ends.ready(half)
+        if channel is None or outcome.state is LocalTransactionState.UNKNOWN or outcome.error is not None:
+            return False
+        self._memory.ended(half.transaction_id, outcome.state)
+        if self._tracer is not None:
+            self._tracer.ended(half.message, half.result, outcome.state)
+        self._ends.decide_now(channel, half, outcome, partial(self._finished, half.transaction_id, then))
+        return True
+
+    def _finished(self, transaction_id: str, then: Callable[[Ended], None], ended: Ended) -> None:
+        self._open.discard(transaction_id)
+        then(ended)
 
     async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """End a half message as its local transaction ended. Raises TransactionConflict."""

@@ -22,7 +22,7 @@ TIMEOUT_MS = 3000
 
 
 class OneWayEnds(HalfEnds):
-    async def decide(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    async def decide(self, half: OpenHalf, outcome: ListenerAnswer, first: object = None) -> TransactionSendResult:
         try:
             channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
         except GantryError as error:

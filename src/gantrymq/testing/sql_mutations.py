@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from gantrymq.client.sending.halves import Halves
+from gantrymq.client.sending.halves import Done, Halves
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.sql.rows import tables
 from gantrymq.sql.rows.tables import DATABASE
@@ -105,16 +105,13 @@ def _failure_is_rollback(patch: Patch) -> None:
 
 
 def _do_not_wait_for_drops(patch: Patch) -> None:
-    stored = Halves.stored
+    def hasty(self: Halves, done: Done) -> bool:
+        if self._failed is None and any(half.begun is None for half in self._halves.values()):
+            return False
+        done(None, self._failed)
+        return True
 
-    async def hasty(self: Halves) -> None:
-        dropped, self._dropped = self._dropped, []
-        try:
-            await stored(self)
-        finally:
-            self._dropped = dropped
-
-    patch(Halves, "stored", hasty)
+    patch(Halves, "_tell_stored", hasty)
 
 
 def _row_of_its_own(patch: Patch) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from gantrymq.client.listener import ListenerAnswer, TransactionListener
 from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
@@ -158,17 +159,30 @@ class SimTransactions(AsyncConnectionTransactions):
 
 def _note_ends(producer: TransactionProducer, history: History) -> None:
     """Have the ends that are sent, and those that were confirmed, in the history."""
-    finish = producer.finish
+    finish, finish_now = producer.finish, producer.finish_now
+
+    def note(half: OpenHalf, outcome: ListenerAnswer, confirmed: bool) -> None:
+        history.add("end", tx=half.given.body.decode(), decision=outcome.state.name, confirmed=confirmed)
 
     async def noted(half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
-        name = half.given.body.decode()
-        history.add("end", tx=name, decision=outcome.state.name, confirmed=False)
+        note(half, outcome, False)
         result = await finish(half, outcome)
         if result.decided:
-            history.add("end", tx=name, decision=outcome.state.name, confirmed=True)
+            note(half, outcome, True)
         return result
 
-    producer.finish = noted  # type: ignore[method-assign]
+    def noted_now(half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
+        def ended(result: Ended) -> None:
+            if isinstance(result, TransactionSendResult) and result.decided:
+                note(half, outcome, True)
+            then(result)
+
+        begun = finish_now(half, outcome, ended)
+        if begun:
+            note(half, outcome, False)
+        return begun
+
+    producer.finish, producer.finish_now = noted, noted_now  # type: ignore[method-assign]
 
 
 class Undo(Exception):

@@ -110,6 +110,43 @@ async def no_drop() -> None:
     pass
 
 
+@pytest.mark.usefixtures("loops")
+def test_a_question_is_answered_at_once_or_later_and_once() -> None:
+    door = portal.acquire(user := object(), no_drop)
+
+    def later(done: Any, result: Any, error: BaseException | None) -> None:
+        asyncio.get_running_loop().call_later(0.01, done, result, error)
+
+    assert door.ask(lambda done: done(1, None))() == 1
+    assert door.ask(later, 2, None)() == 2
+    with pytest.raises(ZeroDivisionError):
+        door.ask(later, None, ZeroDivisionError())()
+    with pytest.raises(ZeroDivisionError):
+        door.ask(lambda done: 1 / 0)()
+    answers = [door.ask(later, number, None) for number in range(3)]
+    assert [answer() for answer in answers] == [0, 1, 2]
+    twice: list[Any] = []
+    assert door.ask(lambda done: twice.append(done) or done(3, None))() == 3  # type: ignore[func-returns-value]
+    door.post(twice[0], 4, None)
+    assert door.call(value, 5) == 5 and not door._calls
+    with pytest.raises(RuntimeError, match="another thread"):
+        door.call(asking, door)
+    never = door.ask(lambda done: None)
+    door.post(door.leave, user)
+    with pytest.raises(gantrymq.GantryError, match="create a new one"):
+        never()
+    with pytest.raises(gantrymq.GantryError, match="create a new one"):
+        door.ask(lambda done: done(1, None))()
+
+
+async def value(of: int) -> int:
+    return of
+
+
+async def asking(door: portal.Portal) -> object:
+    return door.ask(lambda done: done(1, None))()
+
+
 PROGRAM = """
 import sys, gantrymq
 producer = gantrymq.Producer("pg", name_servers=sys.argv[1])

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
-from gantrymq.client.sending.halves import Halves
+from gantrymq.client.sending.half_ends import Ended
+from gantrymq.client.sending.halves import Begun, Halves
 from gantrymq.client.sending.open_half import OpenHalf
 from gantrymq.errors import Closed, HalfNotStored, RequestRejected, TransactionConflict, Unreachable
 from gantrymq.message.message import Message
@@ -30,7 +31,9 @@ GONE = Unreachable("127.0.0.1:1", "it is gone")
 class Sender:
     """A simulated producer: a test says what becomes of each message, by its body, and when."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: bool) -> None:
+        """``now``: without tasks."""
+        self.now = now
         self.begins: dict[bytes, asyncio.Future[SendStatus]] = {}
         self.finishes: dict[bytes, asyncio.Future[bool]] = {}
         self.ended: list[tuple[bytes, LocalTransactionState]] = []
@@ -38,17 +41,40 @@ class Sender:
         self.at_once = False
 
     async def begin(self, message: Message, transaction_id: str | None = None, longest: object = None) -> OpenHalf:
+        return self._half(message, await self._begun(message))
+
+    async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+        return result(half.message, SendStatus.SEND_OK, await self._finished(half, outcome))
+
+    def begin_now(self, message: Message, longest: object, then: Callable[[Begun], None]) -> bool:
+        if not self.now:
+            return False
+        waits = self._begun(message)
+        waits.add_done_callback(lambda _: then(waits.exception() or self._half(message, waits.result())))
+        return True
+
+    def finish_now(self, half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
+        if not self.now:
+            return False
+        waits, done = self._finished(half, outcome), SendStatus.SEND_OK
+        waits.add_done_callback(lambda _: then(waits.exception() or result(half.message, done, waits.result())))
+        return True
+
+    def _begun(self, message: Message) -> asyncio.Future[SendStatus]:
         waits = self.begins[message.body] = asyncio.get_running_loop().create_future()
         if self.at_once:
             waits.set_result(SendStatus.SEND_OK)
-        return OpenHalf(message, message, result(message, await waits), 0)
+        return waits
 
-    async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    def _half(self, message: Message, status: SendStatus) -> OpenHalf:
+        return OpenHalf(message, message, result(message, status), 0)
+
+    def _finished(self, half: OpenHalf, outcome: ListenerAnswer) -> asyncio.Future[bool]:
         self.ended.append((half.message.body, outcome.state))
         waits = self.finishes[half.message.body] = asyncio.get_running_loop().create_future()
         if self.at_once:
             waits.set_result(True)
-        return result(half.message, SendStatus.SEND_OK, await waits)
+        return waits
 
     async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
         self.ended_late.append((half.message.body, outcome.state))
@@ -63,16 +89,20 @@ def result(message: Message, status: SendStatus, decided: bool = False) -> Trans
     )  # fmt: skip
 
 
-def run(test: Callable[[Sender, Halves], Coroutine[Any, Any, None]]) -> Sender:
-    sender = Sender()
+def run(test: Callable[[Sender, Halves], Coroutine[Any, Any, None]], *ways: bool) -> Sender:
+    """Run it with tasks (False) and without (True), unless told otherwise; the senders must have seen the same."""
+    senders = [Sender(now) for now in ways or (False, True)]
 
-    async def play() -> None:
+    async def play(sender: Sender) -> None:
         tasks = TaskGroupOwner("test")
         await test(sender, Halves(sender, tasks))
         await tasks.stop()
 
-    asyncio.run(play())
-    return sender
+    for sender in senders:
+        asyncio.run(play(sender))
+    first, *others = senders
+    assert all(sender.ended == first.ended for sender in others)
+    return first
 
 
 async def turns(count: int = 5) -> None:
@@ -253,7 +283,7 @@ def test_a_client_that_is_closed_answers_what_it_can() -> None:
             await storing
         assert list(await ending) == [], "nobody is cancelled who was not"
 
-    run(test)
+    run(test, False)
 
 
 @pytest.mark.parametrize("from_thread", [False, True])
@@ -294,7 +324,8 @@ def test_abandoned_behind_the_end_of_its_loop_it_does_nothing() -> None:
         await turns()
 
     run(test)
-    kept[0].abandon(ROLLBACK)
+    for halves in kept:
+        halves.abandon(ROLLBACK)
     gc.collect()
 
 
@@ -303,9 +334,9 @@ EVENTS = st.lists(
 )
 
 
-@given(EVENTS, st.sampled_from([COMMIT, ROLLBACK]))
+@given(EVENTS, st.sampled_from([COMMIT, ROLLBACK]), st.booleans())
 def test_every_stored_half_is_ended_once_and_as_it_should(
-    events: list[tuple[str, int]], outcome: ListenerAnswer
+    events: list[tuple[str, int]], outcome: ListenerAnswer, now: bool
 ) -> None:
     """In any order: messages are added and dropped, brokers answer or fail."""
     added: set[int] = set()
@@ -342,7 +373,7 @@ def test_every_stored_half_is_ended_once_and_as_it_should(
                 waits.set_result(True)
         await halves.ended()
 
-    sender = run(test)
+    sender = run(test, now)
     names = [name for name, _ in sender.ended]
     assert sorted(names) == sorted(stored), "each once, and no other"
     for name, state in sender.ended:

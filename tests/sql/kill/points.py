@@ -9,7 +9,7 @@
 |                        | half_stored      | when the first broker has answered                                   |
 |                        | halves_stored    | when all have                                                        |
 |                        | before_insert    | before the outcome row                                               |
-|                        | after_insert     | behind the outcome row                                               |
+|                        | after_insert     | behind the outcome row, where it is not one text with the commit     |
 |                        | before_commit    | before the database is told to commit                                |
 |                        | after_commit     | when the database has committed, and no broker knows                 |
 |                        | first_end        | when the first half message was ended                                |
@@ -45,8 +45,9 @@ from sqlalchemy.orm import Session
 from gantrymq.client.consuming.progress import BrokerProgress
 from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.halves import Halves
-from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.sql.rules.claim import Query
+from gantrymq.sql.sqlalchemy import last_statement
+from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.transaction.local import Local
 
 SERVICE = (
@@ -80,31 +81,20 @@ class Points:
             threading.Timer(seconds, die).start()
 
 
-def watch_service(points: Points, engine: Engine, sessions: type[Session]) -> None:
-    """Hooks around the steps of a local transaction, in a process that will not live long."""
-    begin, finish, stored, ended = TransactionProducer.begin, TransactionProducer.finish, Halves.stored, Halves.ended
+def watch_service(points: Points, engine: Engine, sessions: type[Session], *, alone: bool) -> None:
+    """Hooks around the steps of a local transaction, in a process that will not live long. ``alone``: the outcome row
+    is inserted by a statement of its own, also where it could be one with the commit."""
+    _watch_halves(points)
+    execute = last_statement.execute
 
-    async def begun(*arguments: Any) -> Any:
-        half = await begin(*arguments)
-        points.reach("half_stored")
-        return half
+    def together(*arguments: Any) -> None:
+        points.reach("before_insert")
+        points.reach("before_commit")
+        execute(*arguments)
 
-    async def finished(*arguments: Any) -> Any:
-        result = await finish(*arguments)
-        points.reach("first_end")
-        return result
-
-    async def all_stored(halves: Halves) -> None:
-        await stored(halves)
-        points.reach("halves_stored")
-
-    async def all_ended(*arguments: Any) -> Any:
-        results = await ended(*arguments)
-        points.reach("all_ends")
-        return results
-
-    TransactionProducer.begin, TransactionProducer.finish = begun, finished  # type: ignore[method-assign]
-    Halves.stored, Halves.ended = all_stored, all_ended  # type: ignore[method-assign]
+    last_statement.execute = together
+    if alone:
+        sqlalchemy_sessions.postpone = lambda *_: False
 
     @event.listens_for(engine, "before_cursor_execute")
     def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
@@ -123,6 +113,33 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session]) -> No
     @event.listens_for(sessions, "after_commit", insert=True)
     def committed(_session: Any) -> None:
         points.reach("after_commit")
+
+
+def _watch_halves(points: Points) -> None:
+    begun, ended, stored, all_ended = Halves._begun, Halves._ended, Halves._tell_stored, Halves._tell_ended
+
+    def half_begun(*arguments: Any) -> None:
+        points.reach("half_stored")
+        begun(*arguments)
+
+    def half_ended(*arguments: Any) -> None:
+        points.reach("first_end")
+        ended(*arguments)
+
+    def halves_stored(*arguments: Any) -> bool:
+        told = stored(*arguments)
+        if told:
+            points.reach("halves_stored")
+        return told
+
+    def halves_ended(*arguments: Any) -> bool:
+        told = all_ended(*arguments)
+        if told:
+            points.reach("all_ends")
+        return told
+
+    Halves._begun, Halves._ended = half_begun, half_ended  # type: ignore[method-assign]
+    Halves._tell_stored, Halves._tell_ended = halves_stored, halves_ended  # type: ignore[method-assign]
 
 
 def watch_sibling(points: Points) -> None:

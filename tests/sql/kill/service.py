@@ -82,7 +82,8 @@ def serve(setting: Setting, orders: list[str], point: str | None, seed: int) -> 
     rng, points = random.Random(seed), Points()
     engine = create_engine(setting.url, **({"isolation_level": setting.isolation} if setting.isolation else {}))
     transactions = Transactions(GROUP, engine, name_servers=setting.name_servers, longest_transaction=setting.longest_s)
-    watch_service(points, engine, transactions._sessions.class_)
+    alone = point in ("after_insert", "before_commit")  # steps that are one where the row comes with the commit
+    watch_service(points, engine, transactions._sessions.class_, alone=alone)
     transactions.start()
     for order in orders:
         if order == orders[-1]:

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from gantrymq import Message
 from gantrymq.client.sending.halves import Halves
 from gantrymq.sql import AsyncTransactions, Transactions
-from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
+from gantrymq.sql.sqlalchemy import last_statement
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 from gantrymq.sql.transaction.waiters import ThreadWaiter
 from gantrymq.testing import LocalCluster
@@ -112,8 +113,9 @@ def test_ctrl_c_at_every_step(
     transactions.start()
     interrupter = Interrupter(monkeypatch)
     for owner, names in {
-        ThreadWaiter: ("wait", "post"),
-        sqlalchemy_sessions: ("execute",),
+        ThreadWaiter: ("begin", "post"),
+        Connection: ("exec_driver_sql",),
+        last_statement: ("execute",),
         SqlAlchemyDatabase: ("alone",),
         engine.dialect: ("do_commit", "do_rollback"),
     }.items():
@@ -220,24 +222,28 @@ def test_a_cancellation_at_every_await(place: Place, gantry: LocalCluster, commi
     assert (len(rows(place)) > 0) is commits
 
 
+@pytest.mark.parametrize("when", ["before", "behind"])
 def test_halves_are_ended_though_the_caller_never_waited(
-    sqlite: Place, gantry: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    sqlite: Place, gantry: LocalCluster, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Behind the commit, Ctrl-C came before the wait for the ends began: the halves stayed open in the memory of the
     process, and check-backs were told that the local transaction is still running."""
     gantry.create_topic("orders")
     engine = engine_of(sqlite, "WAL")
-    wait = ThreadWaiter.wait
+    begin = ThreadWaiter.begin
 
-    def interrupted(self: Any, work: Any, *arguments: Any) -> Any:
-        if work.__func__ is Halves.ended:
-            raise KeyboardInterrupt
-        return wait(self, work, *arguments)
+    def interrupted(self: Any, function: Any, *arguments: Any) -> Any:
+        if function.__func__ is not Halves.end_then:
+            return begin(self, function, *arguments)
+        monkeypatch.undo()
+        if when == "behind":
+            begin(self, function, *arguments)
+        raise KeyboardInterrupt
 
     transactions = Transactions("service", engine, name_servers=gantry.name_servers)
     transactions.create_table()
     transactions.start()
-    monkeypatch.setattr(ThreadWaiter, "wait", interrupted)
+    monkeypatch.setattr(ThreadWaiter, "begin", interrupted)
     with pytest.raises(KeyboardInterrupt), transactions.begin() as tx:
         tx.send(Message("orders", "1"))
     gantry.wait_until(lambda: len(gantry.messages("orders")) == 1)

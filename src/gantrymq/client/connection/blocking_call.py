@@ -62,16 +62,24 @@ class Call(Generic[T]):
 
     def done(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self.error = Closed(GIVEN_UP)
+            self.settle(None, Closed(GIVEN_UP))
         elif (error := task.exception()) is not None:
-            self.error = error
+            self.settle(None, error)
         else:
-            self.result = task.result()
-        self.news.put(None)
+            self.settle(task.result(), None)
 
     def refuse(self, error: Exception) -> None:
-        self.error = error
+        self.settle(None, error)
+
+    def settle(self, result: T | None, error: BaseException | None) -> None:
+        self.result, self.error = result, error
         self.news.put(None)
+
+    def outcome(self) -> T:
+        """In the thread, when it is announced."""
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]
 
 
 class Promise(Generic[T]):

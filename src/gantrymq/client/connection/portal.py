@@ -21,7 +21,8 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from gantrymq.client.connection.blocking_call import Call, Promise, Work
 from gantrymq.errors import Closed
@@ -123,23 +124,34 @@ class Portal:
         call.arguments = (call.in_caller, *arguments)
         return self._wait(call)
 
-    def _wait(self, call: Call[T]) -> T:
+    def ask(self, function: Callable[..., object], *arguments: Any) -> Callable[[], Any]:
+        """Run ``function(done, *arguments)`` on the loop; it is not ``async def``. It calls ``done(result, error)``
+        there, at once or later. Returns a function that waits for that, and returns the result or raises the error.
+
+        This needs no task. An interrupt during the wait is raised at once, and does not stop the work.
+        """
+        call: Call[Any] = Call(cast("Work[Any]", function), arguments)
         try:
-            self._enter(call)
-            while (function := call.news.get()) is not None:
-                function()
+            self._enter(call, self._begin_to_answer)
         except BaseException:
             self._abandon(call)
             raise
-        if call.error is not None:
-            raise call.error
-        return call.result  # type: ignore[return-value]
+        return partial(_await, call)
+
+    def _wait(self, call: Call[T]) -> T:
+        try:
+            self._enter(call, self._begin)
+            _listen(call)
+        except BaseException:
+            self._abandon(call)
+            raise
+        return call.outcome()
 
     def submit(self, work: Work[T], *arguments: Any) -> Future[T]:
         """Run ``work(*arguments)`` on the loop. The future cannot be cancelled; its callbacks run on the loop."""
         promise = Promise(work, arguments)
         try:
-            self._enter(promise)
+            self._enter(promise, self._begin)
         except BaseException:
             self._abandon(promise)
             raise
@@ -161,9 +173,9 @@ class Portal:
         else:
             self._calls.discard(call)
 
-    def _enter(self, call: Call[Any] | Promise[Any]) -> None:
+    def _enter(self, call: Call[Any] | Promise[Any], begin: Callable[[Any], None]) -> None:
         self._calls.add(call)
-        self.post(self._begin, call)
+        self.post(begin, call)
         # ``_ended`` is set before the loop looks at the calls for the last time. So a call is either seen by the loop,
         # or it sees the mark here.
         if self._ended:
@@ -199,6 +211,20 @@ class Portal:
         # callback of a weak reference would only be printed, and lost.
         call.task = None
         call.done(task)
+
+    def _begin_to_answer(self, call: Call[Any]) -> None:
+        if call.given_up or call not in self._calls:
+            return
+        function: Callable[..., object] = call.work
+        try:
+            function(partial(self._answered, call), *call.arguments)
+        except Exception as error:  # noqa: BLE001 - it is raised where the call was made
+            self._answered(call, None, error)
+
+    def _answered(self, call: Call[Any], result: Any, error: BaseException | None) -> None:
+        if call in self._calls:  # otherwise it was refused
+            self._calls.discard(call)
+            call.settle(result, error)
 
     # Start and end.
 
@@ -269,6 +295,18 @@ class Portal:
         self._stopping = True
         self.post(self._loop.stop)
         self.join()
+
+
+def _listen(call: Call[Any]) -> None:
+    """Wait for the outcome, and run functions that the loop has for the thread meanwhile."""
+    while (function := call.news.get()) is not None:
+        function()
+
+
+def _await(call: Call[T]) -> T:
+    check_thread()
+    _listen(call)
+    return call.outcome()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -12,6 +12,9 @@
 ``end`` may be called while half messages are still on their way, for example when another one could not be sent. Each
 of them is ended as soon as its broker has answered.
 
+Everything here is callbacks on the client's event loop. As long as the first attempts succeed, a local transaction
+needs no task, which would cost more than all the rest.
+
 A half message that was dropped has the same transaction id as the others. If it stayed open until after the commit, a
 check-back would find that the transaction is committed, and would deliver it. So the commit waits for its end.
 """
@@ -21,31 +24,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
+from gantrymq.client.sending.callbacks import in_task
+from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
-from gantrymq.errors import Closed, GantryError, HalfNotStored, TransactionConflict
+from gantrymq.errors import Closed, HalfNotStored, TransactionConflict
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.runtime.tasks import TaskGroupOwner
 
 log = logging.getLogger("gantrymq.client")
-T = TypeVar("T")
 
 ROLLBACK: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
+Begun: TypeAlias = OpenHalf | BaseException
+Done: TypeAlias = Callable[[Any, BaseException | None], None]
+"""Called once with the result, or with the error."""
 
 
 class HalfSender(Protocol):
     """What sends half messages and their ends: a TransactionProducer."""
 
+    def begin_now(self, message: Message, longest: LongestTime | None, then: Callable[[Begun], None]) -> bool:
+        """``begin`` without a task: ``then`` gets what it would return or raise. False: nothing was done, because
+        something must be waited for first. The message belongs to the sender from now on."""
+
     async def begin(
         self, message: Message, transaction_id: str | None = None, longest: LongestTime | None = None
     ) -> OpenHalf:
         """Send a half message; return when a broker has stored it."""
+
+    def finish_now(self, half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
+        """``finish`` without a task, as ``begin_now``."""
 
     async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """Tell its broker how the local transaction ended."""
@@ -55,13 +70,16 @@ class HalfSender(Protocol):
 
 
 class _Half:
-    """One message of the transaction: its half message, and its end."""
+    """One message of the transaction: its half message, and its end. None: not yet."""
 
-    __slots__ = ("begun", "ended")
+    __slots__ = ("begun", "dropped", "ended", "outcome")
 
-    def __init__(self, begun: asyncio.Task[OpenHalf | GantryError]) -> None:
-        self.begun = begun
-        self.ended: asyncio.Task[TransactionSendResult | GantryError] | None = None
+    def __init__(self) -> None:
+        self.begun: Begun | None = None
+        self.outcome: ListenerAnswer | None = None
+        """How it is to end."""
+        self.ended: Ended | None = None
+        self.dropped = False
 
 
 class Halves:
@@ -77,15 +95,31 @@ class Halves:
         self._dropped: list[_Half] = []
         self._safe = 0
         """How many half messages brokers have stored."""
+        self._unready = 0
+        """How many steps the commit waits for: halves that are on their way, and the ends of dropped ones."""
+        self._ending = 0
+        """How many ends are not answered, those of dropped ones not counted."""
+        self._failed: BaseException | None = None
+        """Why the transaction cannot commit: the first error of a half message."""
         self._outcome: ListenerAnswer | None = None
+        self._waiting: list[Callable[[], bool]] = []
+        """Who waits: each is called after every step, until it returns True."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """Known with the first message."""
         self._abandoned: ListenerAnswer | None = None
 
     def add(self, number: int, message: Message) -> None:
-        """Send the half message of ``message`` now, without waiting for the broker. ``number`` names it here."""
+        """Send the half message of ``message`` now, without waiting for the broker. ``number`` names it here. The
+        message belongs to us from now on."""
         self._loop = asyncio.get_running_loop()
-        half = self._halves[number] = _Half(self._tasks.start("half", self._begin(message)))
+        half = self._halves[number] = _Half()
+        self._unready += 1
+        then = partial(self._begun, half)
+        try:
+            if not self._sender.begin_now(message, self.longest, then):
+                in_task(self._tasks, "half", self._sender.begin(message, None, self.longest), then)
+        except Exception as error:  # noqa: BLE001 - it belongs to the commit
+            then(error)
         if self._outcome is not None:  # the transaction ended before this message arrived here
             self._end(half, self._outcome)
         elif self._abandoned is not None:
@@ -93,19 +127,27 @@ class Halves:
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Roll back these messages now, whatever becomes of the others: their savepoint was rolled back."""
+        if self._outcome is not None:
+            return
         for number in numbers:
             half = self._halves.pop(number)
+            half.dropped = True
             self._dropped.append(half)
+            self._unready += 1
             self._end(half, ROLLBACK)
 
-    async def _begin(self, message: Message) -> OpenHalf | GantryError:
-        try:
-            half = await self._sender.begin(message, None, self.longest)
-        except GantryError as error:
-            return error
-        if half.result.status is SendStatus.SEND_OK:
+    def _begun(self, half: _Half, begun: Begun) -> None:
+        half.begun = begun
+        if isinstance(begun, BaseException):
+            self._failed = self._failed or begun
+        elif begun.result.status is SendStatus.SEND_OK:
             self._safe += 1
-        return half
+        self._unready -= 1
+        if half.outcome is not None:
+            self._send_end(half, begun, half.outcome)
+        self._step()
+
+    # Waiting.
 
     def are_stored(self, count: int) -> bool:
         """Whether ``stored`` would return at once after ``count`` calls of ``add`` and none of ``drop``.
@@ -120,36 +162,16 @@ class Halves:
         Raises the error of the first one that could not be sent or rolled back, or HalfNotStored when a broker did not
         confirm that it is on its disk.
         """
-        known = -1
-        while known != len(self._halves):  # while we wait, somebody else may add one
-            known = len(self._halves)
-            await self._all_stored()
-        for half in self._dropped:
-            begun = await _begun(half)
-            assert half.ended is not None
-            ended = await _result_of(half.ended)
-            if isinstance(ended, GantryError):
-                raise ended
-            if not ended.decided:
-                raise ended.decision_error or HalfNotStored(begun.message.topic, "its rollback is not confirmed")
+        await _awaited(self.when_stored)
 
-    async def _all_stored(self) -> None:
-        for half in list(self._halves.values()):
-            begun = await _begun(half)
-            if begun.result.status is not SendStatus.SEND_OK:
-                raise HalfNotStored(begun.message.topic, begun.result.status.name)
+    def when_stored(self, done: Done) -> None:
+        """Call ``done`` when ``stored`` would return or raise."""
+        self._wait(partial(self._tell_stored, done))
 
     async def end(self, outcome: ListenerAnswer) -> Sequence[TransactionSendResult]:
         """``begin_to_end`` and ``ended``."""
         self.begin_to_end(outcome)
         return await self.ended()
-
-    def begin_to_end(self, outcome: ListenerAnswer) -> None:
-        """End every half message as ``outcome`` says, all at the same time. The first outcome counts."""
-        if self._outcome is None:
-            self._outcome = outcome
-            for half in self._halves.values():
-                self._end(half, outcome)
 
     async def ended(self) -> Sequence[TransactionSendResult]:
         """Wait for the brokers' answers to ``begin_to_end``. A caller that is cancelled does not stop the ends.
@@ -157,14 +179,63 @@ class Halves:
         Raises TransactionConflict when a broker had decided otherwise before. An end that did not reach its broker
         is in the results (``decided`` is False), or is missing when the client was closed: the broker will ask.
         """
-        ends = [half.ended for half in self._halves.values() if half.ended is not None]
-        for end in ends:
-            await _done(end)
-        results = [end.result() for end in ends if not end.cancelled()]
-        for result in results:
-            if isinstance(result, TransactionConflict):
-                raise result
-        return [result for result in results if isinstance(result, TransactionSendResult)]
+        results: Sequence[TransactionSendResult] = await _awaited(self.when_ended)
+        return results
+
+    def when_ended(self, done: Done) -> None:
+        """Call ``done`` when ``ended`` would return or raise."""
+        self._wait(partial(self._tell_ended, done))
+
+    def end_then(self, done: Done, outcome: ListenerAnswer) -> None:
+        """``begin_to_end`` and ``when_ended``."""
+        self.begin_to_end(outcome)
+        self.when_ended(done)
+
+    def _wait(self, told: Callable[[], bool]) -> None:
+        if not told():
+            self._waiting.append(told)
+
+    def _step(self) -> None:
+        if self._waiting:
+            self._waiting = [told for told in self._waiting if not told()]
+
+    def _tell_stored(self, done: Done) -> bool:
+        if self._failed is None and self._unready:
+            return False
+        done(None, self._failed or self._not_ready())
+        return True
+
+    def _not_ready(self) -> BaseException | None:
+        """Every step was answered: why the transaction cannot commit nevertheless."""
+        for half in self._halves.values():
+            if isinstance(half.begun, OpenHalf) and half.begun.result.status is not SendStatus.SEND_OK:
+                return HalfNotStored(half.begun.message.topic, half.begun.result.status.name)
+        for half in self._dropped:
+            if isinstance(half.ended, BaseException):
+                return half.ended
+            if half.ended is not None and not half.ended.decided:
+                assert isinstance(half.begun, OpenHalf)
+                return half.ended.decision_error or HalfNotStored(
+                    half.begun.message.topic, "its rollback is not confirmed"
+                )
+        return None
+
+    def _tell_ended(self, done: Done) -> bool:
+        if self._ending:
+            return False
+        ends = [half.ended for half in self._halves.values()]
+        conflict = next((end for end in ends if isinstance(end, TransactionConflict)), None)
+        done([end for end in ends if isinstance(end, TransactionSendResult)], conflict)
+        return True
+
+    # Ends.
+
+    def begin_to_end(self, outcome: ListenerAnswer) -> None:
+        """End every half message as ``outcome`` says, all at the same time. The first outcome counts."""
+        if self._outcome is None:
+            self._outcome = outcome
+            for half in self._halves.values():
+                self._end(half, outcome)
 
     def abandon(self, outcome: ListenerAnswer) -> None:
         """``begin_to_end`` soon, when nobody holds the transaction any longer. From any thread, also while the garbage
@@ -187,59 +258,51 @@ class Halves:
         self.begin_to_end(outcome)
 
     def _end(self, half: _Half, outcome: ListenerAnswer) -> None:
-        half.ended = self._tasks.start("end of a half", self._end_one(half.begun, outcome))
+        half.outcome = outcome
+        if not half.dropped:
+            self._ending += 1
+        if half.begun is not None:
+            self._send_end(half, half.begun, outcome)
 
-    async def _end_one(
-        self, begun: asyncio.Task[OpenHalf | GantryError], outcome: ListenerAnswer
-    ) -> TransactionSendResult | GantryError:
-        await _done(begun)
-        if begun.cancelled():
-            return _closed()
-        half = begun.result()
-        if isinstance(half, GantryError):
-            return half
-        try:
-            result = await self._sender.finish(half, outcome)
-        except GantryError as error:
-            return error
-        if not result.decided:
+    def _send_end(self, half: _Half, begun: Begun, outcome: ListenerAnswer) -> None:
+        if isinstance(begun, BaseException):
+            self._ended(half, begun)
+            return
+        then = partial(self._ended, half)
+        if not self._sender.finish_now(begun, outcome, then):
+            in_task(self._tasks, "end of a half", self._sender.finish(begun, outcome), then)
+
+    def _ended(self, half: _Half, ended: Ended) -> None:
+        half.ended = ended
+        if half.dropped:
+            self._unready -= 1
+        else:
+            self._ending -= 1
+        if (
+            isinstance(ended, TransactionSendResult)
+            and not ended.decided
+            and not isinstance(ended.decision_error, Closed)
+        ):
             # Its broker or the database was away. The broker does not know that the local transaction is over, and lets
             # the half wait for as long as one may take, which is a minute by default.
-            self._tasks.start("late end of a half", self._sender.finish_late(half, outcome))
-        return result
+            assert isinstance(half.begun, OpenHalf) and half.outcome is not None
+            self._tasks.start("late end of a half", self._sender.finish_late(half.begun, half.outcome))
+        self._step()
 
 
-async def _begun(half: _Half) -> OpenHalf:
-    begun = await _result_of(half.begun)
-    if isinstance(begun, GantryError):
-        raise begun
-    return begun
+async def _awaited(begin: Callable[[Done], None]) -> Any:
+    """What ``begin`` gives to its callback."""
+    waits: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    begin(partial(settle, waits))
+    return await waits
 
 
-async def _result_of(task: asyncio.Task[T]) -> T:
-    """Of a task that goes on when we are cancelled. Raises Closed when the client was closed in the meantime."""
-    await _done(task)
-    if task.cancelled():
-        raise _closed()
-    return task.result()
-
-
-async def _done(task: asyncio.Task[Any]) -> None:
-    """Wait for a task that goes on when we are cancelled: ``asyncio.wait`` for one, at a third of its cost."""
-    if task.done():
+def settle(waits: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    """For a ``Done`` that a coroutine waits for."""
+    if waits.done():
         return
-    waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def wake(_: asyncio.Task[Any]) -> None:
-        if not waits.done():
-            waits.set_result(None)
-
-    task.add_done_callback(wake)
-    try:
-        await waits
-    finally:
-        task.remove_done_callback(wake)
-
-
-def _closed() -> Closed:
-    return Closed("the client was closed before the half message was stored or ended")
+    if error is None:
+        waits.set_result(result)
+    else:
+        waits.set_exception(error)

@@ -83,6 +83,16 @@ def read_failure(error: BaseException) -> Failure:
     return Failure.OTHER
 
 
+def is_about(error: BaseException, table: str) -> bool:
+    """Whether an error can be one of this table. psycopg says which table's constraint was broken: a deferred one of
+    another table is noticed by the commit only."""
+    for cause in _causes(error):
+        named = getattr(getattr(cause, "diag", None), "table_name", None)
+        if isinstance(named, str):
+            return named == table.rpartition(".")[2].lower()
+    return True
+
+
 def is_database_error(error: BaseException) -> bool:
     """Whether it came from a database at all: PEP 249's class Error, under any of the drivers or frameworks."""
     return any(

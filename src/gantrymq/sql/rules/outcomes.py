@@ -31,6 +31,12 @@ class Outcomes:
         """What the local transaction executes before it commits."""
         return self._statements.insert, (transaction_id, int(Outcome.COMMITTED), self.group)
 
+    def insert_and_commit(self, transaction_id: str) -> str:
+        """The same with the commit behind it, as one text without parameters. PostgreSQL only. Ids and groups consist
+        of letters, digits and ``% | - _``."""
+        values = f"'{transaction_id}', {int(Outcome.COMMITTED)}, '{self.group}'"
+        return f"INSERT INTO {self.table} (id, outcome, note) VALUES ({values}); COMMIT"
+
     def look(self) -> list[Statement]:
         """The two rows that are no transactions."""
         return [(self._statements.find, ("",))]

@@ -15,6 +15,7 @@ from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.sql.async_transactions import AsyncTransactions
 from gantrymq.sql.rules.failed_commit import error_after
+from gantrymq.sql.sqlalchemy import last_statement
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 from gantrymq.sql.transaction.checker import OutcomeChecker
@@ -41,6 +42,7 @@ class AsyncSessionTransactions(AsyncTransactions["AsyncLocalTransaction"]):
         self._set_up(group, settings)
         self._database = SqlAlchemyDatabase(engine.sync_engine)
         self._sessions = async_sessionmaker(engine)
+        last_statement.prepare_engine(engine.sync_engine)
         self.attach(self._sessions)
 
     async def create_table(self) -> None:

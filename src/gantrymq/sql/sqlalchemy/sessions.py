@@ -4,7 +4,8 @@
 |-------------------------------------|-------------------------------------------------------------------------------|
 | (``send``)                          | the first message of a transaction enlists it; the half message is on its way |
 | before_commit, not of a savepoint   | ``prepare``: the halves are stored, the outcome row is inserted. What is sent |
-|                                     | after it, in an event of the commit's flush, is prepared at once              |
+|                                     | after it, in an event of the commit's flush, is prepared at once. On          |
+|                                     | PostgreSQL the row is inserted behind the flush, see ``last_statement``       |
 | after_commit, after a prepare       | ``committed``                                                                 |
 | after_soft_rollback of a savepoint  | what was sent in it is rolled back                                            |
 | after_transaction_end, when needed  | ``failed``: rolled back, or the database is asked whether it committed        |
@@ -25,6 +26,7 @@ from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionm
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import Message
 from gantrymq.sql.sqlalchemy.database import execute
+from gantrymq.sql.sqlalchemy.last_statement import postpone
 from gantrymq.sql.transaction.enlistment import Enlistment, Insert, Stage
 
 ENLISTED: Final = "gantrymq.enlisted"
@@ -98,7 +100,7 @@ def send(session: Session | AsyncSession | scoped_session[Any], message: Message
         inner.begin()
     inner.info[LAST] = enlistment
     enlistment.send(message, inner.get_nested_transaction() or inner.get_transaction())
-    if COMMITTING in inner.info:
+    if COMMITTING in inner.info and not postpone(inner, enlistment):
         enlistment.prepare(_insert_in(inner))
 
 
@@ -126,7 +128,9 @@ def _before_commit(session: Session) -> None:
     session.info[COMMITTING] = True
     enlistment: Enlistment | None = session.info.get(ENLISTED)
     if enlistment is not None:
-        enlistment.prepare(_insert_in(session))
+        enlistment.wait_for_halves()  # before the flush takes locks
+        if not postpone(session, enlistment):
+            enlistment.prepare(_insert_in(session))
 
 
 def _after_commit(session: Session) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import Message
 from gantrymq.sql.rules.failed_commit import error_after
+from gantrymq.sql.sqlalchemy import last_statement
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 from gantrymq.sql.transaction.enlistment import Enlistment
@@ -26,6 +27,7 @@ class SessionTransactions(Transactions["LocalTransaction"]):
             raise ConfigError(f"engine must be an Engine or AsyncEngine of SQLAlchemy, not {engine!r}")
         self._set_up(group, SqlAlchemyDatabase(engine), settings)
         self._sessions = sessionmaker(engine)
+        last_statement.prepare_engine(engine)
         self.attach(self._sessions)
 
     def attach(self, sessions: sqlalchemy_sessions.Sessions, *, trust_outer: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final, TypeVar
 
@@ -21,7 +20,7 @@ from gantrymq.sql.rules.claim import Answer, Failed, Query, Rows
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
 from gantrymq.sql.transaction.checker import asked, told
 from gantrymq.sql.transaction.database import AsyncDatabase
-from gantrymq.sql.transaction.enlistment import FORGOTTEN, Left, Stage, marks_of
+from gantrymq.sql.transaction.enlistment import FORGOTTEN, LEFT, Stage, marks_of
 from gantrymq.sql.transaction.local import Settings, last_moment
 
 T = TypeVar("T")
@@ -126,8 +125,13 @@ class AsyncEnlistment:
         """For each message that was not dropped, the savepoint it was sent in."""
         self._sent = 0
         self._last_moment = last_moment(local.clock, local.settings)
-        self._left = Left(self._halves)
-        weakref.finalize(self, self._left).atexit = False
+        self._left: ListenerAnswer | None = LEFT
+        """What the brokers are told when nobody holds this object any longer; None: they were told already."""
+
+    def __del__(self) -> None:
+        left = getattr(self, "_left", None)
+        if left is not None:
+            self._halves.abandon(left)
 
     def send(self, message: Message, level: object = None) -> None:
         """Send the half message now, without waiting for it. Raises MessageIllegal, TransactionClaimed, and Closed
@@ -182,7 +186,7 @@ class AsyncEnlistment:
                 assert insert is not None
                 if not self._longest.commit():
                     raise TransactionClaimed(which)
-                self._left.outcome = FORGOTTEN
+                self._left = FORGOTTEN
                 self.stage = Stage.PREPARED  # from here on a failure may be one of a commit: the row decides
                 try:
                     await insert(self._local.outcomes.insert(which))
@@ -195,7 +199,7 @@ class AsyncEnlistment:
             case steps.EndHalves(answer):
                 self._halves.begin_to_end(ListenerAnswer(answer.state, remark=answer.reason))
                 # From here on it ends so, whether somebody waits or not.
-                self.stage, self.answer = Stage.ENDED, answer
+                self.stage, self.answer, self._left = Stage.ENDED, answer, None
                 if self._local.settings.wait_for_brokers:
                     await self._halves.ended()
         return None

@@ -24,9 +24,8 @@ import enum
 import itertools
 import logging
 import math
-import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.sending.halves import Halves
@@ -34,14 +33,13 @@ from gantrymq.errors import GantryError, TransactionClaimed, TransactionConflict
 from gantrymq.message import properties
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.sql.rows.failures import Failure, read_failure
+from gantrymq.sql.rows.failures import Failure, is_about, read_failure
 from gantrymq.sql.rules import steps
 from gantrymq.sql.rules.claim import Answer, Failed, Rows
 from gantrymq.sql.rules.outcomes import Outcomes, Statement, failed
 from gantrymq.sql.transaction.database import Database
 
 log = logging.getLogger("gantrymq.sql")
-T = TypeVar("T")
 Insert = Callable[[Statement], object]
 """Executes a statement in the local transaction."""
 
@@ -49,8 +47,9 @@ Insert = Callable[[Statement], object]
 class Waiter(Protocol):
     """How a thread of the local transaction reaches the event loop of the client."""
 
-    def wait(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run ``work(*arguments)`` there, and return what it returns."""
+    def begin(self, function: Callable[..., object], *arguments: Any) -> Callable[[], object]:
+        """Run ``function(done, *arguments)`` there, after what was begun or posted before. What this returns waits
+        until ``done(result, error)`` was called there, and returns the result or raises the error."""
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         """Run a function there, after those that were posted before."""
@@ -62,18 +61,7 @@ class Stage(enum.Enum):
     ENDED = "ended"
 
 
-class Left:
-    """What the brokers are told when nobody holds the Enlistment any longer."""
-
-    outcome = ListenerAnswer(LocalTransactionState.ROLLBACK)
-
-    def __init__(self, halves: Halves) -> None:
-        self._halves = halves
-
-    def __call__(self) -> None:
-        self._halves.abandon(self.outcome)
-
-
+LEFT: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
 FORGOTTEN: Final = ListenerAnswer(
     LocalTransactionState.UNKNOWN, remark="the local transaction was forgotten while its database committed it"
 )
@@ -116,9 +104,19 @@ class Enlistment:
         """For each message that is not dropped, the savepoint it was sent in."""
         self._dropped = False
         self._committing = False
-        self._left = Left(halves)
-        # Not of ``self._left.outcome`` here: it is read when the garbage collector comes.
-        weakref.finalize(self, self._left).atexit = False
+        self._left: ListenerAnswer | None = LEFT
+        """What the brokers are told when nobody holds this object any longer; None: they were told already."""
+
+    @property
+    def insert_and_commit(self) -> str:
+        """What a way in may execute instead of the statement that ``prepare`` gives it, if its database is
+        PostgreSQL."""
+        return self._outcomes.insert_and_commit(self.transaction_id)
+
+    def __del__(self) -> None:
+        left = getattr(self, "_left", None)
+        if left is not None:
+            self._halves.abandon(left)
 
     def __len__(self) -> int:
         """How many messages wait for its end."""
@@ -139,7 +137,7 @@ class Enlistment:
         # A flush of the commit itself sends it, or another thread: it must be stored before that goes on. What was
         # posted before the commit began to wait is seen there.
         if self._committing:
-            self._waiter.wait(self._halves.stored)
+            self._waiter.begin(self._halves.when_stored)()
 
     def drop(self, belongs: Callable[[object], bool]) -> None:
         """Roll back the messages whose level ``belongs`` to a savepoint that was rolled back."""
@@ -149,6 +147,12 @@ class Enlistment:
         if gone:
             self._dropped = True
             self._waiter.post(self._halves.drop, gone)
+
+    def wait_for_halves(self) -> None:
+        """The first part of ``prepare``, for a way in that has something to do between the parts. Raises the errors of
+        sending."""
+        if len(self) and self.stage is Stage.OPEN:
+            self._carry_out(steps.HalvesStored(), None)
 
     def prepare(self, insert: Insert) -> None:
         """Before the commit: wait for the halves, then insert the outcome row with ``insert``. Once.
@@ -179,6 +183,8 @@ class Enlistment:
     def _end(self, ending: steps.Steps) -> Answer:
         if self.stage is not Stage.ENDED or self.answer is None:
             self.answer = self._run(ending, None)
+        # A level may be an object of the session that has us. Without this, only the garbage collector would free them.
+        self._levels = {}
         return self.answer
 
     def _run(self, work: Any, insert: Insert | None) -> Any:
@@ -198,33 +204,37 @@ class Enlistment:
         match step:
             case steps.HalvesStored():
                 if self._dropped or not self._halves.are_stored(len(self)):
-                    self._waiter.wait(self._halves.stored)
+                    self._waiter.begin(self._halves.when_stored)()
             case steps.InsertOutcome(transaction_id):
                 assert insert is not None
                 if not self._longest.commit():
                     raise TransactionClaimed(transaction_id)
                 # From here on a failure may be one of a commit: the row decides.
-                self._left.outcome = FORGOTTEN
+                self._left = FORGOTTEN
                 self.stage = Stage.PREPARED
                 try:
                     insert(self._outcomes.insert(transaction_id))
                 except Exception as error:
-                    if read_failure(error) is Failure.DUPLICATE:
+                    if read_failure(error) is Failure.DUPLICATE and is_about(error, self._outcomes.table):
                         raise TransactionClaimed(transaction_id) from error
                     raise
             case steps.Ask(query, transaction_id):
                 return ask(self._database, self._outcomes, query, transaction_id)
             case steps.EndHalves(answer):
-                self._waiter.post(self._halves.begin_to_end, ListenerAnswer(answer.state, remark=answer.reason))
-                # From here on it ends so, whether we wait or not.
-                self.stage, self.answer = Stage.ENDED, answer
-                if self._wait_for_brokers:
-                    self._wait_for_ends()
+                self._end_halves(answer)
         return None
 
-    def _wait_for_ends(self) -> None:
+    def _end_halves(self, answer: Answer) -> None:
+        outcome = ListenerAnswer(answer.state, remark=answer.reason)
+        if not self._wait_for_brokers:
+            self._waiter.post(self._halves.begin_to_end, outcome)
+            self.stage, self.answer, self._left = Stage.ENDED, answer, None
+            return
+        wait = self._waiter.begin(self._halves.end_then, outcome)
+        # From here on it ends so, whether we wait or not.
+        self.stage, self.answer, self._left = Stage.ENDED, answer, None
         try:
-            self._waiter.wait(self._halves.ended)
+            wait()
         except TransactionConflict:
             raise
         except GantryError as error:  # the client is closed, for example: the database has the last word all the same

@@ -6,14 +6,15 @@ So one implementation serves Session and AsyncSession.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from gantrymq.client.connection.portal import Portal
+from gantrymq.client.sending.halves import settle
 from gantrymq.errors import UsedAfterFork
-
-T = TypeVar("T")
 
 
 class ThreadWaiter:
@@ -27,9 +28,9 @@ class ThreadWaiter:
         self._portal = portal()
         self._process = os.getpid()
 
-    def wait(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Raises Closed when all clients of the process are closed."""
-        return self._here().call(work, *arguments)
+    def begin(self, function: Callable[..., object], *arguments: Any) -> Callable[[], object]:
+        """Its result raises Closed when all clients of the process are closed."""
+        return self._here().ask(function, *arguments)
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         self._here().post(function, *arguments)
@@ -43,10 +44,16 @@ class ThreadWaiter:
 class GreenletWaiter:
     """For SQLAlchemy's asyncio extension: we are in a greenlet on the client's own event loop."""
 
-    def wait(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        from sqlalchemy.util import await_only
-
-        return await_only(work(*arguments))
+    def begin(self, function: Callable[..., object], *arguments: Any) -> Callable[[], object]:
+        waits: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        function(partial(settle, waits), *arguments)
+        return partial(_wait, waits)
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         function(*arguments)
+
+
+def _wait(waits: asyncio.Future[object]) -> object:
+    from sqlalchemy.util import await_only
+
+    return await_only(waits)

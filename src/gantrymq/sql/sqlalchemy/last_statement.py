@@ -1,0 +1,86 @@
+"""The outcome row and the COMMIT in one round trip, where that is possible: on PostgreSQL, with psycopg.
+
+| when                       | what happens                                                                          |
+|----------------------------|---------------------------------------------------------------------------------------|
+| before_commit of a session | ``postpone`` notes the transaction, when its outcome row can wait                     |
+| the dialect's ``do_commit`` | behind the flush and all events: the halves are stored, then one text is executed:    |
+|                            | ``INSERT ...; COMMIT``. PostgreSQL leaves out the COMMIT when the INSERT fails.       |
+|                            | psycopg sees that no transaction runs any more, and its own commit does nothing       |
+
+``do_commit`` is the one place behind which nobody executes a statement in the transaction, and where SQLAlchemy takes
+an error of the database for one of the commit. There is no event for it: so ours is put in front of it, on the dialect
+of one engine.
+
+Sources: PostgreSQL "Multiple Statements in a Simple Query"; SQLAlchemy, Dialect.do_commit; psycopg, Connection.commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet
+
+from sqlalchemy.engine import Dialect, Engine
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import PoolProxiedConnection
+
+from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.transaction.enlistment import Enlistment
+
+_dialects: Final[WeakSet[Dialect]] = WeakSet()
+"""Those that have a ``do_commit`` of ours."""
+_postponed: Final[WeakKeyDictionary[PoolProxiedConnection, Enlistment]] = WeakKeyDictionary()
+"""By what a pool gives out: it is another object each time, also for the same connection of the driver."""
+
+
+def prepare_engine(engine: Engine) -> None:
+    """Let transactions of this engine postpone their outcome rows, if it is one of PostgreSQL with psycopg."""
+    dialect = engine.dialect
+    if dialect.name == "postgresql" and dialect.driver == "psycopg" and dialect not in _dialects:
+        dialect.do_commit = partial(_commit, dialect.do_commit)  # type: ignore[method-assign]
+        _dialects.add(dialect)
+
+
+def postpone(session: Session, enlistment: Enlistment) -> bool:
+    """Whether the outcome row is inserted together with the commit, and not now."""
+    engine = session.bind
+    if not isinstance(engine, Engine) or engine.dialect not in _dialects:
+        return False
+    connection = session.connection()
+    if connection.dialect is not engine.dialect:
+        return False
+    _postponed[connection.connection] = enlistment
+    return True
+
+
+def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: PoolProxiedConnection) -> None:
+    enlistment = _postponed.pop(connection, None)
+    if enlistment is not None:
+        try:
+            enlistment.prepare(partial(_insert, connection, enlistment))
+        except BaseException:
+            # SQLAlchemy believes that a commit that failed has ended the transaction, and would leave it open on a
+            # connection of the pool.
+            with suppress(Exception):  # the connection was lost
+                connection.rollback()
+            raise
+    do_commit(connection)
+
+
+def _insert(connection: PoolProxiedConnection, enlistment: Enlistment, statement: Statement) -> None:
+    raw: Any = connection.driver_connection
+    if raw.autocommit or raw.pgconn.pipeline_status:  # a COMMIT of ours would not be the one of the transaction
+        execute(connection, *statement)
+    else:
+        execute(connection, enlistment.insert_and_commit, None)
+
+
+def execute(connection: PoolProxiedConnection, statement: str, parameters: tuple[Any, ...] | None) -> None:
+    """Execute a statement, or without parameters any number of them."""
+    cursor = connection.cursor()
+    try:
+        cursor.execute(statement, parameters)
+    finally:
+        cursor.close()
