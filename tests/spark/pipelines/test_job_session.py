@@ -15,7 +15,7 @@ from gantrymq.spark.pipelines.job_session import check_answers
 def test_a_server_that_is_not_there() -> None:
     with pytest.raises(Unreachable, match=r"cannot reach 127\.0\.0\.1:\d+: .*start the server of Spark Connect there"):
         check_answers(f"sc://127.0.0.1:{free_port()}")
-    with pytest.raises(ConfigError, match=r"write it as sc://127\.0\.0\.1:15002"):
+    with pytest.raises(ConfigError, match="write it as sc"):
         check_answers("sc://127.0.0.1:port")
 
 
