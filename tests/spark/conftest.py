@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
-    collect_ignore_glob = ["test_*.py", "pipelines/test_*.py"]
+    collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 
 
 @pytest.fixture(scope="session")
