@@ -20,8 +20,8 @@ Ints = Any
 """A numpy array of integers (numpy is not type-checked here)."""
 
 FEW: Final = 4
-TEXTS_PER_LAYOUT: Final = 32
-"""More than a few layouts are worth it only where each has many texts: a layout costs about as much as 50 of them."""
+TEXTS_PER_LAYOUT: Final = 1000
+"""More than a few layouts are worth it only where each has many texts: to find one costs as much as to search 600."""
 _VALUE_END: Final = 2
 _TOGETHER: Final = 16
 
