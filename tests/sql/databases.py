@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ KINDS = ("postgresql", "mariadb", "sqlite")
 DRIVERS = {"postgresql": "psycopg", "mariadb": "pymysql", "sqlite": "pysqlite"}
 ASYNC_DRIVERS = {"postgresql": "asyncpg", "sqlite": "aiosqlite"}
 """What SQLAlchemy calls them."""
+WAIT_SECONDS = 60.0
 _numbers = itertools.count(1)
 
 
@@ -105,8 +107,28 @@ class Place:
         if self.kind == "sqlite":
             Path(self.name).unlink(missing_ok=True)
             return
+        if self.kind == "mariadb":
+            self.kill_connections()  # an open transaction of a test that failed would be waited for, for a day
         force = " WITH (FORCE)" if self.kind == "postgresql" else ""
         replace(self, name=_MAINTENANCE[self.kind]).execute(f"DROP DATABASE IF EXISTS {self.name}{force}")
+
+    def await_lock(self, over: Callable[[], bool] = lambda: False) -> None:
+        """Return when a statement in this database waits for another transaction, or ``over()`` is true. SQLite cannot
+        be asked, and there this returns at once.
+
+        MariaDB has a table of those who wait, but shows it as it was when somebody looked last, unless nobody has
+        looked for 0.1 s. So a statement that has run for 0.2 s counts as one that waits.
+        """
+        question = {
+            "postgresql": "SELECT COUNT(*) FROM pg_stat_activity "
+            "WHERE wait_event_type = 'Lock' AND datname = current_database()",
+            "mariadb": "SELECT COUNT(*) FROM information_schema.processlist "
+            f"WHERE db = '{self.name}' AND command = 'Query' AND time_ms > 200 AND id <> connection_id()",
+        }.get(self.kind)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while question is not None and not over() and not self.execute(question)[0][0]:
+            assert time.monotonic() < deadline, f"no statement waited for a lock within {WAIT_SECONDS:g} s"
+            time.sleep(0.02)
 
     def kill_connections(self) -> None:
         """End all connections to this database, as an administrator or a failover does."""

@@ -280,22 +280,12 @@ def test_of_two_consumers_at_once_the_second_one_waits(place: Place, engine: Eng
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.submit(first), pool.submit(second)
         has_row.wait(30)
-        waits_for_a_lock(place)
+        place.await_lock()
         assert not other.done()
         go_on.set()
         assert (one.exception() is None) is first_commits
         assert other.result() is first_commits
     assert effects(place) == ["first" if first_commits else "second"]
-
-
-def waits_for_a_lock(place: Place) -> None:
-    """Return when a statement of the inbox waits for another transaction. SQLite cannot be asked."""
-    question = {
-        "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT%'",
-        "mariadb": "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
-    }.get(place.kind)
-    while question is not None and not place.execute(question)[0][0]:
-        pass
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -59,12 +59,7 @@ def test_several_claims_and_the_commit_at_once_do_not_deadlock(shop: Shop, commi
         def claim_all() -> None:
             which = shop.transactions_id
             answers.extend(pool.submit(shop.asked, local, which) for _ in range(CLAIMERS))
-            waits = {
-                "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-                "mariadb": "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
-            }.get(shop.place.kind)
-            while waits and not shop.place.execute(waits)[0][0] and not all(answer.done() for answer in answers):
-                pass
+            shop.place.await_lock(lambda: all(answer.done() for answer in answers))
             if not commits:
                 raise RuntimeError("the local transaction fails at the last moment")
 

@@ -124,12 +124,7 @@ def test_the_horizon_waits_for_a_claim_that_is_under_way(local: Local, database:
     got: list[Any] = []
     claiming = threading.Thread(target=lambda: got.append(local.ask(Query.CLAIM, which)))
     claiming.start()
-    lock = {
-        "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'WITH%'",
-        "mariadb": "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
-    }[database.kind]
-    while not database.execute(lock)[0][0]:
-        pass
+    database.await_lock()
     cleaner = threading.Thread(target=clean, args=(local,))
     cleaner.start()
     cleaner.join(0.2)
