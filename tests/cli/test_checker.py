@@ -37,7 +37,7 @@ with transactions, transactions.begin() as tx:
     tx.send(Message("orders", b"1"))
     enlistment = tx._enlistment
     if when == "before":
-        enlistment._waiter.wait(enlistment._halves.stored)
+        enlistment._waiter.begin(enlistment._halves.when_stored)()
         die()
     enlistment.committed = die
 """

@@ -115,6 +115,8 @@ def possible(name: str, rule: Rule) -> st.SearchStrategy[Any]:
         return ADDRESSES | st.lists(ADDRESSES, min_size=1, max_size=2)
     return {
         "namespace": st.none() | NAMES,
+        "access_key": NAMES,
+        "secret_key": st.text(min_size=1),
         "instance_name": st.none() | NAMES | st.sampled_from(["a@b", "ä" * 64, "x" * 128]),
         "compress_type": st.sampled_from(["ZLIB", "zlib", "LZ4", "ZSTD"]),
         "offset_dir": st.sampled_from(["/offsets", "~/offsets", "/ä b"]),
@@ -179,6 +181,8 @@ def test_a_possible_value_works(world: World, client: str, name: str) -> None:
             arguments["orderly"] = True
         if name == "trace_topic":
             arguments["trace"] = True
+        if name in ("access_key", "secret_key"):
+            arguments = {"access_key": "me", "secret_key": "secret", name: value}
         work(world, client, arguments)
 
     each()
@@ -218,6 +222,8 @@ def test_possible_values_work_together(world: World, client: str) -> None:
     @given(st.fixed_dictionaries({}, optional=ordinary))
     def each(arguments: dict[str, Any]) -> None:
         assume(all(value >= SHORT_MS for name, value in arguments.items() if name.endswith("timeout_ms")))
+        if "access_key" in arguments or "secret_key" in arguments:
+            arguments = {"access_key": "me", "secret_key": "secret", **arguments}
         try:
             config.settings_of(kind, NAME_SERVERS, arguments)
         except ConfigError as error:

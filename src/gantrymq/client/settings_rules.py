@@ -110,7 +110,7 @@ class Password:
     possible: str = "a text, or None"
 
     def read(self, value: object) -> str | None:
-        if value is not None and not isinstance(value, str):
+        if value is not None and (not isinstance(value, str) or not _is_utf8(value)):
             raise Impossible("it must be a text, or None")
         return value or None
 
