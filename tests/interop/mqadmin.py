@@ -203,6 +203,8 @@ NORMAL = (
     # What a broker is busy with at a moment: requests that wait, how far its timers are, the wait for the page cache.
     (r"RATE\([\dms,|]+\)", "RATE(LOAD)"),
     (r"\b\d+-\d+\(\S+, RATE, RATE\) \d+ ", "PROGRESS WAIT "),
+    # Messages a second that a group consumes, rounded: 0 or 1 here, by the moment.
+    (r"(CLUSTERING) \d+ (\d+)$", r"\1 RATE \2"),
 )
 """Pattern and what stands for it in a comparison."""
 
