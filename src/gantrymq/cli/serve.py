@@ -16,6 +16,7 @@ from gantrymq.cli.serving import nameserver as serving_nameserver
 from gantrymq.cli.serving import server as serving_server
 from gantrymq.cli.serving.nameserver import ANY_ADDRESS
 from gantrymq.nameserver.config import DEFAULT_PORT
+from gantrymq.runtime.tls.settings import ENVIRONMENT
 
 ConfigFile = Annotated[
     Path | None,
@@ -38,7 +39,7 @@ HttpPort = Annotated[
 BrokerName = Annotated[str | None, typer.Option(help="Name of the broker (brokerName).")]
 TlsConfig = Annotated[
     Path | None,
-    typer.Option(envvar="GANTRY_TLS_CONFIG", help="A RocketMQ tls.properties: certificates, and which connections must "
+    typer.Option(envvar=ENVIRONMENT, help="A RocketMQ tls.properties: certificates, and which connections must "
                                                   "use TLS; see docs/security.md. Default: no TLS."),
 ]  # fmt: skip
 LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import Network, TcpNetwork
+from gantrymq.runtime.tls.settings import ENVIRONMENT, TlsMode
 
 
 def server_network(tls_config: Path | None, *, own_name_server: bool = False) -> Network:
     """``tls_config``: the file; None: the one that the environment names, if any. ``own_name_server``: whether this
     process is a client of its own name server. Raises ConfigError, which says what is wrong with the settings.
     """
-    named = tls_config or os.environ.get("GANTRY_TLS_CONFIG")
+    named = tls_config or os.environ.get(ENVIRONMENT)
     if not named:
         return TcpNetwork()
     # Not at the top: a server without TLS starts faster without it.
@@ -21,7 +22,6 @@ def server_network(tls_config: Path | None, *, own_name_server: bool = False) ->
     from gantrymq.runtime.tls.certificates import ServerCertificates, client_context
     from gantrymq.runtime.tls.file import read_tls_file
     from gantrymq.runtime.tls.network import TlsNetwork
-    from gantrymq.runtime.tls.settings import TlsMode
 
     path = Path(named)
     tls = read_tls_file(path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gantrymq.client.connection.doors import Doors
 from gantrymq.protocol.signature import Account
 from gantrymq.runtime.network import Network, TcpNetwork
+from gantrymq.runtime.tls.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
     from gantrymq.client.config import ClientConfig
@@ -18,7 +19,7 @@ def network_of(config: ClientConfig, doors: Doors) -> Network:
     """Raises ConfigError, which names the file that is wrong. The environment counts only for the real network, since a
     cluster in memory has no TLS."""
     wanted = config.tls_settings()
-    path = os.environ.get("GANTRY_TLS_CONFIG")
+    path = os.environ.get(ENVIRONMENT)
     if wanted is None and config.tls is None and path and isinstance(doors.network, TcpNetwork):
         from gantrymq.runtime.tls.file import read_tls_file
 

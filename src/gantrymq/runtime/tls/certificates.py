@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError
@@ -94,10 +93,9 @@ class ServerCertificates:
     the certificate that was read before stays in use.
     """
 
-    def __init__(self, settings: ServerTls, stamp: Callable[[str], tuple[int, int]] | None = None) -> None:
+    def __init__(self, settings: ServerTls) -> None:
         self._settings = settings
         self._paths = [path for path in (settings.cert_path, settings.key_path, settings.trust_cert_path) if path]
-        self._stamp = stamp or _stamp
         self._stamps = self._now()
         self._context = _server_context(settings)
 
@@ -115,7 +113,7 @@ class ServerCertificates:
         return self._context
 
     def _now(self) -> list[tuple[int, int]]:
-        return [self._stamp(path) for path in self._paths]
+        return [_stamp(path) for path in self._paths]
 
 
 def _stamp(path: str) -> tuple[int, int]:

@@ -13,8 +13,6 @@ from gantrymq.errors import ConfigError
 from gantrymq.runtime.properties import parse_properties
 from gantrymq.runtime.tls.settings import ClientAuth, ClientTls, ServerTls, TlsMode
 
-ENVIRONMENT: Final = "GANTRY_TLS_CONFIG"
-"""The environment variable with the path of this file, for servers and clients that are given no other."""
 E = TypeVar("E", bound=StrEnum)
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from gantrymq.errors import ConfigError
+
+ENVIRONMENT: Final = "GANTRY_TLS_CONFIG"
+"""The environment variable with the path of a file of settings, for servers and clients that are given no other."""
 
 
 class TlsMode(StrEnum):
