@@ -43,7 +43,7 @@ def run(*command: str | Path, output: Path | None = None) -> bool:
         variables = {**environment(), RUNNING_TESTS: running}
         if output is not None:
             last: deque[bytes] = deque(maxlen=LAST_LINES)
-            with output.open("w") as file:
+            with output.open("a") as file:
                 good = _ended(_start(command, variables, file), running, last)
             printed = deque(output.read_bytes().splitlines(keepends=True), LAST_LINES)
             printed.extend(last)
@@ -115,10 +115,11 @@ def lint(_: list[str]) -> bool:
     return run(BIN / "ruff", "format", "--check", *present) and checked
 
 
-def types(_: list[str]) -> bool:
-    checked = run(BIN / "mypy")
-    checked = run(BIN / "mypy", "run.py", "setup.py", "tools") and checked
-    return run(BIN / "python", ROOT / "tools" / "mypyc_build" / "core.py", "--check") and checked  # mypyc is stricter
+def types(_: list[str], output: Path | None = None) -> bool:
+    checked = run(BIN / "mypy", output=output)
+    checked = run(BIN / "mypy", "run.py", "setup.py", "tools", output=output) and checked
+    stricter = ROOT / "tools" / "mypyc_build" / "core.py"  # mypyc is stricter than mypy
+    return run(BIN / "python", stricter, "--check", output=output) and checked
 
 
 def layers(_: list[str]) -> bool:
@@ -137,6 +138,17 @@ UNIT = ("not interop", "not compiled", "not kill", "not spark", "not packaging",
 def unit(arguments: list[str]) -> bool:
     """What somebody runs between two edits: properties try fewer examples than in the stage ``tests``."""
     return run(*PYTEST, *MORE_WORKERS, "--hypothesis-profile", "short", "-m", " and ".join(UNIT), *arguments)
+
+
+def types_and_unit(arguments: list[str]) -> bool:
+    """Both stages at the same time: the type checker is one process, and the tests leave it part of a core."""
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as threads:
+        shown = Path(directory, "types.log")
+        beside = threads.submit(types, [], shown)
+        done = unit(arguments)
+        typed = beside.result()
+        print(f"\n{shown.read_text()}", flush=True)
+    return done and typed
 
 
 def tests(arguments: list[str]) -> bool:
@@ -237,6 +249,7 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "types": types,
     "layers": layers,
     "unit": unit,
+    "types-and-unit": types_and_unit,
     "tests": tests,
     "interop": interop,
     "demo": demo,
@@ -244,9 +257,9 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "compiled-interop": compiled_interop,
     "spark42": spark42,
 }
-ONLY_WHEN_NAMED = {"unit", "compiled", "compiled-interop", "spark42"}
+ONLY_WHEN_NAMED = {"unit", "types-and-unit", "compiled", "compiled-interop", "spark42"}
 """Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
-SHORT = ["lint", "types", "layers", "unit"]
+SHORT = ["lint", "layers", "types-and-unit"]
 """The stages of ``quick``."""
 
 
