@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.option_values import Secret, duration_ms, truth
+
+SECURITY_OPTIONS: Final = (
+    "accessKey", "secretKey", "tls", "tlsTrustCertPath", "tlsCertPath", "tlsKeyPath", "tlsKeyPassword"
+)  # fmt: skip
+"""The options about account and TLS, which are the same for source and sink."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from gantrymq.client.config import ClientSettings
 from gantrymq.errors import ConfigError
 from gantrymq.spark.sink.columns import SinkColumns, sink_columns
 from gantrymq.spark.sink.options import Guarantee, SinkSettings, parse_sink_options
@@ -43,11 +44,26 @@ def test_options_of_spark_are_left_alone() -> None:
         ({"undecidedTimeout": "10ms"}, "1000 ms or more"),
         ({"writeId": "x", "deliveryGuarantee": "at_least_once"}, "exactly_once only"),
         ({"rocketmq.nameserver": "c:3"}, "given twice"),
+        ({"accessKey": "me"}, "both accessKey and secretKey"),
+        ({"tls": "yes"}, "allowed are true and false"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         parse_sink_options({**SERVERS, **options})
+
+
+def test_account_and_tls_reach_the_clients_and_the_secret_no_text() -> None:
+    account = {"accessKey": "me", "rocketmq.client.secretKey": "hush", "tls.enable": "true", "tlsKeyPassword": "hush"}
+    settings = parse_sink_options({**SERVERS, **account, "tlsTrustCertPath": "/ca.pem"})
+    assert settings.access.client_settings(ClientSettings.__annotations__) == {
+        "access_key": "me", "secret_key": "hush", "tls": True, "tls_trust_cert_path": "/ca.pem",
+        "tls_key_password": "hush",
+    }  # fmt: skip
+    assert "hush" not in repr(settings)
+    with pytest.raises(ConfigError, match="secretKey is given twice") as raised:
+        parse_sink_options({**SERVERS, **account, "secretKey": "other"})
+    assert "hush" not in str(raised.value)
 
 
 TYPES = {

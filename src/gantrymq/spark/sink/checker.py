@@ -56,7 +56,7 @@ class SinkChecker:
     def start(self) -> None:
         """Join the producer group, and read the control topic once. Raises GantryError when that is not possible."""
         # It tries again by itself, and must be able to end at any time.
-        self._process = SinkProcess(self._settings.name_servers, self._settings.group, read_timeout_ms=0)
+        self._process = SinkProcess(self._settings, read_timeout_ms=0)
         self._process.commits  # noqa: B018 - from now on brokers ask this process
         self._process.ledger.refresh()
         self._thread = threading.Thread(target=self._run, name="gantrymq-sink-checker", daemon=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.message import system_topics
+from gantrymq.spark.access import SECURITY_OPTIONS, Access, access_of
+from gantrymq.spark.option_table import BY_NAME as OF_SOURCE
 
 OPTIONS: Final = {
     "nameServers": "addresses of the name servers, separated by ';' or ','; required",
@@ -27,6 +29,7 @@ OPTIONS: Final = {
     "batchMaxRows": "largest number of messages in one request; default 500",
     "batchMaxBytes": "largest size of one request; default 512k",
     "requestsInFlight": "requests that a task sends before it waits for the first answer; default 4",
+    **{name: OF_SOURCE[name].meaning for name in SECURITY_OPTIONS},
 }
 """Every option of the sink with its meaning, unit and default."""
 
@@ -35,6 +38,7 @@ ALIASES: Final = {
     "name.servers": "nameServers",
     "rocketmq.name.servers": "nameServers",
     "rocketmq.nameserver": "nameServers",
+    **{alias.lower(): name for name in SECURITY_OPTIONS for alias in OF_SOURCE[name].aliases},
 }
 _FROM_SPARK: Final = frozenset({"checkpointlocation", "queryname", "path", "provider", "owner"})
 """Options (in lower case) that Spark itself adds to those of a sink."""
@@ -75,6 +79,7 @@ class SinkSettings:
     batch_max_rows: int = 500
     batch_max_bytes: int = 512 * 1024
     requests_in_flight: int = 4
+    access: Access = field(default_factory=Access)
 
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkSettings:
@@ -96,6 +101,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkSettings:
         batch_max_rows=_number(options, "batchMaxRows", defaults.batch_max_rows, MAX_ROWS),
         batch_max_bytes=_size(options, "batchMaxBytes", defaults.batch_max_bytes),
         requests_in_flight=_number(options, "requestsInFlight", defaults.requests_in_flight, 64),
+        access=access_of(options),
     )
     if settings.write_id is not None and settings.guarantee is Guarantee.AT_LEAST_ONCE:
         raise ConfigError("writeId works with deliveryGuarantee=exactly_once only; remove one of them")
@@ -116,7 +122,9 @@ def _canonical(given: Mapping[str, str]) -> dict[str, str]:
             hint = f"did you mean {_BY_LOWER[close[0]]}?" if close else f"there are {', '.join(OPTIONS)}"
             raise ConfigError(f"the sink rocketmq has no option {key!r}; {hint}")
         if name in options and options[name] != value:
-            raise ConfigError(f"option {name} is given twice, as {options[name]!r} and as {value!r}")
+            secret = name in OF_SOURCE and OF_SOURCE[name].secret
+            values = "with different values" if secret else f"as {options[name]!r} and as {value!r}"
+            raise ConfigError(f"option {name} is given twice, {values}")
         options[name] = value
     return options
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
+from gantrymq.client.config import ClientSettings
 from gantrymq.client.connection.blocking import Blocking
 from gantrymq.client.sync import PullConsumer
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.access import Access
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.sink.ledger import Ledger
 from gantrymq.spark.sink.listener import ControlListener
@@ -27,8 +29,13 @@ APPEND_TIMEOUT_MS: Final = 120_000
 class Tasks(Blocking[TaskProducer]):
     """The producer of tasks, for threads."""
 
-    def __init__(self, name_servers: str, group: str) -> None:
-        super().__init__(TaskProducer(f"{group}-tasks", name_servers=name_servers, send_timeout_ms=REQUEST_TIMEOUT_MS))
+    def __init__(self, name_servers: str, group: str, security: Mapping[str, Any]) -> None:
+        """``security``: the client settings about account and TLS, here and below."""
+        super().__init__(
+            TaskProducer(
+                f"{group}-tasks", name_servers=name_servers, send_timeout_ms=REQUEST_TIMEOUT_MS, **security
+            )
+        )  # fmt: skip
 
     def submit(self, method: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Begin ``method(client, ...)``, without waiting."""
@@ -41,10 +48,12 @@ class Tasks(Blocking[TaskProducer]):
 class Commits(Blocking[Committer]):
     """The producer that decides batches and answers check-backs, for threads."""
 
-    def __init__(self, name_servers: str, group: str, listener: ControlListener) -> None:
+    def __init__(self, name_servers: str, group: str, security: Mapping[str, Any], listener: ControlListener) -> None:
         super().__init__(
-            Committer(group, name_servers=name_servers, listener=listener, send_timeout_ms=REQUEST_TIMEOUT_MS)
-        )
+            Committer(
+                group, name_servers=name_servers, listener=listener, send_timeout_ms=REQUEST_TIMEOUT_MS, **security
+            )
+        )  # fmt: skip
 
     def submit(self, method: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Begin ``method(client, ...)``, without waiting."""
@@ -60,10 +69,11 @@ class Commits(Blocking[Committer]):
 class SinkProcess:
     """The clients of one producer group. They are started when they are first used, and end with the process."""
 
-    def __init__(self, name_servers: str, group: str, read_timeout_ms: int = APPEND_TIMEOUT_MS) -> None:
+    def __init__(self, settings: SinkSettings, read_timeout_ms: int = APPEND_TIMEOUT_MS) -> None:
         """``read_timeout_ms``: how long the sink's own topics are read again; 0: errors are raised at once."""
-        self._name_servers = name_servers
-        self._group = group
+        self._name_servers = settings.name_servers
+        self._group = settings.group
+        self._security = settings.access.client_settings(ClientSettings.__annotations__)
         self._tasks: Tasks | None = None
         self._commits: Commits | None = None
         self._ledger: Ledger | None = None
@@ -73,7 +83,7 @@ class SinkProcess:
     @property
     def tasks(self) -> Tasks:
         if self._tasks is None:
-            tasks = Tasks(self._name_servers, self._group)
+            tasks = Tasks(self._name_servers, self._group, self._security)
             tasks.start()
             self._tasks = tasks
         return self._tasks
@@ -83,7 +93,7 @@ class SinkProcess:
         """From its first use on, this process answers check-backs, too."""
         if self._commits is None:
             listener = ControlListener()
-            commits = Commits(self._name_servers, self._group, listener)
+            commits = Commits(self._name_servers, self._group, self._security, listener)
             commits.start()
             listener.ledger = Ledger(self._group, self._read(), commits)
             self._ledger, self._commits = listener.ledger, commits
@@ -98,7 +108,7 @@ class SinkProcess:
 
     def _read(self) -> PatientReader:
         if self._reader is None:
-            reader = PullConsumer(name_servers=self._name_servers)
+            reader = PullConsumer(name_servers=self._name_servers, **self._security)
             reader.start()
             self._reader = reader
         return PatientReader(self._reader, self._patience)
@@ -124,16 +134,16 @@ class _TaskWriter:
         self._process.tasks.submit(make_control_topic, topic).result()
 
 
-_processes: Final[dict[tuple[int, str, str], SinkProcess]] = {}
+_processes: Final[dict[tuple[int, str, str, Access], SinkProcess]] = {}
 """By process id, so that a forked child makes its own."""
 
 
 def sink_process(settings: SinkSettings) -> SinkProcess:
     """The clients for these settings in this process."""
-    key = os.getpid(), settings.name_servers, settings.group
+    key = os.getpid(), settings.name_servers, settings.group, settings.access
     process = _processes.get(key)
     if process is None:
-        process = _processes[key] = SinkProcess(settings.name_servers, settings.group)
+        process = _processes[key] = SinkProcess(settings)
     return process
 
 
