@@ -52,7 +52,8 @@ def operations(width: int, quick: bool) -> int:
 
 
 def measure(work: Coroutine[Any, Any, Rate]) -> Rate:
-    return uvloop.run(work)
+    rate: Rate = uvloop.run(work)
+    return rate
 
 
 def machine_speed() -> float:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import uvloop
 
@@ -34,7 +36,7 @@ def _accept_send(session: Session, command: Command) -> bytes:
 
 async def serve(port: int) -> None:
     route = ROUTE % f"127.0.0.1:{port}".encode()
-    handlers = {
+    handlers: dict[int, Callable[[Any, Command], bytes | None]] = {
         RequestCode.SEND_MESSAGE_V2: _accept_send,
         RequestCode.HEART_BEAT: lambda _, command: encode_response(command, 0),
         RequestCode.UNREGISTER_CLIENT: lambda _, command: encode_response(command, 0),

@@ -120,7 +120,7 @@ class Peers:
         if not self._answers:
             return None, b""
         wire = self._answers[0][0]
-        frames = []
+        frames: list[bytes] = []
         while self._answers and self._answers[0][0] is wire and len(frames) < self._batch:
             frames.append(self._answers.popleft()[1])
         return wire, b"".join(frames)

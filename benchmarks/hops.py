@@ -13,6 +13,7 @@ import collections
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -52,7 +53,8 @@ class Tracer:
 def config_of(root: str) -> Any:
     from gantrymq.broker.config import BrokerConfig
 
-    make = getattr(BrokerConfig, "of", BrokerConfig)  # older versions, without sections of settings, have no ``of``
+    # Older versions, without sections of settings, have no ``of``.
+    make: Callable[..., Any] = getattr(BrokerConfig, "of", BrokerConfig)
     return make(
         store_path_root_dir=root, listen_port=0, bind_address="127.0.0.1", flush_disk_type="ASYNC_FLUSH",
         disk_space_warning_level_ratio=100, mapped_file_size_commit_log=64 << 20,

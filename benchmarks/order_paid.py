@@ -29,7 +29,7 @@ from benchmarks import processes
 from benchmarks.process_tree import descendants_cpu_s
 from gantrymq import aio
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines import running
+from gantrymq.spark.pipelines import job_session, running
 from gantrymq.spark.pipelines.events import OrderPaid
 from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.order_paid import ORDER_TABLES, OrderPaidJob
@@ -139,7 +139,7 @@ def warm_session(job: Job) -> float:
 def only_session(driver_memory: str) -> None:
     """Start a session, say so, and end."""
     job = job_of("127.0.0.1:9876", Path("/nowhere"), 1, driver_memory)
-    with running.session(job) as spark:
+    with job_session.session(job) as spark:
         spark.range(1).count()
         print(f"ready {cpu_of_spark(spark.sparkContext._gateway.proc.pid):.2f}", flush=True)
 
@@ -203,7 +203,7 @@ def measure(
         if event["event"] == "batch" and not first:
             first.append(time.perf_counter() - begin)
 
-    with running.session(job) as spark:
+    with job_session.session(job) as spark:
         spark.streams.addListener(listener_of(batches, spark.sparkContext._gateway.proc.pid))
         begin = time.perf_counter()
         rows = running.process(spark, job, Ending(until_end=True), Progress(None, note), OsDisk())

@@ -154,9 +154,9 @@ def measured(
         work(turn)
         seconds = time.perf_counter() - begin
         python_after, jvm_after = spark.cpu_s()
-        costs = (brokers.cpu_s() - before, python_after - python, jvm_after - jvm)
+        costs = [cpu / rows * 1e6 for cpu in (brokers.cpu_s() - before, python_after - python, jvm_after - jvm)]
         tasks = spark.session.sparkContext.defaultParallelism
-        point = Point(way, count, tasks, rows / seconds, *(cpu / rows * 1e6 for cpu in costs), os.getloadavg()[0])
+        point = Point(way, count, tasks, rows / seconds, costs[0], costs[1], costs[2], os.getloadavg()[0])
         if turn and (best is None or point.rows_per_second > best.rows_per_second):
             best = point
     assert best is not None
@@ -255,7 +255,7 @@ def small_batches(session: Any, options: dict[str, str], checkpoint: Path) -> fl
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     taken = [one["durationMs"]["triggerExecution"] for one in query.recentProgress if one["numInputRows"]]
-    return statistics.median(taken[1:])
+    return float(statistics.median(taken[1:]))
 
 
 def figures_of(
@@ -271,7 +271,7 @@ def figures_of(
         middles = [
             statistics.median(getattr(point, name) for point in some) for name in ("broker_us", "python_us", "jvm_us")
         ]
-        costs[way] = Costs(*middles, wire_bytes)
+        costs[way] = Costs(middles[0], middles[1], middles[2], wire_bytes)
         shares = [point.rows_per_second / here(costs[way], point, cores) for point in some]
         efficiency[way] = statistics.median(shares)
     return Figures(cores, body_bytes, tuple(points), costs, asked, small, planning, efficiency)

@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,10 @@ def seconds_of(frame: Any) -> float:
     return time.perf_counter() - begin
 
 
+def _seconds_to_decode(name_servers: str, columns: str) -> float:
+    return pulled(name_servers, decode(columns))[1]
+
+
 def seconds_of_stream(frame: Any) -> float:
     """The time of a stream that reads what is there, from its start to its end, and discards the rows."""
     checkpoint = tempfile.mkdtemp(prefix="gantry-bench-checkpoint-")
@@ -116,15 +121,18 @@ class Measured:
         options = {"nameServers": self.name_servers, "subscribe": topic, "columns": columns}
         return self.spark.read.format("rocketmq").options(**options).load()
 
+    def _seconds(self, columns: str) -> float:
+        return seconds_of(self.frame(columns))
+
     def add_ours(self) -> None:
         """The rows of our source, and the same work without Spark."""
         servers, count, ways = self.name_servers, self.messages, self.ways
         ways["bare pull"] = count, lambda: pulled(servers, lambda data: 0)[1]
         decoded = {"body and place": PLAIN, "tags and keys too": TAGS_KEYS, "properties too": PROPERTIES}
         for name, columns in decoded.items():
-            ways[f"pull and decode, {name}"] = count, lambda columns=columns: pulled(servers, decode(columns))[1]
+            ways[f"pull and decode, {name}"] = count, partial(_seconds_to_decode, servers, columns)
         for name, columns in {**decoded, "default columns": DEFAULT}.items():
-            ways[name] = count, lambda columns=columns: seconds_of(self.frame(columns))
+            ways[name] = count, partial(self._seconds, columns)
         large = count // LARGE_SHARE
         ways["large bodies"] = large, lambda: seconds_of(self.frame(PLAIN, LARGE))
         ways["large bodies, compressed"] = large, lambda: seconds_of(self.frame(PLAIN, COMPRESSED))

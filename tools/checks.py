@@ -117,7 +117,7 @@ def lint(_: list[str]) -> bool:
 
 def types(_: list[str], output: Path | None = None) -> bool:
     checked = run(BIN / "mypy", output=output)
-    checked = run(BIN / "mypy", "run.py", "setup.py", "tools", output=output) and checked
+    checked = run(BIN / "mypy", "run.py", "setup.py", "tools", "benchmarks", output=output) and checked
     stricter = ROOT / "tools" / "mypyc_build" / "core.py"  # mypyc is stricter than mypy
     return run(BIN / "python", stricter, "--check", output=output) and checked
 

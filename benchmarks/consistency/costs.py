@@ -63,7 +63,7 @@ def claims(world: World, times: int) -> dict[str, Any]:
     local = Local(SqlAlchemyDatabase(engine), Settings(group="claims", name_servers=world.setting.name_server))
     statements: list[str] = []
     event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
-    made = [transaction_id.make(number, local.rng.token(transaction_id.RANDOM_BYTES)) for number in range(times)]
+    made = [transaction_id.make(number, local.rng.below(transaction_id.CHANCES)) for number in range(times)]
     fresh, found = iter(made), iter(made)
 
     def claim() -> None:

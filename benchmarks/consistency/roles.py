@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from signal import Signals
 from typing import Any, Final
 
 from benchmarks.apache import NotPossible
@@ -56,11 +57,11 @@ class Program:
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: Signals) -> None:
         assert self.process is not None
         self.process.send_signal(number)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _end(self, number: Signals) -> None:
         process, self.process = self.process, None
         if process is None:
             return

@@ -46,7 +46,8 @@ def _on_the_way(world: World, way: str) -> set[int]:
     found: set[int] = set()
     if way == OUTBOX_WAY:
         found = {json.loads(payload)["order"] for (payload,) in world.rows(ORDERS, f"SELECT payload FROM {OUTBOX}")}
-    return found | uvloop.run(_open_halves(world))
+    found |= uvloop.run(_open_halves(world))
+    return found
 
 
 async def _open_halves(world: World) -> set[int]:
