@@ -57,8 +57,18 @@ def pytest_configure() -> None:
         raise pytest.UsageError(f"{COMPILED} is set, and pure Python runs")
 
 
+def on_mariadb(item: pytest.Item) -> bool:
+    """Whether a test needs MariaDB, which takes ten seconds to start, and half a second to make a database."""
+    fixtures = getattr(item, "fixturenames", ())
+    return "mariadb" in fixtures or ("mariadb" in item.name and not {"database", "level"}.isdisjoint(fixtures))
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out, by name, what this environment cannot run. On CI nothing is left out: there it fails instead."""
+    """Mark what is slow because of MariaDB, and leave out, by name, what this environment cannot run. On CI nothing is
+    left out: there it fails instead."""
+    for item in filter(on_mariadb, items):
+        item.add_marker(pytest.mark.slow)
     for item in items if build_info().compiled else ():
         if (mark := item.get_closest_marker("pure")) is not None:
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))

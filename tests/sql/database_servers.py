@@ -191,7 +191,7 @@ class MariaDB(DatabaseServer):
         return [
             shutil.which("mariadbd", path=_PATH) or "mariadbd", "--no-defaults", f"--datadir={self.root / 'data'}",
             f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve", "--socket=mariadb.sock",
-            "--pid-file=mariadb.pid", "--innodb-flush-log-at-trx-commit=2", "--debug-no-sync", "--innodb-flush-method=nosync", "--max-connections=300", *self._for_root(),
+            "--pid-file=mariadb.pid", "--innodb-flush-log-at-trx-commit=2", "--max-connections=300", *self._for_root(),
         ]  # fmt: skip
 
     def _for_root(self) -> list[str]:
