@@ -38,7 +38,7 @@ from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.headers.transaction import EndHalves, EndTransaction
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.runtime.network import Link, Listener, Receiver
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver
 from gantrymq.runtime.rng import SystemRng
 
 ROUND = 512
@@ -66,7 +66,7 @@ class _NoNetwork:
 
     accept: Callable[[], Receiver]
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         self.accept = accept
         return _Listener()
 
@@ -79,6 +79,7 @@ class _Wire:
 
     peer = "127.0.0.1:5555"
     local = "127.0.0.1:10911"
+    unsent = 0
 
     def __init__(self) -> None:
         self.out: list[bytes] = []
