@@ -6,12 +6,15 @@ import asyncio
 import logging
 import os
 import random
+import re
 import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
+import gantrymq
 from gantrymq.errors import Unreachable
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.limits.guard import Guard
@@ -287,3 +290,16 @@ def test_failed_handshakes_are_counted_once_each_and_named_once(caplog: pytest.L
 
     asyncio.run(test())
     assert len(caplog.records) == 1
+
+
+def test_only_the_network_below_writes_to_descriptors() -> None:
+    """Who writes to a socket beside the TLS layer sends plain bytes. The programs of the command line write to pipes and
+    files."""
+    package = Path(gantrymq.__file__).parent
+    writes = re.compile(r"os\.writev?\(|\.send(all|msg|file|to)\(|\.sock_send|\.fileno\(\)|get_extra_info\(\"socket\"")
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] not in ("cli", "demo") and writes.search(path.read_text())
+    }
+    assert found == {"runtime/network.py"}
