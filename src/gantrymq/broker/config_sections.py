@@ -71,7 +71,7 @@ class NetworkSettings:
     """Where the broker listens, and who knows it."""
 
     listen_port: int = DEFAULT_LISTEN_PORT
-    bind_address: str = "0.0.0.0"
+    bind_address: str = "0.0.0.0"  # nosec B104 # RocketMQ's default
     broker_ip1: str = "127.0.0.1"
     """Address given to clients, and part of every offset message id. ``gantry broker`` detects it when it is not
     set, as Apache does."""
@@ -103,7 +103,7 @@ class NetworkSettings:
         for name in LIMITS:
             if getattr(self, name) < 0:
                 raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; write 0 for no limit, or a larger number")
-        if self.broker_ip1 in ("0.0.0.0", "::"):
+        if self.broker_ip1 in ("0.0.0.0", "::"):  # nosec B104 # it is refused
             raise ConfigError(f"brokerIP1 is {self.broker_ip1}; write an address that clients can connect to")
         for name in ("listen_port", "http_port"):
             if not 0 <= getattr(self, name) <= 65535:

@@ -17,7 +17,7 @@ DEFAULT_PORT: Final = 9876
 class NameServerConfig:
     """The settings of one name server."""
 
-    listen_host: str = "0.0.0.0"
+    listen_host: str = "0.0.0.0"  # nosec B104 # RocketMQ's default
     listen_port: int = DEFAULT_PORT
     """0: any free port."""
     kv_config_path: str = ""

@@ -17,7 +17,7 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Network
 
-ANY_ADDRESS: Final = "0.0.0.0"
+ANY_ADDRESS: Final = "0.0.0.0"  # nosec B104 # RocketMQ's default
 
 
 def nameserver(
