@@ -18,7 +18,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from benchmarks.broker_cost import FORMS, TOPIC, Peer, NoNetwork
+from benchmarks.broker_cost import FORMS, TOPIC, NoNetwork, Peer
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.running import GC_THRESHOLDS

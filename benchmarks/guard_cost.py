@@ -6,7 +6,7 @@ variant is divided by that of the broker without guards; the median of these rat
 
 | guard | off | on |
 |---|---|---|
-| metrics | counters of deliveries, and histograms, do nothing | they count, and all metrics are read every ``--scrape`` messages |
+| metrics | counters of deliveries and histograms do nothing | they count; all is read every ``--scrape`` messages |
 | tls | plain bytes | TLS 1.3; only the broker's side is counted |
 | limits | no limit of requests | each request is counted against a limit that is never reached |
 """

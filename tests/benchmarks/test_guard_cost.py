@@ -7,6 +7,7 @@ import asyncio
 from pathlib import Path
 
 from benchmarks.guard_cost import VARIANTS, measure
+
 from tests.runtime.tls.peers import file
 
 
