@@ -38,7 +38,7 @@ from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.headers.transaction import EndHalves, EndTransaction
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.runtime.network import Link, Listener, Receiver
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver
 from gantrymq.runtime.rng import SystemRng
 
 ROUND = 512
@@ -61,12 +61,12 @@ class _Listener:
     async def close(self) -> None: ...
 
 
-class _NoNetwork:
+class NoNetwork:
     """Stores the function that accepts connections, and opens none by itself."""
 
     accept: Callable[[], Receiver]
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         self.accept = accept
         return _Listener()
 
@@ -79,6 +79,7 @@ class _Wire:
 
     peer = "127.0.0.1:5555"
     local = "127.0.0.1:10911"
+    unsent = 0
 
     def __init__(self) -> None:
         self.out: list[bytes] = []
@@ -99,7 +100,7 @@ class Peer:
     """The client: makes requests, and counts the processor time that the broker needs for them."""
 
     def __init__(
-        self, network: _NoNetwork, form: SerializeType, body_bytes: int, profile: cProfile.Profile | None
+        self, network: NoNetwork, form: SerializeType, body_bytes: int, profile: cProfile.Profile | None
     ) -> None:
         self._wire = wire = _Wire()
         self._form = form
@@ -188,6 +189,8 @@ class Peer:
         out = self._wire.out
         splitter = FrameSplitter()
         answered = counted = turns = 0
+        plain: list[bytes] = []
+        data = self.to_broker(data)
         while True:
             started = time.thread_time()
             if self._profile is not None:
@@ -199,13 +202,22 @@ class Peer:
                 self._profile.disable()
             self.spent_s += time.thread_time() - started
             data = b""
-            answered += sum(len(splitter.feed(part)) for part in out[counted:])
+            arrived = [self.from_broker(part) for part in out[counted:]]
+            plain += arrived
+            answered += sum(len(splitter.feed(part)) for part in arrived)
             counted = len(out)
             turns += 1
             if answered >= expected and turns > 1:
-                answers = b"".join(out)
                 out.clear()
-                return answers
+                return b"".join(plain)
+
+    def to_broker(self, data: bytes) -> bytes:
+        """What the broker is given of it; this is not counted."""
+        return data
+
+    def from_broker(self, data: bytes) -> bytes:
+        """What of it is answers; this is not counted."""
+        return data
 
     async def transactions(self, count: int, *, one_way: bool) -> None:
         answers = await self.ask(self.sends(count, half=True), count)
@@ -224,7 +236,7 @@ def _body(answer: bytes) -> bytes:
 
 async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, object]:
     scratch = Path(tempfile.mkdtemp(prefix="gantry-cost-", dir=chosen.dir))
-    network = _NoNetwork()
+    network = NoNetwork()
     try:
         config = BrokerConfig.of(
             store_path_root_dir=str(scratch), listen_port=0, bind_address="127.0.0.1",

@@ -30,7 +30,7 @@ from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, decode_command, encode_response
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.send import SendMessage
-from gantrymq.runtime.network import Link, Listener, Receiver
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver
 
 ROUND = 512
 """Messages in a round. The best round shows what the program can do, and the mean what it did in this run."""
@@ -61,6 +61,7 @@ class _Wire:
     """A link that collects the bytes that are written to it."""
 
     local = "127.0.0.1:5555"
+    unsent = 0
 
     def __init__(self, peer: str, receiver: Receiver) -> None:
         self.peer = peer
@@ -93,7 +94,7 @@ class Peers:
         self._stored = 0
         self.spent_s = 0.0
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         raise NotImplementedError("a client listens nowhere")
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:

@@ -18,7 +18,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from benchmarks.broker_cost import FORMS, TOPIC, Peer, _NoNetwork
+from benchmarks.broker_cost import FORMS, TOPIC, NoNetwork, Peer
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.running import GC_THRESHOLDS
@@ -137,7 +137,7 @@ def _acks(answer: Command) -> list[AckMessage]:
 
 async def measure(chosen: argparse.Namespace) -> dict[str, object]:
     scratch = Path(tempfile.mkdtemp(prefix="gantry-cost-", dir=chosen.dir))
-    network = _NoNetwork()
+    network = NoNetwork()
     try:
         config = BrokerConfig.of(
             store_path_root_dir=str(scratch), listen_port=0, bind_address="127.0.0.1", broker_name="broker-a",

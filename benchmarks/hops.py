@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from benchmarks.broker_cost import HEARTBEAT, TOPIC, Peer, _NoNetwork
+from benchmarks.broker_cost import HEARTBEAT, TOPIC, NoNetwork, Peer
 from gantrymq.broker.broker import Broker
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import SerializeType, encode_request
@@ -74,7 +74,7 @@ async def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the functions, too")
     chosen = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="gantry-hops-"))
-    network = _NoNetwork()
+    network = NoNetwork()
     broker = Broker(config_of(str(scratch)), network, SystemClock(), SystemRng(), OsDisk())
     await broker.start()
     try:

@@ -112,7 +112,9 @@ def environment() -> dict[str, str]:
 def lint(_: list[str]) -> bool:
     present = [source for source in [*SOURCES, "examples", "benchmarks"] if (ROOT / source).exists()]
     checked = run(BIN / "ruff", "check", *present)
-    return run(BIN / "ruff", "format", "--check", *present) and checked
+    checked = run(BIN / "ruff", "format", "--check", *present) and checked
+    checked = run(BIN / "bandit", "--quiet", "--configfile", "pyproject.toml", "--recursive", "src") and checked
+    return run(BIN / "python", ROOT / "tools" / "advisories.py") and checked
 
 
 def types(_: list[str], output: Path | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""The official Go client (remoting, v2), used through our driver ``go/main.go``."""
+"""The official Go client (remoting, v2), used through our drivers ``go/main.go`` and, with TLS, ``go_tls/main.go``."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from tests.interop.jars import NotHere, alone, cache
 from tests.interop.process import Process
 
-SOURCES = Path(__file__).parent / "go"
+SOURCES = Path(__file__).parent
 BUILD_SECONDS = 900
 
 
-def driver() -> Path:
-    """The compiled driver, built on first use. Raises NotHere."""
+def driver(name: str = "go") -> Path:
+    """The compiled driver of a directory, built on first use. Raises NotHere."""
     go = shutil.which("go")
     if go is None:
         raise NotHere("no go on the PATH: these tests build a driver with the official Go client")
-    files = sorted(SOURCES.iterdir())
+    files = sorted((SOURCES / name).iterdir())
     state = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
-    where = cache() / f"driver-go-{state}"
-    with alone("driver-go"):
+    where = cache() / f"driver-{name}-{state}"
+    with alone(f"driver-{name}"):
         if not where.exists():
             try:
                 done = subprocess.run(
                     [go, "build", "-o", str(where), "."],
-                    cwd=SOURCES, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS,
+                    cwd=SOURCES / name, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS,
                 )  # fmt: skip
             except subprocess.TimeoutExpired as late:
                 raise NotHere(f"go build did not end within {BUILD_SECONDS} s: are Go modules reachable?") from late

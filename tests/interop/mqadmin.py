@@ -30,7 +30,15 @@ SYSTEM_TOPICS = {
 class Tool:
     """``mqadmin`` against one cluster. ``topic`` and its groups ``P<topic>``, ``C<topic>`` are the residents'."""
 
-    def __init__(self, version: str, cluster: GantryCluster | ApacheCluster, directory: Path, topic: str) -> None:
+    def __init__(
+        self,
+        version: str,
+        cluster: GantryCluster | ApacheCluster,
+        directory: Path,
+        topic: str,
+        properties: dict[str, str] | None = None,
+    ) -> None:
+        """``properties``: of the system, for its Java process."""
         self.version = version
         self.topic = topic
         self._name_servers = cluster.name_servers
@@ -38,7 +46,8 @@ class Tool:
         quiet = '<configuration><root level="OFF"/></configuration>\n'
         (directory / "conf/logback_tools.xml").write_text(quiet)  # 4.x does not start without it
         where = [drivers(f"server-{version}"), library(f"server-{version}")]
-        self._process = JavaProcess("mqadmin", where, "Mqadmin", [self._name_servers], directory)
+        arguments = [self._name_servers]
+        self._process = JavaProcess("mqadmin", where, "Mqadmin", arguments, directory, properties=properties)
         self._process.await_step("ready")
         self.broker = ""
         self.sent: list[dict[str, str]] = []

@@ -125,6 +125,7 @@ MOST_SETTINGS = 30
 OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "httpBindAddress", "httpPort",
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
+    "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
     "shortPollingTimeMills",
 }  # fmt: skip
 DIFFERENT = {

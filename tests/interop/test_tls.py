@@ -9,7 +9,11 @@ import pytest
 
 from gantrymq import Message, Producer, PullConsumer
 from tests.interop.apache import ApacheCluster, JavaClient
+from tests.interop.golang import driver
+from tests.interop.jars import NotHere
+from tests.interop.mqadmin import CLUSTER, Tool
 from tests.interop.ours import READY, GantryCluster
+from tests.interop.process import Process
 from tests.runtime.tls.peers import file
 
 COUNT = 5
@@ -38,9 +42,19 @@ JAVA = {
 @pytest.fixture(scope="module")
 def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]:
     """Our servers, which take only connections with TLS and a certificate of the client."""
-    directory = tmp_path_factory.mktemp("gantry-tls")
+    yield from _enforcing(tmp_path_factory.mktemp("gantry-tls"), OURS)
+
+
+@pytest.fixture(scope="module")
+def enforcing_without_client_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]:
+    """Our servers, which take only connections with TLS."""
+    settings = OURS.replace("tls.server.need.client.auth=require\n", "")
+    yield from _enforcing(tmp_path_factory.mktemp("gantry-tls-only"), settings)
+
+
+def _enforcing(directory: Path, settings: str) -> Iterator[GantryCluster]:
     path = directory / "tls.properties"
-    path.write_text(OURS)
+    path.write_text(settings)
     cluster = GantryCluster(directory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GANTRY_TLS_CONFIG", str(path))
@@ -69,6 +83,56 @@ def test_java_clients_on_ours(java_client: JavaClient, enforcing: GantryCluster)
     driver = java_client.play("Plain", enforcing.name_servers, name, f"G{name}", COUNT, **JAVA)
     driver.done()
     assert sorted(step["body"] for step in driver.steps("got")) == sorted(f"body {i}" for i in range(COUNT))
+
+
+def test_the_go_client_on_ours(enforcing_without_client_certificates: GantryCluster, tmp_path: Path) -> None:
+    """It shows no certificate, and accepts every one."""
+    cluster = enforcing_without_client_certificates
+    try:
+        program = driver("go_tls")
+    except NotHere as reason:
+        pytest.skip(str(reason))
+    client = Process(
+        "go", [str(program), cluster.name_servers, "TlsGo", "GTlsGo"], tmp_path,
+        {"HOME": str(tmp_path), "ROCKETMQ_GO_LOG_LEVEL": "error"},
+    )  # fmt: skip
+    try:
+        wanted = {*(f"sync {number}" for number in range(5)), "long " * 100_000, "commit"}
+        client.await_that(lambda: {step["body"] for step in client.steps("got")} >= wanted, "all messages")
+        client.write_line()
+        client.done()
+        assert sorted(step["body"] for step in client.steps("got")) == sorted(wanted)
+    finally:
+        client.kill()
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
+def test_mqadmin_on_ours(jdk: None, version: str, enforcing: GantryCluster, tmp_path: Path) -> None:
+    """With a certificate, as the servers demand it."""
+    properties = {key.replace("_", "."): value for key, value in JAVA.items()}
+    topic = f"TlsAdmin{version.replace('.', '')}"
+    tool = Tool(version, enforcing, tmp_path, topic, properties)
+    try:
+        everywhere = ("-c", CLUSTER)
+        assert "create topic to" in tool.run("updateTopic", *everywhere, "-t", topic, "-r", "1", "-w", "1")
+        assert CLUSTER in tool.run("clusterList")
+        assert topic in tool.run("topicList")
+        assert "SEND_OK" in tool.run("sendMessage", "-t", topic, "-p", "through TLS", "-k", "k1")
+        consumed = tool.run("consumeMessage", "-t", topic, "-b", "broker-a", "-i", "0", "-o", "0", "-c", "1")
+        assert "through TLS" in consumed
+        assert "create subscription group to" in tool.run("updateSubGroup", *everywhere, "-g", f"G{topic}")
+        assert "delete topic" in tool.run("deleteTopic", *everywhere, "-t", topic)
+    finally:
+        tool.close()
+
+
+def test_mqadmin_without_tls_gets_nothing(jdk: None, enforcing: GantryCluster, tmp_path: Path) -> None:
+    tool = Tool("5.5.0", enforcing, tmp_path, "TlsAdminPlain")
+    try:
+        assert "TlsAdmin" not in tool.run("topicList")
+        assert "Exception" in tool.run("clusterList")
+    finally:
+        tool.close()
 
 
 def test_our_client_on_apache(jdk: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

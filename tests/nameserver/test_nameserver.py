@@ -24,6 +24,8 @@ from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.limits.refusals import Reason
+from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.network import TcpNetwork, split_address
 from gantrymq.runtime.rng import SystemRng
 
@@ -353,3 +355,20 @@ def test_a_second_broker_of_the_same_name_and_id_is_refused_while_the_first_live
         await second.close()
 
     run(scenario)
+
+
+def test_the_limits_of_connections_count_here_and_may_change() -> None:
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
+        assert (await ask(client, server, RequestCode.GET_NAMESRV_CONFIG)).code == 0
+        others = [RemotingClient(TcpNetwork(), SystemClock(), SystemRng()) for _ in range(2)]
+        assert (await ask(others[0], server, RequestCode.GET_NAMESRV_CONFIG)).code == 0
+        with pytest.raises(Unreachable):
+            await ask(others[1], server, RequestCode.GET_NAMESRV_CONFIG)
+        assert server.guard.refused(Reason.CONNECTIONS) >= 1
+        changed = await ask(client, server, RequestCode.UPDATE_NAMESRV_CONFIG, body=b"maxConnectionsPerHost=3")
+        assert changed.code == 0
+        assert (await ask(others[1], server, RequestCode.GET_NAMESRV_CONFIG)).code == 0
+        for each in others:
+            await each.close()
+
+    run(scenario, limits=Limits(connections_of_client=2))

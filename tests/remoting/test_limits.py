@@ -1,83 +1,302 @@
-"""How many connections a server accepts."""
+"""What a server does with clients that take too much, over real sockets."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from tests.support.sim_clock import SimClock
 
-from gantrymq.protocol.codes import RequestCode
-from gantrymq.protocol.command import encode_request, encode_response
-from gantrymq.remoting.limits import ConnectionLimits, OpenConnections
-from gantrymq.remoting.server import RemotingServer
-from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command, decode_command, encode_request, encode_response
+from gantrymq.protocol.frame import FrameSplitter
+from gantrymq.remoting.server import Handler, RemotingServer, Session
+from gantrymq.runtime.clock import Clock, SystemClock
+from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.refusals import Reason
+from gantrymq.runtime.limits.values import Limits
+from gantrymq.runtime.network import HIGH_WATER_BYTES, TcpNetwork, split_address
+from gantrymq.testing.local.clock import VirtualClock
 
-CODE = RequestCode.HEART_BEAT
-
-
-def test_all_and_those_of_one_host_are_limited() -> None:
-    open_ = OpenConnections(SimClock(), ConnectionLimits(total=3, per_host=2))
-    assert [open_.admit(peer) for peer in ("a:1", "a:2", "a:3", "b:1", "c:1")] == [True, True, False, True, False]
-    assert (open_.count, open_.refused) == (3, 2)
-    open_.release("a:1")
-    assert open_.admit("c:1") and not open_.admit("c:2")
-    open_.limits = ConnectionLimits()
-    assert open_.admit("c:2") and open_.admit("a:3")
-    for peer in ("a:2", "a:3", "b:1", "c:1", "c:2"):
-        open_.release(peer)
-    assert open_.count == 0 and not open_._of_host
+ASK, LARGE, TELL = RequestCode.HEART_BEAT, RequestCode.QUERY_MESSAGE, RequestCode.END_TRANSACTION
+ANSWER_BYTES = 1 << 20
+MIB = 1 << 20
 
 
-def test_many_refusals_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        clock = SimClock()
-        open_ = OpenConnections(clock, ConnectionLimits(total=1))
-        open_.admit("[::1]:1")
-        for number in range(100):
-            assert not open_.admit(f"[::1]:{number}")
-        await clock.advance(11)
-        assert not open_.admit("b:1")
+class Server:
+    """A server whose time passes when a test says so, unless ``clock`` is another one."""
 
-    asyncio.run(test())
-    lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == 2 and "raise maxConnections" in lines[0] and "101 refused" in lines[1]
+    def __init__(self, limits: Limits, clock: Clock | None = None) -> None:
+        self.time = VirtualClock(0, lambda: None)
+        clock = clock or self.time
+        self.executed: list[Command] = []
+        self.ended: list[Session] = []
+        handlers: dict[int, Handler] = {ASK: self._answer, LARGE: self._answer_much, TELL: self._told}
+        self.guard = Guard(clock, limits)
+        self.remoting = RemotingServer(TcpNetwork(), clock, handlers, closed=self.ended.append, guard=self.guard)
+
+    def _answer(self, session: Session, command: Command) -> bytes:
+        self.executed.append(command)
+        return encode_response(command, 0)
+
+    def _answer_much(self, session: Session, command: Command) -> bytes:
+        self.executed.append(command)
+        return encode_response(command, 0, body=bytes(ANSWER_BYTES))
+
+    def _told(self, session: Session, command: Command) -> None:
+        self.executed.append(command)
+
+    def unsent(self) -> int:
+        """Bytes that wait for all peers."""
+        return sum(session._link.unsent for session in self.remoting.sessions if session._link is not None)
+
+    async def after(self, seconds: float) -> None:
+        """Let time pass, ten seconds after ten seconds, so that the server looks at its sessions."""
+        start = self.time.monotonic()
+        while (now := self.time.monotonic()) < start + seconds:
+            self.time.move_to(min(now + 10, start + seconds))
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+
+class Client:
+    """A socket, and what was read from it."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setblocking(False)
+        self._frames = FrameSplitter()
+        self.got: list[Command] = []
+
+    async def send(self, data: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._socket, data)
+
+    def push(self, data: bytes) -> int:
+        """Send what the kernel takes now."""
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+
+    async def read(self) -> bool:
+        """Read once; False at the end of the connection."""
+        try:
+            data = await asyncio.get_running_loop().sock_recv(self._socket, 1 << 18)
+        except ConnectionError:
+            return False
+        self.got += [decode_command(*parts) for parts in self._frames.feed(data)]
+        return bool(data)
+
+    async def until(self, count: int) -> list[Command]:
+        """The answers, when there are so many."""
+        while len(self.got) < count:
+            assert await self.read(), f"the connection ended after {len(self.got)} of {count} answers"
+        return self.got
+
+    async def ended(self) -> None:
+        while await self.read():
+            pass
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(clock: Clock | None = None, **limits: float) -> AsyncIterator[tuple[Server, Callable[[], Client]]]:
+    server = Server(Limits(**limits), clock)  # type: ignore[arg-type]
+    _, port = split_address(await server.remoting.start("127.0.0.1", 0))
+    clients: list[Client] = []
+
+    def connect() -> Client:
+        clients.append(Client(port))
+        return clients[-1]
+
+    try:
+        yield server, connect
+    finally:
+        for client in clients:
+            client.close()
+        await server.remoting.close()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await test()
+
+    asyncio.run(bounded())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.005)
+
+
+def asks(count: int, code: int = ASK, *, one_way: bool = False) -> bytes:
+    return b"".join(encode_request(code, number + 1, one_way=one_way) for number in range(count))
 
 
 def test_a_refused_connection_is_closed_and_makes_room_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
-    asked = encode_request(CODE, 1)
-
-    async def answered(host: str, port: int) -> tuple[asyncio.StreamWriter, bytes]:
-        reader, writer = await asyncio.open_connection(host, port)
-        try:
-            writer.write(asked)
-            return writer, await reader.read(1000)
-        except ConnectionError:
-            return writer, b""
 
     async def test() -> None:
-        closed: list[object] = []
-        server = RemotingServer(
-            TcpNetwork(), SystemClock(), {CODE: lambda session, command: encode_response(command, 0)},
-            closed=closed.append, limits=ConnectionLimits(per_host=2),
-        )  # fmt: skip
-        host, port = split_address(await server.start("127.0.0.1", 0))
-        first, answer = await answered(host, port)
-        second, other_answer = await answered(host, port)
-        assert answer and other_answer
-        for _ in range(5):
-            assert (await answered(host, port))[1] == b""
-        assert (server.connections.count, server.connections.refused) == (2, 5)
-        first.close()
-        async with asyncio.timeout(30):
-            while server.connections.count == 2:
-                await asyncio.sleep(0.01)
-        third, answer = await answered(host, port)
-        assert answer
-        await server.close()
-        second.close(), third.close()
+        async with serving(SystemClock(), connections_of_client=2) as (server, connect):
+            first, second = connect(), connect()
+            for client in (first, second):
+                await client.send(asks(1))
+                await client.until(1)
+            for _ in range(5):
+                await connect().ended()
+            assert (server.guard.connections.count, server.guard.refused(Reason.CONNECTIONS)) == (2, 5)
+            assert len(server.remoting.sessions) == 2
+            first.close()
+            await until(lambda: server.guard.connections.count == 1)
+            third = connect()
+            await third.send(asks(1))
+            await third.until(1)
 
-    asyncio.run(test())
+    run(test)
+
+
+def test_too_many_requests_are_refused_and_one_way_requests_are_executed() -> None:
+    async def test() -> None:
+        async with serving(requests_per_second=50) as (server, connect):
+            client = connect()
+            await client.send(asks(80) + asks(30, TELL, one_way=True))
+            answers = await client.until(80)
+            codes = [answer.code for answer in answers]
+            assert codes == [0] * 50 + [ResponseCode.SYSTEM_BUSY] * 30
+            assert "more than 50 requests in a second from 127.0.0.1" in (answers[-1].remark or "")
+            await until(lambda: len(server.executed) == 80)
+            assert server.guard.refused(Reason.REQUESTS) == 30
+            # It owes thirty requests, so nothing is read until they are paid; another connection is the same client.
+            await client.send(asks(1))
+            other = connect()
+            await other.send(asks(1))
+            assert (await other.until(1))[0].code == ResponseCode.SYSTEM_BUSY
+            await server.after(0.5)
+            assert len(client.got) == 80
+            await server.after(1.0)
+            assert (await client.until(81))[-1].code == 0
+
+    run(test)
+
+
+def test_a_limit_that_is_set_later_counts_for_open_connections() -> None:
+    async def test() -> None:
+        async with serving() as (server, connect):
+            client = connect()
+            await client.send(asks(500))
+            assert all(answer.code == 0 for answer in await client.until(500))
+            server.guard.change(Limits(requests_per_second=5))
+            await client.send(asks(10))
+            assert [answer.code for answer in (await client.until(510))[500:]].count(0) < 10
+
+    run(test)
+
+
+def test_what_a_peer_asks_for_is_not_made_before_it_reads() -> None:
+    """Ten thousand requests in few reads, whose answers have ten gigabytes."""
+
+    async def test() -> None:
+        async with serving() as (server, connect):
+            greedy, other = connect(), connect()
+            wanted = asks(10_000, LARGE)
+            sent = 0
+            for _ in range(50):
+                sent += greedy.push(wanted[sent:])
+                await asyncio.sleep(0.002)
+            await until(lambda: server.unsent() > HIGH_WATER_BYTES)
+            assert server.unsent() <= HIGH_WATER_BYTES + ANSWER_BYTES + 1000
+            await other.send(asks(1))
+            await other.until(1)
+            made = len(server.executed)
+            assert made < 100 and server.guard.bytes.total >= server.unsent()
+            await greedy.until(made + 20)  # it reads after all, and gets everything in order
+            assert [answer.opaque for answer in greedy.got[: made + 20]] == list(range(1, made + 21))
+
+    run(test)
+
+
+def test_a_peer_that_never_reads_is_cut_off_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving(slow_reader_seconds=60) as (server, connect):
+            never, slow, other = connect(), connect(), connect()
+            for client in (never, slow):
+                await client.send(asks(30, LARGE))
+            await until(lambda: server.unsent() > 2 * HIGH_WATER_BYTES)
+            for look in range(1, 8):  # a slow one reads a little between two looks
+                await other.send(asks(1))
+                await slow.until(3 * look)
+                await server.after(10)
+            await never.ended()
+            assert server.guard.refused(Reason.SLOW_READER) == 1 and len(server.remoting.sessions) == 2
+            await slow.until(30)
+            await other.until(7)
+            await server.after(10)
+            assert server.guard.bytes.total == 0
+
+    run(test)
+    assert "it has read none of the" in caplog.text and "for 60 s" in caplog.text
+
+
+def test_a_connection_that_is_to_be_closed_does_not_wait_for_a_peer_that_never_reads() -> None:
+    async def test() -> None:
+        async with serving() as (server, connect):
+            client = connect()
+            await client.send(asks(12, LARGE))
+            await until(lambda: server.unsent() > HIGH_WATER_BYTES / 2)
+            server.remoting.sessions[0].close()
+            await asyncio.sleep(0)
+            assert server.remoting.sessions
+            await server.after(20)
+            await until(lambda: not server.remoting.sessions)
+            assert server.guard.connections.count == 0 and server.guard.bytes.total == 0
+
+    run(test)
+
+
+def test_incomplete_requests_do_not_fill_the_memory(caplog: pytest.LogCaptureFixture) -> None:
+    announced = (16 * MIB).to_bytes(4, "big") + b"\0\0\0\2{}"
+
+    async def test() -> None:
+        async with serving(bytes_in_flight_of_client=8 * MIB) as (server, connect):
+            clients = [connect() for _ in range(10)]
+            for number, client in enumerate(clients):
+                with contextlib.suppress(ConnectionError):
+                    await client.send(announced + bytes(MIB + number * 1000))
+                await until(lambda: server.guard.bytes.total <= 8 * MIB)
+            await until(lambda: server.guard.refused(Reason.BYTES) == 3)
+            assert server.guard.connections.count == 7
+            other = connect()
+            await other.send(asks(3))
+            await other.until(3)
+
+    run(test)
+    assert "raise maxBytesInFlight" in caplog.text
+
+
+def test_a_connection_must_send_a_whole_request_in_time(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving(first_request_seconds=60) as (server, connect):
+            silent, trickling, good = connect(), connect(), connect()
+            await good.send(asks(1))
+            await good.until(1)
+            await until(lambda: len(server.remoting.sessions) == 3)
+            for byte in asks(1)[:7]:
+                await trickling.send(bytes([byte]))
+                await server.after(10)
+            await silent.ended()
+            await trickling.ended()
+            assert server.guard.refused(Reason.FIRST_REQUEST) == 2
+            await good.send(asks(1))
+            await good.until(2)
+            await server.after(140)
+            await good.ended()
+            assert not server.remoting.sessions and len(server.ended) == 3
+
+    run(test)
+    assert "no whole request came within 60 s" in caplog.text

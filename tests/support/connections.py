@@ -12,6 +12,7 @@ class FakeLink:
     """A connection in memory."""
 
     peer = local = "192.0.2.1:1"
+    unsent = 0
 
     def __init__(self) -> None:
         self.written = b""

@@ -31,10 +31,10 @@ from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.limits import ConnectionLimits
 from gantrymq.remoting.server import Handler
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.limits.guard import Guard
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
 from gantrymq.store.log.conditions import Condition
@@ -78,8 +78,10 @@ class Broker:
         self._conditions = conditions
         self._store_config = store_config(config)
         self._outside = Outside(network, clock, rng, disk)
-        limits = ConnectionLimits(config.network.max_connections, config.network.max_connections_per_host)
-        self._door = RemotingDoor(network, clock, self._connection_closed, limits)
+        self.guard: Final = Guard(clock, config.network.limits)
+        """The limits of clients, for all doors."""
+        self._config.changed.append(lambda: self.guard.change(self._config.network.limits))
+        self._door = RemotingDoor(network, clock, self._connection_closed, self.guard)
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)
         self._started = False
@@ -131,7 +133,7 @@ class Broker:
 
         network, clock = self._outside.network, self._outside.clock
         self.http = await open_endpoint(
-            self._config, network, clock, self.address, self.store, self.metrics, self.explanations
+            self._config, network, clock, self.address, self.store, self.metrics, self.explanations, self.guard
         )
 
     def _open(self) -> None:
@@ -152,7 +154,7 @@ class Broker:
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         counters = MessageCounters()
-        self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters, self._door.connections)
+        self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters, self.guard)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(

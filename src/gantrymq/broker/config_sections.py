@@ -11,12 +11,23 @@ from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.runtime.limits.values import Limits
 
 DEFAULT_LISTEN_PORT: Final = 10911
 MASTER_ID: Final = 0
 FLUSH_DISK_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
 REQUEST_MODES: Final = ("PULL", "POP")
 _MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
+LIMITS: Final = (
+    "max_connections",
+    "max_connections_per_host",
+    "max_bytes_in_flight",
+    "max_bytes_in_flight_per_host",
+    "max_requests_per_second",
+    "slow_reader_timeout",
+    "first_request_timeout",
+)
+"""Fields with the limits of clients. 0: no limit."""
 
 
 def key_of(field: str) -> str:
@@ -60,7 +71,7 @@ class NetworkSettings:
     """Where the broker listens, and who knows it."""
 
     listen_port: int = DEFAULT_LISTEN_PORT
-    bind_address: str = "0.0.0.0"
+    bind_address: str = "0.0.0.0"  # nosec B104 # RocketMQ's default
     broker_ip1: str = "127.0.0.1"
     """Address given to clients, and part of every offset message id. ``gantry broker`` detects it when it is not
     set, as Apache does."""
@@ -77,12 +88,22 @@ class NetworkSettings:
     """Open connections of clients, on all ports together; 0: no limit. Our own key."""
     max_connections_per_host: int = 2_000
     """The same from one IP address. Our own key."""
+    max_bytes_in_flight: int = 2 * 1024**3
+    """Bytes of incomplete requests and unread answers, of all clients together. Our own key."""
+    max_bytes_in_flight_per_host: int = 1024**3
+    """The same of one IP address. Our own key."""
+    max_requests_per_second: int = 0
+    """Requests of one IP address; 0: no limit. Our own key."""
+    slow_reader_timeout: int = 60_000
+    """ms after which a connection is ended whose peer reads nothing of what waits for it. Our own key."""
+    first_request_timeout: int = 120_000
+    """ms that a new connection has for its first whole request. Our own key."""
 
     def __post_init__(self) -> None:
-        for name in ("max_connections", "max_connections_per_host"):
+        for name in LIMITS:
             if getattr(self, name) < 0:
                 raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; write 0 for no limit, or a larger number")
-        if self.broker_ip1 in ("0.0.0.0", "::"):
+        if self.broker_ip1 in ("0.0.0.0", "::"):  # nosec B104 # it is refused
             raise ConfigError(f"brokerIP1 is {self.broker_ip1}; write an address that clients can connect to")
         for name in ("listen_port", "http_port"):
             if not 0 <= getattr(self, name) <= 65535:
@@ -92,6 +113,19 @@ class NetworkSettings:
     def name_servers(self) -> list[str]:
         """The addresses of ``namesrvAddr``."""
         return [address.strip() for address in self.namesrv_addr.split(";") if address.strip()]
+
+    @property
+    def limits(self) -> Limits:
+        """What clients may take."""
+        return Limits(
+            connections=self.max_connections,
+            connections_of_client=self.max_connections_per_host,
+            bytes_in_flight=self.max_bytes_in_flight,
+            bytes_in_flight_of_client=self.max_bytes_in_flight_per_host,
+            requests_per_second=self.max_requests_per_second,
+            slow_reader_seconds=self.slow_reader_timeout / 1000,
+            first_request_seconds=self.first_request_timeout / 1000,
+        )
 
     @property
     def register_period_seconds(self) -> float:

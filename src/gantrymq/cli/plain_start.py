@@ -39,6 +39,8 @@ OPTIONS: Final[dict[str, Options]] = {
         "--brokers": ("brokers", int),
     },
     "nameserver": {
+        "--config": ("config", Path),
+        "-c": ("config", Path),
         "--listen-port": ("listen_port", int),
         "-p": ("listen_port", int),
         "--host": ("host", str),

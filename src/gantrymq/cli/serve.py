@@ -89,8 +89,13 @@ def server(
 
 
 def nameserver(
-    listen_port: Annotated[int, typer.Option("--listen-port", "-p", help="0: any free port.")] = DEFAULT_PORT,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = ANY_ADDRESS,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="A namesrv.conf; other options take precedence over it.")
+    ] = None,
+    listen_port: Annotated[
+        int | None, typer.Option("--listen-port", "-p", help=f"0: any free port; {DEFAULT_PORT} by default.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help=f"Address to listen on; {ANY_ADDRESS} by default.")] = None,
     kv_config: Annotated[
         Path | None, typer.Option(help="File for key-values; without it they live as long as the process.")
     ] = None,
@@ -99,6 +104,7 @@ def nameserver(
 ) -> None:
     """Run a name server. Stop it with Ctrl-C."""
     serving_nameserver.nameserver(
+        config=config,
         listen_port=listen_port,
         host=host,
         kv_config=kv_config,

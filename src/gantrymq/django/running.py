@@ -20,6 +20,7 @@ from gantrymq.django.project_settings import ProjectSettings
 from gantrymq.django.upkeep import clean_outcomes
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
+from gantrymq.sql.rows.tables import check_name
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.local import Local, Settings
@@ -125,7 +126,7 @@ def _upkeep(local: Local, producer: sync.TransactionProducer) -> Upkeep | None:
 def table_is_missing(database: DjangoDatabase, settings: Settings) -> bool:
     """Raises the database's error when it cannot be asked."""
     try:
-        database.alone([(f"SELECT 1 FROM {settings.table} WHERE id = ''", ())])
+        database.alone([(f"SELECT 1 FROM {check_name(settings.table)} WHERE id = ''", ())])  # nosec B608 # the name was checked
     except Exception as error:
         if is_database_error(error) and read_failure(error) is Failure.NO_TABLE:
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.kv_config import KVConfig
@@ -11,6 +12,7 @@ from gantrymq.nameserver.route_table import RouteTable
 from gantrymq.remoting.server import RemotingServer, Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.limits.guard import Guard
 from gantrymq.runtime.network import Network
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -25,8 +27,11 @@ class NameServer:
         self._config = config
         self._clock = clock
         self._routes = RouteTable()
-        processors = Processors(config, self._routes, KVConfig(disk, config.kv_config_path), clock)
-        self._server = RemotingServer(network, clock, processors.table(), closed=self._closed)
+        self.guard: Final = Guard(clock, config.limits)
+        """The limits of clients and brokers, and what was refused."""
+        kv = KVConfig(disk, config.kv_config_path)
+        processors = Processors(config, self._routes, kv, clock, lambda config: self.guard.change(config.limits))
+        self._server = RemotingServer(network, clock, processors.table(), closed=self._closed, guard=self.guard)
         self._tasks = TaskGroupOwner("nameserver")
         self.address = ""
         """The ``ip:port`` on which it listens; empty before ``start``."""

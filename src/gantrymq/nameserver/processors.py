@@ -5,7 +5,7 @@ docs/protocol.md#name-server.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NoReturn
 from zlib import crc32
 
@@ -39,8 +39,17 @@ def _topic_list(command: Command, topics: list[str]) -> bytes:
 class Processors:
     """The request handlers of a name server. They use the route table and the key-values."""
 
-    def __init__(self, config: NameServerConfig, routes: RouteTable, kv: KVConfig, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: NameServerConfig,
+        routes: RouteTable,
+        kv: KVConfig,
+        clock: Clock,
+        changed: Callable[[NameServerConfig], None] = lambda config: None,
+    ) -> None:
+        """``changed``: called with the settings that count from now on."""
         self._config = config
+        self._changed = changed
         self._routes = routes
         self._kv = kv
         self._clock = clock
@@ -228,6 +237,7 @@ class Processors:
             self._config = changed(self._config, wanted)
         except ConfigError as error:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        self._changed(self._config)
         return encode_response(command, ResponseCode.SUCCESS)
 
     # Key-values.

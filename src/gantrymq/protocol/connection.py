@@ -39,6 +39,11 @@ class Connection(Generic[Waiter]):
         """The number of requests that wait for their answers."""
         return len(self._pending)
 
+    @property
+    def incomplete_bytes(self) -> int:
+        """The number of bytes received of a frame that is not complete."""
+        return self._splitter.pending_bytes
+
     def receive(self, data: bytes) -> Iterator[Command]:
         """The commands that ``data`` completes. Raises RemoteProtocolError; then the connection must be closed."""
         binary = self._binary

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import ONE_WAY_FLAG, RESPONSE_FLAG, Command, encode_response
 from gantrymq.protocol.connection import Connection
-from gantrymq.remoting.limits import ConnectionLimits, OpenConnections
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.limits.bytes_in_flight import FREE_BYTES
+from gantrymq.runtime.limits.connections import client_of
+from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.refusals import Reason
+from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.network import Link, Listener, Network
 
 log = logging.getLogger("gantrymq.remoting")
@@ -37,14 +42,21 @@ class Session:
     """One client's connection, from accept to close."""
 
     __slots__ = (
-        "_admitted",
+        "_closing",
         "_connection",
+        "_counted",
         "_heard_at",
+        "_least_unsent",
         "_link",
         "_out",
+        "_resting",
         "_scheduled",
         "_server",
+        "_stuck_since",
+        "_waiting",
         "alive",
+        "asked",
+        "client",
         "id",
         "local",
         "peer",
@@ -57,40 +69,67 @@ class Session:
         self._link: Link | None = None
         self._out: list[bytes] = []
         self._scheduled = False
-        self._admitted = True
-        self._heard_at = server.clock.monotonic()
+        self._heard_at = self._stuck_since = server.clock.monotonic()
+        """When something came; and since when the peer has taken none of the unsent bytes, while it must be told."""
+        self._least_unsent = 0
+        self._waiting: Iterator[Command] | None = None
+        """Commands that came and are executed when the peer has read its answers."""
+        self._resting: Timer | None = None
+        """Ends the pause of a client that has sent too many requests."""
+        self._counted = False
+        """Whether the bytes of this connection are counted, because they are many."""
+        self._closing = False
         self.id = number
         self.alive = False
         self.writable = True
         """False while the peer does not read and too much is unsent."""
+        self.asked = False
+        """Whether a whole command ever came."""
         self.peer = ""
         self.local = ""
+        self.client = ""
+        """Who shares the limits of one client: the peer's IP address."""
 
     def connected(self, link: Link) -> None:
         self._link = link
         self.peer, self.local = link.peer, link.local
-        self._admitted = self.alive = self._server.connections.admit(self.peer)
-        if not self.alive:
-            link.abort()
+        self.client = client_of(link.peer)
+        self.alive = True
 
     def received(self, data: bytes) -> None:
-        if not self._admitted:
-            return  # the connection was refused, and is not closed yet
-        self._heard_at = self._server.clock.monotonic()
+        if self.asked:
+            self._heard_at = self._server.clock.monotonic()
+        commands = self._connection.receive(data)
+        if self._waiting is not None:
+            self._waiting = chain(self._waiting, commands)
+        else:
+            self._execute(commands)
+
+    def _execute(self, commands: Iterator[Command]) -> None:
+        server = self._server
+        execute = server.execute if server.guard.requests.per_second == 0 else server.execute_if_allowed
+        command: Command | None = None
         try:
-            for command in self._connection.receive(data):
-                answer = self._server.execute(self, command)
+            for command in commands:
+                answer = execute(self, command)
                 if answer is not None:
                     self._out.append(answer)
                     # A large answer is sent at once, so that the next command already knows whether the peer reads.
                     if len(answer) > LARGE_ANSWER_BYTES or len(self._out) >= FRAMES_PER_WRITE:
                         self._write_out()
+                        if not self.writable:
+                            self._waiting = commands
+                            break
         except RemoteProtocolError as error:
             log.warning("closing %s: %s", self.peer, error)
             self._write_out()
             self.close()
             return
         self._write_out()
+        if command is not None:
+            self.asked = True
+        if self._counted or self._connection.incomplete_bytes > FREE_BYTES:
+            self._count_bytes()
 
     def send(self, frame: bytes) -> None:
         """Queue a frame. The frames of one turn of the event loop are sent in few writes. After the connection is lost
@@ -107,13 +146,49 @@ class Session:
         return self._connection.next_opaque()
 
     def close(self) -> None:
+        """End the connection when its peer has read what was sent. A peer that does not is not waited for long."""
         if self._link is not None:
+            self._closing = True
             self._link.close()
 
-    def close_if_idle(self, now: float) -> None:
-        if now - self._heard_at > IDLE_SECONDS:
+    def cut_off(self) -> None:
+        """End the connection at once, and drop what is unsent."""
+        if self._link is not None:
+            self._link.abort()
+
+    def look(self, now: float) -> None:
+        """End a connection that is used by nobody any more. Called every few seconds."""
+        if self._counted:
+            self._count_bytes()
+        if self._closing:
+            self.cut_off()
+        elif not self.writable:
+            self._look_at_reader(now)
+        elif not self.asked:
+            self._look_at_first_request(now)
+        elif now - self._heard_at > IDLE_SECONDS:
             log.info("closing %s: idle for %d s", self.peer, IDLE_SECONDS)
             self.close()
+
+    def _look_at_first_request(self, now: float) -> None:
+        guard = self._server.guard
+        if 0 < guard.limits.first_request_seconds < now - self._heard_at:
+            text = f"cut off: no whole request came within {guard.limits.first_request_seconds:g} s"
+            guard.refusals.note(Reason.FIRST_REQUEST, self.peer, text)
+            self.cut_off()
+
+    def _look_at_reader(self, now: float) -> None:
+        unsent = 0 if self._link is None else self._link.unsent
+        if unsent < self._least_unsent:
+            self._least_unsent, self._stuck_since = unsent, now
+        guard = self._server.guard
+        if 0 < guard.limits.slow_reader_seconds < now - self._stuck_since:
+            text = (
+                f"cut off: it has read none of the {unsent} bytes that wait for it for "
+                f"{guard.limits.slow_reader_seconds:g} s"
+            )
+            guard.refusals.note(Reason.SLOW_READER, self.peer, text)
+            self.cut_off()
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -125,23 +200,65 @@ class Session:
             self._out.clear()
             if self._link is not None and self.alive:
                 self._link.write(data)
+                if self._counted or self._link.unsent > FREE_BYTES:
+                    self._count_bytes()
+
+    def _count_bytes(self) -> None:
+        if self._link is None or not self.alive:
+            return
+        size = self.bytes_in_flight()
+        self._counted = size > FREE_BYTES
+        self._server.guard.bytes.note(self, size)
+
+    def bytes_in_flight(self) -> int:
+        """Bytes of an incomplete request, and of answers that the peer has not read."""
+        return self._connection.incomplete_bytes + (0 if self._link is None else self._link.unsent)
 
     def lost(self, reason: str) -> None:
-        if self.alive:
-            self._server.connections.release(self.peer)
         self.alive = False
         self._out.clear()
+        self._waiting = None
+        if self._resting is not None:
+            self._resting.cancel()
+        if self._counted:
+            self._counted = False
+            self._server.guard.bytes.note(self, 0)
         self._server.forget(self, reason)
 
-    # A client that sends and never reads must not fill the server's memory, so the server stops reading from it.
+    # A client that sends and never reads must not fill the server's memory, so the server stops reading from it, and
+    # executes nothing more of what has come.
     def pause_writing(self) -> None:
         self.writable = False
         if self._link is not None:
             self._link.pause_reading()
+            self._least_unsent, self._stuck_since = self._link.unsent, self._server.clock.monotonic()
 
     def resume_writing(self) -> None:
         self.writable = True
-        if self._link is not None:
+        self._heard_at = self._server.clock.monotonic()  # what the peer has sent meanwhile was not looked at
+        commands, self._waiting = self._waiting, None
+        if commands is not None:
+            self._execute(commands)
+        elif self._counted:
+            self._count_bytes()
+        self._read_on()
+
+    def rest(self, seconds: float) -> None:
+        """Read nothing for a while, because the client sends too many requests."""
+        if self._resting is None and self._link is not None:
+            self._link.pause_reading()
+            self._resting = self._server.clock.call_later(seconds, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = None
+        seconds = self._server.guard.requests.of(self.client).rest_seconds()
+        if seconds > 0 and self.alive:
+            self.rest(seconds)
+        else:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self.writable and self._resting is None and self._link is not None and self.alive:
             self._link.resume_reading()
 
 
@@ -155,7 +272,7 @@ class RemotingServer:
     with the answers to requests that the server sent. ``refusals``: the reasons why certain request codes have no
     handler, for the answer. ``rejection``: turns errors of handlers other than RequestRejected into an answer.
     ``new_session``: makes the session of a connection, which handlers and ``closed`` get, from the server and a number.
-    ``limits``: of the open connections.
+    ``guard``: the limits of clients, which all doors of a server share; default: new ones with the default limits.
     """
 
     def __init__(
@@ -169,7 +286,7 @@ class RemotingServer:
         refusals: Mapping[int, str] | None = None,
         rejection: Rejection | None = None,
         new_session: NewSession = Session,
-        limits: ConnectionLimits | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._network = network
         self.clock = clock
@@ -179,7 +296,7 @@ class RemotingServer:
         self._refusals = refusals or {}
         self._rejection = rejection
         self._new_session = new_session
-        self.connections: Final = OpenConnections(clock, limits or ConnectionLimits())
+        self.guard: Final = guard or Guard(clock, Limits())
         self._sessions: dict[int, Session] = {}
         self._listeners: list[Listener] = []
         self._accepted = 0
@@ -191,7 +308,7 @@ class RemotingServer:
 
     async def start(self, host: str, port: int) -> str:
         """Listen on a port and return the address; port 0 means any free port. May be called for several ports."""
-        listener = await self._network.listen(host, port, self._accept)
+        listener = await self._network.listen(host, port, self._accept, self.guard.connections)
         self._listeners.append(listener)
         if self._sweeper is None:
             self._sweeper = self.clock.call_later(_SWEEP_SECONDS, self._sweep)
@@ -216,7 +333,7 @@ class RemotingServer:
     def _sweep(self) -> None:
         now = self.clock.monotonic()
         for session in self.sessions:
-            session.close_if_idle(now)
+            session.look(now)
         self._sweeper = self.clock.call_later(_SWEEP_SECONDS, self._sweep)
 
     def forget(self, session: Session, reason: str) -> None:
@@ -246,6 +363,24 @@ class RemotingServer:
             log.exception("request %d of %s hit a defect", command.code, session.peer)
             answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
         return None if answer is None or command.flag & ONE_WAY_FLAG else answer
+
+    def execute_if_allowed(self, session: Session, command: Command) -> bytes | None:
+        """Execute a command of a client with a limited number of requests; too many are refused.
+
+        A one-way request is executed in any case: nobody would learn of its refusal, and it may be the end of a
+        transaction. It counts, and the client is not read from until it may send again.
+        """
+        allowance = self.guard.requests.of(session.client)
+        if command.flag & RESPONSE_FLAG or allowance.take():
+            return self.execute(session, command)
+        session.rest(allowance.rest_seconds())
+        if command.flag & ONE_WAY_FLAG:
+            allowance.owe()
+            return self.execute(session, command)
+        limit = self.guard.requests.per_second
+        remark = f"more than {limit} requests in a second from {session.client}; send slower (maxRequestsPerSecond)"
+        self.guard.refusals.note(Reason.REQUESTS, session.peer, f"refused a request: {remark}")
+        return encode_response(command, ResponseCode.SYSTEM_BUSY, remark=remark)
 
     def _refuse(self, command: Command) -> bytes:
         reason = self._refusals.get(command.code)

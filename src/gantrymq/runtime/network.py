@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from gantrymq.errors import Unreachable
 
@@ -43,6 +43,10 @@ class Link(Protocol):
 
     def resume_reading(self) -> None: ...
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that were queued and that the operating system has not taken yet, because the peer does not read."""
+
 
 class Receiver(Protocol):
     """One connection, as the code that receives sees it: the methods are callbacks."""
@@ -69,8 +73,21 @@ class Listener(Protocol):
         """Accept no further connections. Existing links stay open."""
 
 
+class Gate(Protocol):
+    """Decides which connections a listening address accepts. It is asked before anything else is done for them."""
+
+    def admit(self, peer: str) -> bool:
+        """Whether to accept a connection from ``ip:port``. If not, it is closed, and no receiver is made."""
+
+    def release(self, peer: str) -> None:
+        """A connection that was admitted has ended. Called exactly once."""
+
+    def failed(self, peer: str, reason: str) -> None:
+        """A connection that was admitted ends, because the two sides did not agree on TLS."""
+
+
 class Network(Protocol):
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         """Accept connections. Raises Unreachable, which names the port, when it is in use."""
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
@@ -92,10 +109,13 @@ def split_address(address: str) -> tuple[str, int]:
 class _AsyncioLink(asyncio.Protocol):
     """Connects an asyncio transport with a Receiver."""
 
-    __slots__ = ("_fd", "_receiver", "_transport", "local", "peer")
+    __slots__ = ("_accept", "_fd", "_gate", "_receiver", "_transport", "local", "peer")
 
-    def __init__(self, receiver: Receiver) -> None:
-        self._receiver = receiver
+    def __init__(self, accept: Callable[[], Receiver], gate: Gate | None = None) -> None:
+        """``accept``: makes the receiver, when the gate has admitted the connection."""
+        self._accept = accept
+        self._gate = gate
+        self._receiver: Receiver = _REFUSED
         self._transport: asyncio.Transport | None = None
         self._fd = -1
         self.peer = ""
@@ -110,6 +130,11 @@ class _AsyncioLink(asyncio.Protocol):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer = _named(transport.get_extra_info("peername"))
         self.local = _named(transport.get_extra_info("sockname"))
+        if self._gate is not None and not self._gate.admit(self.peer):
+            self._gate = None
+            self.abort()
+            return
+        self._receiver = self._accept()
         self._receiver.connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -117,6 +142,8 @@ class _AsyncioLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._gate is not None:
+            self._gate.release(self.peer)
         self._receiver.lost(str(exc) if exc else "closed")
 
     def pause_writing(self) -> None:
@@ -163,6 +190,27 @@ class _AsyncioLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.resume_reading()
 
+    @property
+    def unsent(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+
+class _Refused:
+    """The receiver of a connection that was not admitted."""
+
+    def connected(self, link: Link) -> None: ...
+
+    def received(self, data: bytes) -> None: ...
+
+    def lost(self, reason: str) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+_REFUSED: Final = _Refused()
+
 
 def _named(sockname: object) -> str:
     if isinstance(sockname, tuple) and len(sockname) >= 2:
@@ -184,10 +232,10 @@ class _AsyncioListener:
 class TcpNetwork:
     """TCP by the running asyncio loop."""
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(lambda: _AsyncioLink(accept()), host, port, backlog=1024)
+            server = await loop.create_server(lambda: _AsyncioLink(accept, gate), host, port, backlog=1024)
         except OSError as error:
             raise Unreachable(
                 address_of(host, port), f"cannot listen there ({error.strerror or error}); is another server running?"
@@ -198,7 +246,7 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                transport, link = await loop.create_connection(lambda: _AsyncioLink(receiver), host, port)
+                transport, link = await loop.create_connection(lambda: _AsyncioLink(lambda: receiver), host, port)
         except TimeoutError as error:
             raise Unreachable(address_of(host, port), f"no connection within {timeout_s:g} s") from error
         except OSError as error:

@@ -30,7 +30,7 @@ class SystemRng:
     """The random numbers of the machine. With ``seed`` a run can be repeated (then ids repeat, too)."""
 
     def __init__(self, seed: int | None = None) -> None:
-        self._random = random.Random(seed)
+        self._random = random.Random(seed)  # nosec B311 # what must not be guessed is made by ``token``
         self._seeded = seed is not None
 
     def random(self) -> float:

@@ -18,7 +18,7 @@ from gantrymq.errors import Unreachable
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import decode_command
 from gantrymq.protocol.frame import Frame, FrameSplitter, join_frame
-from gantrymq.runtime.network import Link, Listener, Receiver, address_of
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver, address_of
 from gantrymq.testing.node import Node
 
 FIRST_FREE_PORT = 40000
@@ -103,6 +103,11 @@ class SimNetwork:
         mine.local = theirs.peer = address_of(host, self.free_port())
         mine.peer = theirs.local = address_of(*listener.place)
         self._ends += [mine, theirs]
+        if listener.gate is not None and not listener.node.call(listener.gate.admit, theirs.peer):
+            mine.open(receiver)
+            mine.reset("refused")
+            return mine
+        theirs.gate = listener.gate
         theirs.open(listener.node.call(listener.accept))
         mine.open(receiver)
         return mine
@@ -148,11 +153,11 @@ class HostNetwork:
         self._host = host
         self._node = node
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         place = (self._host, port or self._network.free_port())
         if self._network.listener(*place) is not None:
             raise Unreachable(address_of(*place), "cannot listen there (address already in use)")
-        listener = _Listener(self._network, self._node, place, accept)
+        listener = _Listener(self._network, self._node, place, accept, gate)
         self._network.listen(listener)
         return listener
 
@@ -169,8 +174,16 @@ class HostNetwork:
 
 
 class _Listener:
-    def __init__(self, network: SimNetwork, node: Node, place: tuple[str, int], accept: Callable[[], Receiver]) -> None:
+    def __init__(
+        self,
+        network: SimNetwork,
+        node: Node,
+        place: tuple[str, int],
+        accept: Callable[[], Receiver],
+        gate: Gate | None,
+    ) -> None:
         self.address = address_of(*place)
+        self.gate = gate
         self.node = node
         self.place = place
         self.accept = accept
@@ -212,6 +225,11 @@ class _End:
         self._arrives = 0.0
         self._paused: list[bytes] | None = None
         self._closing = False
+        self.gate: Gate | None = None
+        """Of the side that was connected to."""
+
+    unsent = 0
+    """The lines between hosts take everything."""
 
     def open(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -299,6 +317,8 @@ class _End:
         receiver, self._receiver = self._receiver, None
         self._network.forget(self)
         if receiver is not None and self.node.alive:
+            if self.gate is not None:
+                self.node.call(self.gate.release, self.peer)
             self.node.call(receiver.lost, reason)
 
 

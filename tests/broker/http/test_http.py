@@ -20,6 +20,8 @@ from gantrymq.errors import StoreUnavailable
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.tools import ExplainTransaction
 from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.limits import values
+from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.network import TcpNetwork
 from tests.support.brokers import Cluster, on_broker, until
 from tests.support.connections import FakeLink
@@ -85,6 +87,20 @@ def served(
 
 
 # With a broker.
+
+
+def test_requests_count_together_with_those_of_other_doors(tmp_path: Path) -> None:
+    async def work(running: Cluster) -> None:
+        assert running.broker.http is not None
+        client = Client(running.broker.http.address)
+        assert (await client.get("/health"))[0] == 200
+        running.broker.guard.change(values.Limits(requests_per_second=3))
+        # A bucket of one second, whose rest is what earlier requests left; what a second brings is three.
+        statuses = [(await client.get("/health"))[0] for _ in range(10)]
+        assert 429 in statuses and statuses[0] == 200
+        assert running.broker.guard.refused(Reason.REQUESTS) >= statuses.count(429)
+
+    on_broker(work, tmp_path, http_port=free_port())
 
 
 def test_what_a_broker_answers(tmp_path: Path) -> None:

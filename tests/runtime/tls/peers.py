@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.network import Link, Listener, TcpNetwork, split_address
+from gantrymq.runtime.network import Gate, Link, Listener, TcpNetwork, split_address
 from gantrymq.runtime.tls.certificates import ServerCertificates, client_context
 from gantrymq.runtime.tls.network import TlsNetwork
 from gantrymq.runtime.tls.settings import ClientTls, ServerTls, TlsMode
@@ -80,8 +80,14 @@ def echo(link: Link, data: bytes) -> None:
 class Server:
     """A listening address that keeps what its connections receive, and sends it back."""
 
-    def __init__(self, settings: ServerTls | None, answer: Callable[[Link, bytes], None] | None = echo) -> None:
+    def __init__(
+        self,
+        settings: ServerTls | None,
+        answer: Callable[[Link, bytes], None] | None = echo,
+        gate: Gate | None = None,
+    ) -> None:
         self.settings = settings
+        self._gate = gate
         self.accepted: list[Keeper] = []
         self._answer = answer
         self._came = asyncio.Event()
@@ -100,7 +106,7 @@ class Server:
 
     async def __aenter__(self) -> Server:
         network: Any = TcpNetwork() if self.settings is None else server_side(self.settings)
-        self._listener: Listener = await network.listen("127.0.0.1", 0, self.accept)
+        self._listener: Listener = await network.listen("127.0.0.1", 0, self.accept, self._gate)
         self.port = split_address(self._listener.address)[1]
         return self
 

@@ -6,15 +6,22 @@ import asyncio
 import logging
 import os
 import random
+import re
 import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
+import gantrymq
 from gantrymq.errors import Unreachable
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.refusals import Reason
+from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.tls import network
-from gantrymq.runtime.tls.settings import ClientAuth, ClientTls
+from gantrymq.runtime.tls.settings import ClientAuth, ClientTls, TlsMode
 from tests.runtime.tls.peers import ENFORCING, Keeper, Server, client_side, client_tls, file, server_tls
 
 LARGE = 5_000_000
@@ -164,7 +171,7 @@ def test_certificates_of_clients(
                 assert receiver.reason != "closed"
 
     asyncio.run(test())
-    assert ("no TLS with 127.0.0.1" in caplog.text) is not let_in
+    assert ("no TLS: " in caplog.text) is not let_in
 
 
 def test_a_handshake_that_takes_too_long_is_ended(
@@ -240,3 +247,58 @@ def test_damaged_records_end_the_connection_with_a_reason() -> None:
             assert other.got == b"hello"
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("mode", [TlsMode.PERMISSIVE, ENFORCING])
+def test_connections_count_from_the_moment_they_are_accepted(mode: TlsMode) -> None:
+    """Else a stranger could open any number of them and never begin the handshake."""
+
+    async def test() -> None:
+        guard = Guard(SystemClock(), Limits(connections_of_client=3))
+        async with Server(server_tls(mode=mode), gate=guard.connections) as server:
+            silent, halfway, agreed = Keeper(), Keeper(), Keeper()
+            links = [await server.connect(None, receiver) for receiver in (silent, halfway)]
+            links[1].write(b"\x16\x03\x01")
+            links.append(await server.connect(client_tls(), agreed))
+            refused = Keeper()
+            await server.connect(None, refused)
+            await refused.ended.wait()
+            assert guard.connections.count == 3 and len(server.accepted) == 1
+            assert guard.refused(Reason.CONNECTIONS) == 1
+            for link in links:
+                link.close()
+            for keeper in (silent, halfway, agreed):
+                await keeper.ended.wait()
+            async with asyncio.timeout(30):
+                while guard.connections.count:
+                    await asyncio.sleep(0.005)
+            assert guard.refused(Reason.TLS) == 1, "the one in the middle of its handshake"
+
+    asyncio.run(test())
+
+
+def test_failed_handshakes_are_counted_once_each_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        guard = Guard(SystemClock(), Limits())
+        async with Server(server_tls(mode=ENFORCING), gate=guard.connections) as server:
+            for data in (b"\0\0\0\1x", b"\x16garbage", b"\x16\x03\x01\x00\x05hello") * 5:
+                receiver = Keeper()
+                link = await server.connect(None, receiver)
+                link.write(data)
+                await receiver.ended.wait()
+            assert guard.refused(Reason.TLS) == 15 and not server.accepted
+
+    asyncio.run(test())
+    assert len(caplog.records) == 1
+
+
+def test_only_the_network_below_writes_to_descriptors() -> None:
+    """What writes to a socket beside the TLS layer sends plain bytes. The command line writes to pipes and files."""
+    package = Path(gantrymq.__file__).parent
+    writes = re.compile(r"os\.writev?\(|\.send(all|msg|file|to)\(|\.sock_send|\.fileno\(\)|get_extra_info\(\"socket\"")
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] not in ("cli", "demo") and writes.search(path.read_text())
+    }
+    assert found == {"runtime/network.py"}

@@ -44,6 +44,7 @@ _STATUSES: Final[dict[GetStatus, PullStatus]] = {
 }
 """What the outcome of a read means to a client; an empty queue read from offset 0 is the exception."""
 _EMPTY: Final = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
+_UNREAD: Final = "read the answers to earlier pulls first, then ask again"
 
 
 class Pulls:
@@ -70,7 +71,7 @@ class Pulls:
         """The result; None when the pull is held: then ``done`` gets the outcome later. Raises Refused."""
         if not client.writable:
             # Many pulls at once from a client that does not read would fill our memory with answers.
-            raise Refused(Refusal.ANSWERS_UNREAD, "read the answers to earlier pulls first, then ask again")
+            raise Refused(Refusal.ANSWERS_UNREAD, _UNREAD)
         self._checks.may_read(request)
         selection = self._checks.selection(request)
         offsets = self._offsets
@@ -135,6 +136,10 @@ class Pulls:
         """Read again for a held pull; True when it has got its result, False to hold it on."""
         if not pull.client.alive:
             return True
+        if not pull.client.writable:
+            if expired:
+                pull.done(Refused(Refusal.ANSWERS_UNREAD, _UNREAD))
+            return expired
         request = pull.request
         if self._offsets.resets and (request.group, request.topic, request.queue_id) in self._offsets.resets:
             # The client asks again, and that pull learns the new offset. This one may be of a member that no longer

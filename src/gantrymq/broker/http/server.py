@@ -19,6 +19,9 @@ import h11
 from gantrymq.broker.http.messages import Answer, Refused, Request, parse_target, problem
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.limits.connections import client_of
+from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.network import Link, Listener, Network
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -37,6 +40,7 @@ _HEADERS: Final = (
 )
 _VERSIONS: Final = (b"1.0", b"1.1")
 _BUSY: Final = Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later")
+_TOO_MANY: Final = Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many requests in a second; see maxRequestsPerSecond")
 _DEFECT: Final = Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "the broker hit a defect; its log says more")
 
 
@@ -54,8 +58,17 @@ class Limits:
 class HttpServer:
     """One listening address. ``handle`` answers requests; it may raise Refused and GantryError."""
 
-    def __init__(self, network: Network, clock: Clock, handle: Handler, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        handle: Handler,
+        limits: Limits | None = None,
+        guard: Guard | None = None,
+    ) -> None:
+        """``guard``: limits the requests of a client, together with those that come through other doors."""
         self._network = network
+        self._guard = guard
         self._handle = handle
         self.limits = limits or Limits()
         self._listener: Listener | None = None
@@ -90,6 +103,14 @@ class HttpServer:
 
     def forget(self, connection: _Connection) -> None:
         self._connections.discard(connection)
+
+    def allows(self, peer: str) -> bool:
+        """Count a request of ``ip:port``; False when that client has sent too many."""
+        guard = self._guard
+        if guard is None or guard.requests.per_second == 0 or guard.requests.of(client_of(peer)).take():
+            return True
+        guard.refusals.note(Reason.REQUESTS, peer, f"refused a request to the HTTP endpoint: {_TOO_MANY.reason}")
+        return False
 
     def execute(self, request: Request, tell: Callable[[Answer], None]) -> None:
         """Answer one request in a task of its own."""
@@ -192,6 +213,8 @@ class _Connection:
             self._refuse_nonsense(error)
 
     def _understood(self, asked: h11.Request) -> Request:
+        if self._link is not None and not self._server.allows(self._link.peer):
+            raise _TOO_MANY
         if asked.http_version not in _VERSIONS:
             raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "speak HTTP/1.1")
         if asked.method != b"GET":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.labels import flag, is_system_group
@@ -29,31 +29,8 @@ GROUPS: Final[Metric] = Metric(
 )
 
 
-CONNECTIONS: Final[Metric] = Metric(
-    "gantry_connections", Kind.GAUGE, "connections", (), "Open connections of clients, on all ports of remoting."
-)
-REFUSED: Final[Metric] = Metric(
-    "gantry_connections_refused_total", Kind.COUNTER, "connections", (),
-    "Connections that were refused because of maxConnections or maxConnectionsPerHost.",
-)  # fmt: skip
-
-
-class CountedConnections(Protocol):
-    """What a door knows of its connections."""
-
-    @property
-    def count(self) -> int: ...
-
-    @property
-    def refused(self) -> int: ...
-
-
-def declare_clients(
-    metrics: Metrics, config: LiveConfig, registries: Registries, connections: CountedConnections
-) -> None:  # fmt: skip
+def declare_clients(metrics: Metrics, config: LiveConfig, registries: Registries) -> None:
     """Declare the metrics of this module."""
-    metrics.declare(CONNECTIONS, single(lambda: connections.count))
-    metrics.declare(REFUSED, single(lambda: connections.refused))
     metrics.declare(PRODUCERS, lambda: _producers(registries))
     metrics.declare(CONSUMERS, lambda: _consumers(registries))
     metrics.declare(PERMISSION, single(lambda: config.identity.broker_permission))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.metrics.clients import CountedConnections, declare_clients
+from gantrymq.broker.metrics.clients import declare_clients
 from gantrymq.broker.metrics.counters import MessageCounters
+from gantrymq.broker.metrics.limits import declare_limits
 from gantrymq.broker.metrics.messages import declare_messages
 from gantrymq.broker.metrics.storage import declare_storage
 from gantrymq.broker.metrics.transactions import declare_transactions
@@ -12,6 +13,7 @@ from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.observability.metrics import Metrics
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.limits.guard import Guard
 from gantrymq.store.message_store import MessageStore
 
 
@@ -22,13 +24,14 @@ def metrics_of(
     registries: Registries,
     coordinator: TransactionCoordinator,
     counters: MessageCounters,
-    connections: CountedConnections,
+    guard: Guard,
 ) -> Metrics:
     """Nothing is measured until somebody reads."""
     metrics = Metrics()
     declare_messages(metrics, store, registries, counters)
     declare_transactions(metrics, coordinator, registries.producers, clock)
-    declare_clients(metrics, config, registries, connections)
+    declare_clients(metrics, config, registries)
+    declare_limits(metrics, guard)
     declare_storage(metrics, store, clock)
     return metrics
 

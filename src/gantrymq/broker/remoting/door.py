@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_calls import ClientCalls
@@ -13,19 +12,17 @@ from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.request_table import Handlers
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.protocol.command import Command
-from gantrymq.remoting.limits import ConnectionLimits
 from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.limits.guard import Guard
 from gantrymq.runtime.network import Network
 
 
 class RemotingDoor:
     """Listens, and hands every request to its handler."""
 
-    def __init__(
-        self, network: Network, clock: Clock, closed: Callable[[ClientSession], None], limits: ConnectionLimits
-    ) -> None:
-        """``closed``: called once for every connection that ended. ``limits``: of the open connections."""
+    def __init__(self, network: Network, clock: Clock, closed: Callable[[ClientSession], None], guard: Guard) -> None:
+        """``closed``: called once for every connection that ended. ``guard``: the limits of clients."""
         self._calls = ClientCalls(clock)
         self.handlers: dict[int, Handler] = {}
         """What is answered, by request code; empty until ``serve``."""
@@ -38,9 +35,8 @@ class RemotingDoor:
             refusals=dict(refused_codes()),
             rejection=rejection,
             new_session=partial(ClientSession, self._calls),
-            limits=limits,
+            guard=guard,
         )
-        self.connections: Final = self._server.connections
 
     async def listen(self, host: str, port: int) -> str:
         """The address. May be called for several ports. Raises Unreachable when the port is in use."""

@@ -215,7 +215,7 @@ class TransactionExplanations:
         """What is known beside the records of those halves that are open, by half queue offset. Raises Refused when
         the range is wider than CHECKS_SPAN_MAX.
         """
-        if len(queue_offsets) > CHECKS_SPAN_MAX:
+        if queue_offsets.stop - queue_offsets.start > CHECKS_SPAN_MAX:  # ``len`` refuses large ones in its own way
             raise Refused(Refusal.PARAMETER_INVALID, f"ask about at most {CHECKS_SPAN_MAX} half queue offsets at once")
         now_ms, table = self._clock.wall_ms(), self._coordinator.table
         found = ((offset, table.get(offset)) for offset in queue_offsets)

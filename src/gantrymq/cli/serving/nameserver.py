@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gantrymq.cli.serving.network import server_network
-from gantrymq.cli.serving.running import Started, run
-from gantrymq.nameserver.config import DEFAULT_PORT, NameServerConfig
+from gantrymq.cli.serving.running import Started, run, say
+from gantrymq.errors import ConfigError
+from gantrymq.nameserver.config import NameServerConfig, from_properties
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Network
 
-ANY_ADDRESS: Final = "0.0.0.0"
+ANY_ADDRESS: Final = "0.0.0.0"  # nosec B104 # RocketMQ's default
 
 
 def nameserver(
-    listen_port: int = DEFAULT_PORT,
-    host: str = ANY_ADDRESS,
+    config: Path | None = None,
+    listen_port: int | None = None,
+    host: str | None = None,
     kv_config: Path | None = None,
     tls_config: Path | None = None,
     log_level: str = "info",
@@ -28,11 +31,34 @@ def nameserver(
     """Run a name server until a signal comes."""
 
     def program() -> Started:
-        path = str(kv_config.resolve()) if kv_config is not None else ""
-        config = NameServerConfig(listen_host=host, listen_port=listen_port, kv_config_path=path)
-        return running_name_server(config, server_network(tls_config))
+        settings = _settings_of(config, listen_port, host, kv_config)
+        return running_name_server(settings, server_network(tls_config))
 
     run("nameserver", program, log_level)
+
+
+def _settings_of(file: Path | None, listen_port: int | None, host: str | None, kv: Path | None) -> NameServerConfig:
+    """What the file says, overridden by the command line."""
+    settings = NameServerConfig() if file is None else _read_config(file)
+    given: dict[str, Any] = {}
+    if listen_port is not None:
+        given["listen_port"] = listen_port
+    if host is not None:
+        given["listen_host"] = host
+    if kv is not None:
+        given["kv_config_path"] = str(kv.resolve())
+    return replace(settings, **given)
+
+
+def _read_config(path: Path) -> NameServerConfig:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    settings, unknown = from_properties(text, NameServerConfig())
+    if unknown:
+        say(f"warning: {path}: no effect, because unknown here: {', '.join(unknown)}")
+    return settings
 
 
 @asynccontextmanager

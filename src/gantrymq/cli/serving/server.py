@@ -44,7 +44,7 @@ def server(
         settings = settings.replaced(broker_ip1=address, bind_address=listen)
         port = name_server_port_of(name_server_port, settings)
         network = server_network(tls_config, own_name_server=True)
-        names = NameServerConfig(listen_host=listen, listen_port=port)
+        names = NameServerConfig(listen_host=listen, listen_port=port, limits=settings.network.limits)
         if brokers is None:
             check_single(Path(settings.store.store_path_root_dir))
             return _server(settings, names, config, network)

@@ -124,6 +124,10 @@ class TlsLink:
         if self._below is not None:
             self._below.resume_reading()
 
+    @property
+    def unsent(self) -> int:
+        return 0 if self._below is None else self._below.unsent
+
     def _shake_hands(self) -> bool:
         """Go on with the handshake; True when it is done."""
         try:

@@ -10,7 +10,7 @@ from typing import Final
 
 from gantrymq.errors import Unreachable
 from gantrymq.runtime.clock import Clock, Timer, time_limit
-from gantrymq.runtime.network import Link, Listener, Network, Receiver, address_of
+from gantrymq.runtime.network import Gate, Link, Listener, Network, Receiver, address_of
 from gantrymq.runtime.tls.certificates import ServerCertificates
 from gantrymq.runtime.tls.link import TlsLink
 from gantrymq.runtime.tls.settings import TlsMode
@@ -44,12 +44,12 @@ class TlsNetwork:
         self._only_tls = mode is TlsMode.ENFORCING
         self._client = client
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         server = self._server
         if server is None:
-            return await self._network.listen(host, port, accept)
+            return await self._network.listen(host, port, accept, gate)
         return await self._network.listen(
-            host, port, lambda: _Accepted(server, self._clock, accept, only_tls=self._only_tls)
+            host, port, lambda: _Accepted(server, self._clock, accept, gate, only_tls=self._only_tls), gate
         )
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
@@ -83,18 +83,26 @@ class TlsNetwork:
 class _Accepted:
     """An accepted connection: its first byte says whether it has TLS. Then every call is passed on."""
 
-    __slots__ = ("_accept", "_clock", "_link", "_only_tls", "_server", "_timer", "_to")
+    __slots__ = ("_accept", "_clock", "_failed", "_gate", "_link", "_only_tls", "_server", "_timer", "_to")
 
     def __init__(
-        self, server: ServerCertificates, clock: Clock, accept: Callable[[], Receiver], *, only_tls: bool
+        self,
+        server: ServerCertificates,
+        clock: Clock,
+        accept: Callable[[], Receiver],
+        gate: Gate | None,
+        *,
+        only_tls: bool,
     ) -> None:
         self._server = server
         self._clock = clock
         self._accept = accept
+        self._gate = gate
         self._only_tls = only_tls
         self._link: Link | None = None
         self._to: Receiver | None = None
         self._timer: Timer | None = None
+        self._failed = False
 
     def connected(self, link: Link) -> None:
         self._link = link
@@ -116,7 +124,7 @@ class _Accepted:
             self._to = TlsLink(self._server.context(), self._accept, self._agreed, server_name=None)
             self._wait(HANDSHAKE_SECONDS, "the handshake took too long")
         elif self._only_tls:
-            log.warning("refused %s: it does not use TLS, and tls.server.mode is enforcing", link.peer)
+            self._refused("refused: it does not use TLS, and tls.server.mode is enforcing")
             link.abort()
             return False
         else:
@@ -126,13 +134,23 @@ class _Accepted:
 
     def _agreed(self, reason: str | None) -> None:
         self._stop_waiting()
-        if reason is not None and self._link is not None:
-            log.warning("no TLS with %s: %s", self._link.peer, reason)
+        if reason is not None:
+            self._refused(f"no TLS: {reason}")
+
+    def _refused(self, reason: str) -> None:
+        """Whoever counts connections counts this, and sees to it that the log is not flooded."""
+        if self._failed or self._link is None:
+            return
+        self._failed = True
+        if self._gate is not None:
+            self._gate.failed(self._link.peer, reason)
+        else:
+            log.warning("%s: %s", self._link.peer, reason)
 
     def _wait(self, seconds: float, reason: str) -> None:
         def too_late() -> None:
             if self._link is not None:
-                log.info("closing %s: %s within %g s", self._link.peer, reason, seconds)
+                self._refused(f"{reason} within {seconds:g} s")
                 self._link.abort()
 
         self._timer = self._clock.call_later(seconds, too_late)

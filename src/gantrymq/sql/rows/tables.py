@@ -106,6 +106,10 @@ def inbox_ddl(kind: Kind, inbox: str = INBOX) -> list[str]:
     return [f"{table}\n){end}", f"CREATE INDEX IF NOT EXISTS {index} ON {inbox} (consumed_at)"]
 
 
+# Names of tables pass ``check_name``, and what differs from call to call is a parameter. So nothing in these texts is a
+# stranger's, which B608 cannot know.
+
+
 class OutcomeStatements:
     """The statements about outcomes for one database. Parameters are named behind each."""
 
@@ -115,7 +119,7 @@ class OutcomeStatements:
         values = f"INTO {name} (id, outcome, note)"
         self.insert: Final = written(f"INSERT {values} VALUES (?, ?, ?)")
         """id, outcome, note"""
-        self.find: Final = written(f"SELECT id, outcome, note FROM {name} WHERE id IN (?, '{CLEANED}', '{DATABASE}')")
+        self.find: Final = written(f"SELECT id, outcome, note FROM {name} WHERE id IN (?, '{CLEANED}', '{DATABASE}')")  # nosec B608
         """id. Rows of id, outcome, note: that of the transaction, and the two that are none, as far as there are any"""
         limit = {
             "name": name,
@@ -128,16 +132,16 @@ class OutcomeStatements:
         self.after_claim: Final = _AFTER.get(dialect.kind, "")
         self.claim: Final = written(_CLAIM[dialect.kind].format(**limit))
         """id, id, note"""
-        self.move_horizon: Final = written(f"UPDATE {name} SET note = ? WHERE id = '{CLEANED}' AND note < ?")
+        self.move_horizon: Final = written(f"UPDATE {name} SET note = ? WHERE id = '{CLEANED}' AND note < ?")  # nosec B608
         """the horizon, twice"""
         self.clean: Final = written(_CLEAN[dialect.kind].format(name=name))
         """the horizon, how many"""
-        self.left: Final = written(f"SELECT id FROM {name} WHERE {_OLD} LIMIT 1")
+        self.left: Final = written(f"SELECT id FROM {name} WHERE {_OLD} LIMIT 1")  # nosec B608
         """the horizon; whether there is anything left to clean"""
 
 
 _UNLESS_CLEANED: Final = (
-    f"SELECT CASE WHEN (SELECT note FROM {{name}} WHERE id = '{CLEANED}' LOCK IN SHARE MODE) > ? "
+    f"SELECT CASE WHEN (SELECT note FROM {{name}} WHERE id = '{CLEANED}' LOCK IN SHARE MODE) > ? "  # nosec B608
     f"THEN '{CLEANED}' ELSE ? END, 2, ?"
 )
 # A claim whose row may have been deleted inserts the id #cleaned instead, which is there: that fails as a duplicate,
@@ -145,7 +149,7 @@ _UNLESS_CLEANED: Final = (
 _CLAIM: Final = {
     # Of one statement in autocommit, the setting is local to it: one round trip, and nothing stays behind.
     Kind.POSTGRESQL: (
-        "WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', '{ms}', true) AS waits), "
+        "WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', '{ms}', true) AS waits), "  # nosec B608
         f"horizon AS (SELECT note FROM {{name}} WHERE id = '{CLEANED}' FOR SHARE) INSERT {{values}} "
         f"SELECT CASE WHEN (SELECT note FROM horizon) COLLATE \"C\" > ? THEN '{CLEANED}' "
         "ELSE CAST(? AS VARCHAR(32)) END, 2, CAST(? AS VARCHAR(255)) FROM patience"
@@ -159,10 +163,10 @@ _AFTER: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = DEFAULT"}
 _OLD: Final = "id >= '0' AND id < ?"
 """``#database`` and ``#cleaned`` sort before '0'."""
 _CLEAN: Final = {
-    Kind.POSTGRESQL: f"DELETE FROM {{name}} WHERE id IN (SELECT id FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?)",
-    Kind.SQLITE: f"DELETE FROM {{name}} WHERE id IN (SELECT id FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?)",
-    Kind.MYSQL: f"DELETE FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?",
-    Kind.MARIADB: f"DELETE FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?",
+    Kind.POSTGRESQL: f"DELETE FROM {{name}} WHERE id IN (SELECT id FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?)",  # nosec B608
+    Kind.SQLITE: f"DELETE FROM {{name}} WHERE id IN (SELECT id FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?)",  # nosec B608
+    Kind.MYSQL: f"DELETE FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?",  # nosec B608
+    Kind.MARIADB: f"DELETE FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?",  # nosec B608
 }
 
 
@@ -171,30 +175,30 @@ class InboxStatements:
 
     def __init__(self, dialect: Dialect, table: str = INBOX) -> None:
         name, written = check_name(table), dialect.written
-        self.insert: Final = written(f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)")
+        self.insert: Final = written(f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)")  # nosec B608
         """group, id of the message, ms since 1970"""
         # PostgreSQL ends a transaction with the first error in it, so there the second row must not be one.
         unless = " ON CONFLICT DO NOTHING RETURNING 1" if dialect.kind is Kind.POSTGRESQL else ""
         self.take: Final = self.insert + unless
         """The same. If the row is there already, then on PostgreSQL none comes back, and elsewhere it fails as a
         duplicate. All wait for a transaction that has inserted the same and has not ended."""
-        self.find: Final = written(f"SELECT consumed_at FROM {name} WHERE consumer_group = ? AND message_id = ?")
+        self.find: Final = written(f"SELECT consumed_at FROM {name} WHERE consumer_group = ? AND message_id = ?")  # nosec B608
         """group, id of the message"""
-        self.clean: Final = written(f"DELETE FROM {name} WHERE consumed_at < ?")
+        self.clean: Final = written(f"DELETE FROM {name} WHERE consumed_at < ?")  # nosec B608
         """ms since 1970"""
         self.clean_some: Final = written(_CLEAN_INBOX[dialect.kind].format(name=name))
         """ms since 1970, how many"""
-        self.left: Final = written(f"SELECT 1 FROM {name} WHERE consumed_at < ? LIMIT 1")
+        self.left: Final = written(f"SELECT 1 FROM {name} WHERE consumed_at < ? LIMIT 1")  # nosec B608
         """ms since 1970; whether there is anything left to clean"""
 
 
 _KEYS: Final = "consumer_group, message_id"
 _CLEAN_INBOX: Final = {
     Kind.POSTGRESQL: (
-        f"DELETE FROM {{name}} WHERE ({_KEYS}) IN (SELECT {_KEYS} FROM {{name}} WHERE consumed_at < ? LIMIT ?)"
+        f"DELETE FROM {{name}} WHERE ({_KEYS}) IN (SELECT {_KEYS} FROM {{name}} WHERE consumed_at < ? LIMIT ?)"  # nosec B608
     ),
     Kind.SQLITE: (
-        f"DELETE FROM {{name}} WHERE ({_KEYS}) IN (SELECT {_KEYS} FROM {{name}} WHERE consumed_at < ? LIMIT ?)"
+        f"DELETE FROM {{name}} WHERE ({_KEYS}) IN (SELECT {_KEYS} FROM {{name}} WHERE consumed_at < ? LIMIT ?)"  # nosec B608
     ),
     Kind.MYSQL: "DELETE FROM {name} WHERE consumed_at < ? ORDER BY consumed_at LIMIT ?",
     Kind.MARIADB: "DELETE FROM {name} WHERE consumed_at < ? ORDER BY consumed_at LIMIT ?",

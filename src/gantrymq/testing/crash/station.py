@@ -13,7 +13,7 @@ from gantrymq.errors import Unreachable
 from gantrymq.protocol.command import Command, Header, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.remoting.server import Session
-from gantrymq.runtime.network import Link, Listener, Receiver, address_of
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver, address_of
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.disk import SimDisk
 from gantrymq.testing.loop import VirtualLoop
@@ -53,7 +53,7 @@ class _Inside:
     def __init__(self) -> None:
         self.accept: Callable[[], Receiver] | None = None
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         self.accept = self.accept or accept
         return _Listening(address_of(host, port))
 
@@ -63,6 +63,8 @@ class _Inside:
 
 class Client:
     """One connection. What the broker sends arrives at once: an answer is here when it was written."""
+
+    unsent = 0
 
     def __init__(self, session: Receiver, number: int, heard: Callable[[Command], None]) -> None:
         self.peer = f"10.0.1.{number}:40000"

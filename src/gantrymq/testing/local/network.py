@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gantrymq.errors import Unreachable, UsedAfterFork
-from gantrymq.runtime.network import Link, Listener, Receiver, address_of
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver, address_of
 from gantrymq.testing.node import Node
 
 HOST: Final = "127.0.0.1"
@@ -33,6 +33,7 @@ class _Accepting:
     port: int
     accept: Callable[[], Receiver]
     address: str
+    gate: Gate | None
 
     async def close(self) -> None:
         self.network.servers.pop(self.port, None)
@@ -106,10 +107,10 @@ class NodeNetwork:
         for end in list(self._mine):
             end.loop_call(end.sever, "the process was killed")
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         if self._node is None or port in self._network.servers:
             raise Unreachable(address_of(host, port), "cannot listen there")
-        server = _Accepting(self._network, self._node, port, accept, address_of(HOST, port))
+        server = _Accepting(self._network, self._node, port, accept, address_of(HOST, port), gate)
         self._network.add(server)
         return server
 
@@ -134,7 +135,7 @@ class NodeNetwork:
                 ready.set_result(None)
 
         def accept() -> None:
-            if server.node.alive and network.servers.get(server.port) is server:
+            if server.node.alive and network.servers.get(server.port) is server and end.other.admitted(server.gate):
                 end.other.open(server.node.call(server.accept))
                 end.loop_call(accepted)
             else:
@@ -162,6 +163,10 @@ class End:
         self.receiver: Receiver | None = None
         self.when_gone: Callable[[End], None] = lambda end: None
         self._paused: list[bytes] | None = None
+        self._gate: Gate | None = None
+
+    unsent = 0
+    """The other side takes everything."""
 
     def loop_call(self, call: Callable[..., object], *arguments: Any) -> None:
         """Have this side's loop call something soon, in the order in which it was asked."""
@@ -174,6 +179,13 @@ class End:
         except RuntimeError:  # the loop is closed: a test ended with clients that were not closed
             self.receiver = None
             self._network.ends.discard(self)
+
+    def admitted(self, gate: Gate | None) -> bool:
+        """The server's side: whether it accepts this connection."""
+        if gate is not None and not gate.admit(self.peer):
+            return False
+        self._gate = gate
+        return True
 
     def open(self, receiver: Receiver) -> None:
         """The server's side begins."""
@@ -222,5 +234,7 @@ class End:
         receiver, self.receiver = self.receiver, None
         self._network.ends.discard(self)
         self.when_gone(self)
+        if receiver is not None and self._gate is not None:
+            self._call(self._gate.release, self.peer)
         if receiver is not None:
             self._call(receiver.lost, reason)

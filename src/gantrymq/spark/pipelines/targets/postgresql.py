@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 BATCHES = "gantry_batches"
 _CREATE = f"""CREATE TABLE IF NOT EXISTS {BATCHES} (
     query text, target text, batch bigint NOT NULL, PRIMARY KEY (query, target))"""
-_REMEMBER = f"""INSERT INTO {BATCHES} VALUES (%s, %s, %s)
-    ON CONFLICT (query, target) DO UPDATE SET batch = excluded.batch"""
+_REMEMBER = (
+    f"INSERT INTO {BATCHES} VALUES (%s, %s, %s) "  # nosec B608 # the name is a constant
+    "ON CONFLICT (query, target) DO UPDATE SET batch = excluded.batch"
+)
 
 
 class PostgresqlWriter:
@@ -41,9 +43,8 @@ class PostgresqlWriter:
             ) from error
 
     def has(self, query: str, batch: int) -> bool:
-        found = self._connection.execute(
-            f"SELECT batch FROM {BATCHES} WHERE query = %s AND target = %s", (query, self._name)
-        ).fetchone()
+        asked = f"SELECT batch FROM {BATCHES} WHERE query = %s AND target = %s"  # nosec B608 # the same
+        found = self._connection.execute(asked, (query, self._name)).fetchone()
         return found is not None and found[0] >= batch
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:

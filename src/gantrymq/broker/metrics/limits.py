@@ -1,0 +1,46 @@
+"""Metrics of what clients take, and of what the broker refused because of its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
+from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.refusals import Reason
+
+CONNECTIONS: Final[Metric] = Metric(
+    "gantry_connections", Kind.GAUGE, "connections", (), "Open connections of clients, on all ports of remoting."
+)
+BYTES: Final[Metric] = Metric(
+    "gantry_bytes_in_flight", Kind.GAUGE, "bytes", (),
+    "Bytes of incomplete requests and unread answers, of connections with more than 64 KiB of them.",
+)  # fmt: skip
+REFUSED: Final[Metric] = Metric(
+    "gantry_connections_refused_total", Kind.COUNTER, "connections", (),
+    "Connections that were refused because of maxConnections or maxConnectionsPerHost.",
+)  # fmt: skip
+CUT_OFF: Final[Metric] = Metric(
+    "gantry_connections_cut_off_total", Kind.COUNTER, "connections", ("reason",),
+    "Connections that the broker ended: tls (no agreement on TLS), first_request (it did not come in time), "
+    "slow_reader (answers were not read), bytes_in_flight (too much memory).",
+)  # fmt: skip
+REFUSED_REQUESTS: Final[Metric] = Metric(
+    "gantry_requests_refused_total", Kind.COUNTER, "requests", (),
+    "Requests that were refused because of maxRequestsPerSecond.",
+)  # fmt: skip
+
+_CUT_OFF: Final = (Reason.TLS, Reason.FIRST_REQUEST, Reason.SLOW_READER, Reason.BYTES)
+
+
+def declare_limits(metrics: Metrics, guard: Guard) -> None:
+    """Declare the metrics of this module."""
+
+    def cut_off() -> Iterable[Reading]:
+        return [((reason.value,), guard.refused(reason)) for reason in _CUT_OFF]
+
+    metrics.declare(CONNECTIONS, single(lambda: guard.connections.count))
+    metrics.declare(BYTES, single(lambda: guard.bytes.total))
+    metrics.declare(REFUSED, single(lambda: guard.refused(Reason.CONNECTIONS)))
+    metrics.declare(CUT_OFF, cut_off)
+    metrics.declare(REFUSED_REQUESTS, single(lambda: guard.refused(Reason.REQUESTS)))

@@ -1,0 +1,72 @@
+"""Limits of the servers as a person starts them: real processes, real memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+
+from gantrymq import Message, Producer
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import encode_request
+from gantrymq.protocol.headers.pull import ViewMessage
+from gantrymq.runtime.network import split_address
+from gantrymq.runtime.tls.certificates import client_context
+from tests.cli.test_serve import Program, address, program
+from tests.runtime.tls.peers import client_tls, file
+
+MIB = 1 << 20
+CONNECTIONS, REQUESTS = 4, 150
+"""600 MiB of answers, if the broker made them all."""
+TLS = f"tls.server.certPath={file('server.pem')}\ntls.server.keyPath={file('server.key')}\n"
+
+
+def memory(running: Program) -> int:
+    """Bytes that the process has in memory, without files."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    found = re.search(r"RssAnon:\s+(\d+) kB", status)
+    assert found
+    return int(found.group(1)) * 1024
+
+
+@pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "tls"])
+def test_clients_that_never_read_do_not_fill_the_memory_of_a_broker(with_tls: bool, tmp_path: Path) -> None:
+    path = tmp_path / "tls.properties"
+    path.write_text(TLS)
+    with program(
+        "server", "--store", str(tmp_path / "store"), "--listen-port", "0", "--name-server-port", "0",
+        "--flush", "async", "--tls-config", str(path),
+    ) as running:  # fmt: skip
+        ready = running.ready()
+        names, broker = address(ready, "name server"), split_address(address(ready, "broker"))
+        with Producer("PG", name_servers=names) as producer:
+            sent = producer.send(Message("Large", os.urandom(MIB)))
+            wanted = b"".join(_question(sent.offset_message_id, number) for number in range(1, REQUESTS + 1))
+            before = memory(running)
+            greedy = [_connected(broker, with_tls) for _ in range(CONNECTIONS)]
+            for each in greedy:
+                each.sendall(wanted)
+            largest = before
+            for _ in range(20):  # it serves others meanwhile
+                producer.send(Message("Large", b"small"))
+                largest = max(largest, memory(running))
+            assert largest - before < 200 * MIB, f"{(largest - before) / MIB:.0f} MiB more"
+            for each in greedy:
+                each.close()
+
+
+def _question(message_id: str, opaque: int) -> bytes:
+    header = ViewMessage(offset=int(message_id[16:], 16))
+    return encode_request(RequestCode.VIEW_MESSAGE_BY_ID, opaque, header)
+
+
+def _connected(place: tuple[str, int], with_tls: bool) -> socket.socket:
+    plain = socket.create_connection(place)
+    if not with_tls:
+        return plain
+    context: ssl.SSLContext = client_context(client_tls())
+    return context.wrap_socket(plain)
