@@ -127,7 +127,8 @@ class Runner:
         if self.variant.metrics and self._since_scrape >= self._chosen.scrape:
             self._since_scrape = 0
             peer.spent_s += _seconds(lambda: list(self._broker.metrics.families()))
-        return (peer.spent_s - before) / (ROUND // batch * batch) * 1e6
+        spent_s: float = peer.spent_s - before
+        return spent_s / (ROUND // batch * batch) * 1e6
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -144,7 +145,7 @@ def _metrics(on: bool) -> Iterator[None]:
         return
     got, observe = MessageCounters.got, Histogram.observe
     MessageCounters.got = lambda *_: None  # type: ignore[method-assign]
-    Histogram.observe = lambda *_: None  # type: ignore[method-assign, assignment]
+    Histogram.observe = lambda *_: None  # type: ignore[method-assign]
     try:
         yield
     finally:
