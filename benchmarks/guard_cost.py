@@ -127,8 +127,8 @@ class Runner:
         if self.variant.metrics and self._since_scrape >= self._chosen.scrape:
             self._since_scrape = 0
             peer.spent_s += _seconds(lambda: list(self._broker.metrics.families()))
-        spent_s: float = peer.spent_s - before
-        return spent_s / (ROUND // batch * batch) * 1e6
+        spent_s = peer.spent_s - before
+        return float(spent_s / (ROUND // batch * batch) * 1e6)
 
 
 def _seconds(work: Callable[[], object]) -> float:
