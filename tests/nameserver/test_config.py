@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from gantrymq.broker.config import FIELDS, BrokerConfig, key_of
@@ -39,3 +42,18 @@ def test_a_name_server_has_the_limits_of_a_broker_and_the_same_defaults() -> Non
     for key, field in FIELDS.items():
         if key in LIMITS:
             assert shown(NameServerConfig())[key] == str(broker.value(field.name))
+
+
+def test_the_page_has_every_key_and_its_default() -> None:
+    page = (
+        (Path(__file__).parents[2] / "docs/settings.md")
+        .read_text()
+        .partition("## Settings of the name server")[2]
+        .partition("\n## ")[0]
+    )
+    rows = re.findall(r"(?m)^\| (`.*?) \| ([^|]*?) ?\|", page)
+    documented = {key: default for keys, default in rows for key in re.findall(r"`(\w+)`", keys)}
+    defaults = shown(NameServerConfig())
+    assert documented.keys() == defaults.keys()
+    for key, default in defaults.items():
+        assert documented[key] == ("as a broker's" if key in LIMITS else default), key

@@ -66,7 +66,7 @@ class HttpServer:
         limits: Limits | None = None,
         guard: Guard | None = None,
     ) -> None:
-        """``guard``: limits the requests of a client, together with those that come through other doors."""
+        """``guard``: limits connections and requests of clients, together with those that come through other doors."""
         self._network = network
         self._guard = guard
         self._handle = handle
@@ -83,7 +83,8 @@ class HttpServer:
     async def start(self, host: str, port: int) -> str:
         """Listen, and return the address. Raises Unreachable when the port is in use."""
         self.only_local_names = is_loopback(host)
-        self._listener = await self._network.listen(host, port, self._accept)
+        gate = None if self._guard is None else self._guard.connections
+        self._listener = await self._network.listen(host, port, self._accept, gate)
         self.address = self._listener.address
         return self.address
 

@@ -10,7 +10,7 @@ from gantrymq.runtime.limits.guard import Guard
 from gantrymq.runtime.limits.refusals import Reason
 
 CONNECTIONS: Final[Metric] = Metric(
-    "gantry_connections", Kind.GAUGE, "connections", (), "Open connections of clients, on all ports of remoting."
+    "gantry_connections", Kind.GAUGE, "connections", (), "Open connections of clients, on all ports."
 )
 BYTES: Final[Metric] = Metric(
     "gantry_bytes_in_flight", Kind.GAUGE, "bytes", (),
