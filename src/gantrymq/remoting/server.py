@@ -27,6 +27,9 @@ FRAMES_PER_WRITE: Final = 16
 """Answers that are sent in one write: enough to share the cost of the system call, and few enough that the peer can
 begin with them while the server works on the next ones."""
 _SWEEP_SECONDS: Final = 10.0
+SMALL_WRITE_BYTES: Final = 4096
+"""After larger writes the session looks how much is unsent; after smaller ones every few seconds, which is soon enough,
+as they take long to fill the memory."""
 LARGE_ANSWER_BYTES: Final = 64 * 1024
 """A larger answer is written at once, because joining it with others would only copy it."""
 
@@ -103,11 +106,12 @@ class Session:
         if self._waiting is not None:
             self._waiting = chain(self._waiting, commands)
         else:
-            self._execute(commands)
+            self._execute(commands, len(data))
 
-    def _execute(self, commands: Iterator[Command]) -> None:
+    def _execute(self, commands: Iterator[Command], size: int) -> None:
+        """``size``: bytes of the read in which they came."""
         server = self._server
-        execute = server.execute if server.guard.requests.per_second == 0 else server.execute_if_allowed
+        execute = server.execute if server.requests.per_second == 0 else server.execute_if_allowed
         command: Command | None = None
         try:
             for command in commands:
@@ -128,8 +132,9 @@ class Session:
         self._write_out()
         if command is not None:
             self.asked = True
-        if self._counted or self._connection.incomplete_bytes > FREE_BYTES:
-            self._count_bytes()
+            if size <= FREE_BYTES and not self._counted:
+                return  # the rest of this read cannot be much, and it is what there is of an incomplete request
+        self._count_bytes()
 
     def send(self, frame: bytes) -> None:
         """Queue a frame. The frames of one turn of the event loop are sent in few writes. After the connection is lost
@@ -158,8 +163,7 @@ class Session:
 
     def look(self, now: float) -> None:
         """End a connection that is used by nobody any more. Called every few seconds."""
-        if self._counted:
-            self._count_bytes()
+        self._count_bytes()
         if self._closing:
             self.cut_off()
         elif not self.writable:
@@ -200,15 +204,16 @@ class Session:
             self._out.clear()
             if self._link is not None and self.alive:
                 self._link.write(data)
-                if self._counted or self._link.unsent > FREE_BYTES:
+                if len(data) > SMALL_WRITE_BYTES or self._counted:
                     self._count_bytes()
 
     def _count_bytes(self) -> None:
         if self._link is None or not self.alive:
             return
         size = self.bytes_in_flight()
-        self._counted = size > FREE_BYTES
-        self._server.guard.bytes.note(self, size)
+        if size > FREE_BYTES or self._counted:
+            self._counted = size > FREE_BYTES
+            self._server.guard.bytes.note(self, size)
 
     def bytes_in_flight(self) -> int:
         """Bytes of an incomplete request, and of answers that the peer has not read."""
@@ -238,8 +243,8 @@ class Session:
         self._heard_at = self._server.clock.monotonic()  # what the peer has sent meanwhile was not looked at
         commands, self._waiting = self._waiting, None
         if commands is not None:
-            self._execute(commands)
-        elif self._counted:
+            self._execute(commands, FREE_BYTES + 1)
+        else:
             self._count_bytes()
         self._read_on()
 
@@ -251,7 +256,7 @@ class Session:
 
     def _rested(self) -> None:
         self._resting = None
-        seconds = self._server.guard.requests.of(self.client).rest_seconds()
+        seconds = self._server.requests.of(self.client).rest_seconds()
         if seconds > 0 and self.alive:
             self.rest(seconds)
         else:
@@ -297,6 +302,7 @@ class RemotingServer:
         self._rejection = rejection
         self._new_session = new_session
         self.guard: Final = guard or Guard(clock, Limits())
+        self.requests: Final = self.guard.requests
         self._sessions: dict[int, Session] = {}
         self._listeners: list[Listener] = []
         self._accepted = 0
@@ -370,14 +376,14 @@ class RemotingServer:
         A one-way request is executed in any case: nobody would learn of its refusal, and it may be the end of a
         transaction. It counts, and the client is not read from until it may send again.
         """
-        allowance = self.guard.requests.of(session.client)
+        allowance = self.requests.of(session.client)
         if command.flag & RESPONSE_FLAG or allowance.take():
             return self.execute(session, command)
         session.rest(allowance.rest_seconds())
         if command.flag & ONE_WAY_FLAG:
             allowance.owe()
             return self.execute(session, command)
-        limit = self.guard.requests.per_second
+        limit = self.requests.per_second
         remark = f"more than {limit} requests in a second from {session.client}; send slower (maxRequestsPerSecond)"
         self.guard.refusals.note(Reason.REQUESTS, session.peer, f"refused a request: {remark}")
         return encode_response(command, ResponseCode.SYSTEM_BUSY, remark=remark)
