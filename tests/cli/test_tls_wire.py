@@ -25,6 +25,7 @@ from gantrymq import (
     TransactionProducer,
 )
 from gantrymq.demo.ports import free_port
+from gantrymq.errors import GantryError
 from tests.cli.test_serve import program
 from tests.interop.process import poll
 from tests.runtime.tls.peers import file
@@ -77,7 +78,11 @@ def test_nothing_but_records_under_load(tmp_path: Path) -> None:
         name_server.ready()
         with program("broker", *store, *given) as broker:
             broker.ready()
-            load(f"{SHOWN}:{names}")
+            try:
+                load(f"{SHOWN}:{names}")
+            except GantryError:
+                assert not any(proxy.problems for proxy in proxies), [proxy.problems for proxy in proxies]
+                raise
             trusting = ssl.create_default_context(cafile=TRUST)
             trusting.check_hostname = False
             with urllib.request.urlopen(f"https://{SHOWN}:{http}/metrics", context=trusting, timeout=30) as answer:

@@ -300,3 +300,19 @@ def test_a_connection_must_send_a_whole_request_in_time(caplog: pytest.LogCaptur
 
     run(test)
     assert "no whole request came within 60 s" in caplog.text
+
+
+def test_who_asks_for_more_than_the_memory_allows_is_cut_off_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving(bytes_in_flight=2 * MIB) as (server, connect):
+            other, greedy = connect(), connect()
+            await greedy.send(asks(50, LARGE))
+            await greedy.ended()
+            await until(lambda: len(server.remoting.sessions) == 0 or server.guard.connections.count == 1)
+            assert server.guard.refused(Reason.BYTES) == 1 and server.guard.bytes.total == 0
+            assert len(server.executed) < 50
+            await other.send(asks(1))
+            await other.until(1)
+
+    run(test)
+    assert "all clients together have more than" in caplog.text

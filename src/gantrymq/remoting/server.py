@@ -100,6 +100,8 @@ class Session:
         self.alive = True
 
     def received(self, data: bytes) -> None:
+        if not self.alive:
+            return  # it was cut off, and the network has not said so yet
         if self.asked:
             self._heard_at = self._server.clock.monotonic()
         commands = self._connection.receive(data)
@@ -121,7 +123,7 @@ class Session:
                     # A large answer is sent at once, so that the next command already knows whether the peer reads.
                     if len(answer) > LARGE_ANSWER_BYTES or len(self._out) >= FRAMES_PER_WRITE:
                         self._write_out()
-                        if not self.writable:
+                        if not (self.writable and self.alive):
                             self._waiting = commands
                             break
         except RemoteProtocolError as error:
@@ -158,6 +160,7 @@ class Session:
 
     def cut_off(self) -> None:
         """End the connection at once, and drop what is unsent."""
+        self.alive = False
         if self._link is not None:
             self._link.abort()
 
@@ -239,6 +242,8 @@ class Session:
             self._least_unsent, self._stuck_since = self._link.unsent, self._server.clock.monotonic()
 
     def resume_writing(self) -> None:
+        if not self.alive:
+            return
         self.writable = True
         self._heard_at = self._server.clock.monotonic()  # what the peer has sent meanwhile was not looked at
         commands, self._waiting = self._waiting, None
