@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq import Message, Producer
+from gantrymq import Message, Producer, PullConsumer
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.pull import ViewMessage
@@ -57,6 +57,22 @@ def test_clients_that_never_read_do_not_fill_the_memory_of_a_broker(with_tls: bo
             assert largest - before < 200 * MIB, f"{(largest - before) / MIB:.0f} MiB more"
             for each in greedy:
                 each.close()
+
+
+def test_a_client_that_sends_faster_than_it_may_is_slowed_down_and_loses_nothing(tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    config.write_text("maxRequestsPerSecond=150\n")
+    with program(
+        "server", "--store", str(tmp_path / "store"), "--listen-port", "0", "--name-server-port", "0",
+        "--flush", "async", "--config", str(config),
+    ) as running:  # fmt: skip
+        names = address(running.ready(), "name server")
+        with Producer("PG", name_servers=names) as producer, PullConsumer(name_servers=names) as consumer:
+            sent = {producer.send(Message("Many", b"%d" % number)).message_id for number in range(300)}
+            stored = [
+                message for queue in consumer.queues("Many") for message in consumer.pull(queue, 0, 1000).messages
+            ]
+        assert len(sent) == 300 and sorted(int(message.body) for message in stored) == list(range(300))
 
 
 def _question(message_id: str, opaque: int) -> bytes:

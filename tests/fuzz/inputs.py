@@ -71,6 +71,9 @@ class Inputs:
                 extra[field.encode_name] = rng.choice(TEXTS if rng.random() < 0.4 else NUMBERS)
         if rng.random() < 0.1:
             extra[rng.choice(TEXTS[1:]) or "x"] = rng.choice(TEXTS)
+        if rng.random() < 0.2:
+            signed = {"AccessKey": rng.choice(TEXTS), "Signature": rng.choice((*TEXTS, "AAAAAAAAAAAAAAAAAAAAAAAAAAA="))}
+            extra |= dict(rng.sample(sorted(signed.items()), rng.choice((1, 2))))
         body = rng.choice(BODIES) if rng.random() < 0.8 else self._garbage()
         if code in STOPS:
             extra, body = {}, b"\xff"
