@@ -331,9 +331,9 @@ def test_one_client_cannot_fill_the_memory_by_not_reading(tmp_path: Path) -> Non
         reader, writer = await asyncio.open_connection(*split_address(c.broker.address), limit=1)
         frame = encode_request(RequestCode.PULL_MESSAGE, 1, pull_header("T"))
         writer.write(frame * 200)
-        await until(lambda: c.broker.guard.bytes.total > HIGH_WATER_BYTES)
+        await until(lambda: c.broker.client_limits.bytes.total > HIGH_WATER_BYTES)
         assert (await c.pull("T")).code == ResponseCode.SUCCESS, "others are served"
-        assert c.broker.guard.bytes.total < HIGH_WATER_BYTES + (2 << 20), "the other answers are not made yet"
+        assert c.broker.client_limits.bytes.total < HIGH_WATER_BYTES + (2 << 20), "the other answers are not made yet"
         splitter, codes = FrameSplitter(), list[int]()
         while len(codes) < 200:
             codes += [decode_command(*parts).code for parts in splitter.feed(await reader.read(1 << 20))]

@@ -28,7 +28,7 @@ from gantrymq.protocol.codes import RequestCode
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.network import TcpNetwork, split_address
 from gantrymq.runtime.rng import SystemRng
@@ -67,9 +67,9 @@ class Defects(logging.Handler):
 class Target:
     """A server, and who asks it all the time."""
 
-    def __init__(self, address: str, guard: Guard, question: RequestCode, sessions: Any) -> None:
+    def __init__(self, address: str, client_limits: ClientLimits, question: RequestCode, sessions: Any) -> None:
         self.address = address
-        self.guard = guard
+        self.client_limits = client_limits
         self._question = question
         self._sessions = sessions
         self._witnesses = [
@@ -83,10 +83,10 @@ class Target:
             if answer.code != 0:
                 raise Failed(f"{self.address} answers a witness with {answer.code}: {answer.remark}")
         async with asyncio.timeout(ROUND_SECONDS):
-            while (self.guard.connections.count, len(self._sessions())) != (WITNESSES, WITNESSES):
+            while (self.client_limits.connections.count, len(self._sessions())) != (WITNESSES, WITNESSES):
                 await asyncio.sleep(0.005)
-        if self.guard.bytes.total:
-            raise Failed(f"{self.guard.bytes.total} bytes are counted, and nobody has them")
+        if self.client_limits.bytes.total:
+            raise Failed(f"{self.client_limits.bytes.total} bytes are counted, and nobody has them")
 
     async def close(self) -> None:
         for witness in self._witnesses:
@@ -149,7 +149,7 @@ async def fuzz(seed: int, rounds: range, directory: Path) -> Counter[str]:
                     again = f"python -m tests.fuzz.connections --seed {seed} --round {number}"
                     raise Failed(f"{error!r}\nagain: {again}") from error
             for target in targets:
-                refused = target.guard.refusals.counts
+                refused = target.client_limits.refusals.counts
                 counts.update({f"refused because of {reason}": refused[reason] for reason in Reason})
     finally:
         logging.getLogger("gantrymq").removeHandler(defects)
@@ -168,8 +168,13 @@ async def servers(directory: Path) -> AsyncIterator[list[Target]]:
         await broker.start()
         stack.push_async_callback(broker.close)
         targets = [
-            Target(names.address, names.guard, RequestCode.GET_NAMESRV_CONFIG, lambda: names._server.sessions),
-            Target(broker.address, broker.guard, RequestCode.GET_BROKER_CONFIG, lambda: broker._door._server.sessions),
+            Target(names.address, names.client_limits, RequestCode.GET_NAMESRV_CONFIG, lambda: names._server.sessions),
+            Target(
+                broker.address,
+                broker.client_limits,
+                RequestCode.GET_BROKER_CONFIG,
+                lambda: broker._door._server.sessions,
+            ),
         ]
         for target in targets:
             stack.push_async_callback(target.close)

@@ -364,7 +364,7 @@ def test_the_limits_of_connections_count_here_and_may_change() -> None:
         assert (await ask(others[0], server, RequestCode.GET_NAMESRV_CONFIG)).code == 0
         with pytest.raises(Unreachable):
             await ask(others[1], server, RequestCode.GET_NAMESRV_CONFIG)
-        assert server.guard.refused(Reason.CONNECTIONS) >= 1
+        assert server.client_limits.refused(Reason.CONNECTIONS) >= 1
         changed = await ask(client, server, RequestCode.UPDATE_NAMESRV_CONFIG, body=b"maxConnectionsPerHost=3")
         assert changed.code == 0
         assert (await ask(others[1], server, RequestCode.GET_NAMESRV_CONFIG)).code == 0

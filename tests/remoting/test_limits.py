@@ -15,7 +15,7 @@ from gantrymq.protocol.command import Command, decode_command, encode_request, e
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.remoting.server import Handler, RemotingServer, Session
 from gantrymq.runtime.clock import Clock, SystemClock
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.network import HIGH_WATER_BYTES, TcpNetwork, split_address
@@ -35,8 +35,10 @@ class Server:
         self.executed: list[Command] = []
         self.ended: list[Session] = []
         handlers: dict[int, Handler] = {ASK: self._answer, LARGE: self._answer_much, TELL: self._told}
-        self.guard = Guard(clock, limits)
-        self.remoting = RemotingServer(TcpNetwork(), clock, handlers, closed=self.ended.append, guard=self.guard)
+        self.client_limits = ClientLimits(clock, limits)
+        self.remoting = RemotingServer(
+            TcpNetwork(), clock, handlers, closed=self.ended.append, client_limits=self.client_limits
+        )
 
     def _answer(self, session: Session, command: Command) -> bytes:
         self.executed.append(command)
@@ -150,10 +152,10 @@ def test_a_refused_connection_is_closed_and_makes_room_for_nobody(caplog: pytest
                 await client.until(1)
             for _ in range(5):
                 await connect().ended()
-            assert (server.guard.connections.count, server.guard.refused(Reason.CONNECTIONS)) == (2, 5)
+            assert (server.client_limits.connections.count, server.client_limits.refused(Reason.CONNECTIONS)) == (2, 5)
             assert len(server.remoting.sessions) == 2
             first.close()
-            await until(lambda: server.guard.connections.count == 1)
+            await until(lambda: server.client_limits.connections.count == 1)
             third = connect()
             await third.send(asks(1))
             await third.until(1)
@@ -171,7 +173,7 @@ def test_too_many_requests_are_refused_and_one_way_requests_are_executed() -> No
             assert codes == [0] * 50 + [ResponseCode.SYSTEM_BUSY] * 30
             assert "more than 50 requests in a second from 127.0.0.1" in (answers[-1].remark or "")
             await until(lambda: len(server.executed) == 80)
-            assert server.guard.refused(Reason.REQUESTS) == 30
+            assert server.client_limits.refused(Reason.REQUESTS) == 30
             # It owes thirty requests, so nothing is read until they are paid; another connection is the same client.
             await client.send(asks(1))
             other = connect()
@@ -191,7 +193,7 @@ def test_a_limit_that_is_set_later_counts_for_open_connections() -> None:
             client = connect()
             await client.send(asks(500))
             assert all(answer.code == 0 for answer in await client.until(500))
-            server.guard.change(Limits(requests_per_second=5))
+            server.client_limits.change(Limits(requests_per_second=5))
             await client.send(asks(10))
             assert [answer.code for answer in (await client.until(510))[500:]].count(0) < 10
 
@@ -214,7 +216,7 @@ def test_what_a_peer_asks_for_is_not_made_before_it_reads() -> None:
             await other.send(asks(1))
             await other.until(1)
             made = len(server.executed)
-            assert made < 100 and server.guard.bytes.total >= server.unsent()
+            assert made < 100 and server.client_limits.bytes.total >= server.unsent()
             await greedy.until(made + 20)  # it reads after all, and gets everything in order
             assert [answer.opaque for answer in greedy.got[: made + 20]] == list(range(1, made + 21))
 
@@ -233,11 +235,11 @@ def test_a_peer_that_never_reads_is_cut_off_and_the_log_says_so(caplog: pytest.L
                 await slow.until(3 * look)
                 await server.after(10)
             await never.ended()
-            assert server.guard.refused(Reason.SLOW_READER) == 1 and len(server.remoting.sessions) == 2
+            assert server.client_limits.refused(Reason.SLOW_READER) == 1 and len(server.remoting.sessions) == 2
             await slow.until(30)
             await other.until(7)
             await server.after(10)
-            assert server.guard.bytes.total == 0
+            assert server.client_limits.bytes.total == 0
 
     run(test)
     assert "it has read none of the" in caplog.text and "for 60 s" in caplog.text
@@ -254,7 +256,7 @@ def test_a_connection_that_is_to_be_closed_does_not_wait_for_a_peer_that_never_r
             assert server.remoting.sessions
             await server.after(20)
             await until(lambda: not server.remoting.sessions)
-            assert server.guard.connections.count == 0 and server.guard.bytes.total == 0
+            assert server.client_limits.connections.count == 0 and server.client_limits.bytes.total == 0
 
     run(test)
 
@@ -268,9 +270,9 @@ def test_incomplete_requests_do_not_fill_the_memory(caplog: pytest.LogCaptureFix
             for number, client in enumerate(clients):
                 with contextlib.suppress(ConnectionError):
                     await client.send(announced + bytes(MIB + number * 1000))
-                await until(lambda: server.guard.bytes.total <= 8 * MIB)
-            await until(lambda: server.guard.refused(Reason.BYTES) == 3)
-            assert server.guard.connections.count == 7
+                await until(lambda: server.client_limits.bytes.total <= 8 * MIB)
+            await until(lambda: server.client_limits.refused(Reason.BYTES) == 3)
+            assert server.client_limits.connections.count == 7
             other = connect()
             await other.send(asks(3))
             await other.until(3)
@@ -291,7 +293,7 @@ def test_a_connection_must_send_a_whole_request_in_time(caplog: pytest.LogCaptur
                 await server.after(10)
             await silent.ended()
             await trickling.ended()
-            assert server.guard.refused(Reason.FIRST_REQUEST) == 2
+            assert server.client_limits.refused(Reason.FIRST_REQUEST) == 2
             await good.send(asks(1))
             await good.until(2)
             await server.after(140)
@@ -308,8 +310,8 @@ def test_who_asks_for_more_than_the_memory_allows_is_cut_off_once(caplog: pytest
             other, greedy = connect(), connect()
             await greedy.send(asks(50, LARGE))
             await greedy.ended()
-            await until(lambda: len(server.remoting.sessions) == 0 or server.guard.connections.count == 1)
-            assert server.guard.refused(Reason.BYTES) == 1 and server.guard.bytes.total == 0
+            await until(lambda: len(server.remoting.sessions) == 0 or server.client_limits.connections.count == 1)
+            assert server.client_limits.refused(Reason.BYTES) == 1 and server.client_limits.bytes.total == 0
             assert len(server.executed) < 50
             await other.send(asks(1))
             await other.until(1)

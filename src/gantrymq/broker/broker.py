@@ -34,7 +34,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.server import Handler
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
 from gantrymq.store.log.conditions import Condition
@@ -78,10 +78,10 @@ class Broker:
         self._conditions = conditions
         self._store_config = store_config(config)
         self._outside = Outside(network, clock, rng, disk)
-        self.guard: Final = Guard(clock, config.network.limits)
+        self.client_limits: Final = ClientLimits(clock, config.network.limits)
         """The limits of clients, for all doors."""
-        self._config.changed.append(lambda: self.guard.change(self._config.network.limits))
-        self._door = RemotingDoor(network, clock, self._connection_closed, self.guard)
+        self._config.changed.append(lambda: self.client_limits.change(self._config.network.limits))
+        self._door = RemotingDoor(network, clock, self._connection_closed, self.client_limits)
         self._client = RemotingClient(network, clock, rng)
         self._housekeeping = Housekeeping(clock)
         self._started = False
@@ -133,7 +133,7 @@ class Broker:
 
         network, clock = self._outside.network, self._outside.clock
         self.http = await open_endpoint(
-            self._config, network, clock, self.address, self.store, self.metrics, self.explanations, self.guard
+            self._config, network, clock, self.address, self.store, self.metrics, self.explanations, self.client_limits
         )
 
     def _open(self) -> None:
@@ -154,7 +154,7 @@ class Broker:
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         counters = MessageCounters()
-        self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters, self.guard)
+        self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters, self.client_limits)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(

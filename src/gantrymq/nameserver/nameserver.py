@@ -12,7 +12,7 @@ from gantrymq.nameserver.route_table import RouteTable
 from gantrymq.remoting.server import RemotingServer, Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.network import Network
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -27,11 +27,14 @@ class NameServer:
         self._config = config
         self._clock = clock
         self._routes = RouteTable()
-        self.guard: Final = Guard(clock, config.limits)
+        self.client_limits: Final = ClientLimits(clock, config.limits)
         """The limits of clients and brokers, and what was refused."""
         kv = KVConfig(disk, config.kv_config_path)
-        processors = Processors(config, self._routes, kv, clock, lambda config: self.guard.change(config.limits))
-        self._server = RemotingServer(network, clock, processors.table(), closed=self._closed, guard=self.guard)
+        limits = self.client_limits
+        processors = Processors(config, self._routes, kv, clock, lambda config: limits.change(config.limits))
+        self._server = RemotingServer(
+            network, clock, processors.table(), closed=self._closed, client_limits=limits
+        )  # fmt: skip
         self._tasks = TaskGroupOwner("nameserver")
         self.address = ""
         """The ``ip:port`` on which it listens; empty before ``start``."""

@@ -13,8 +13,8 @@ from gantrymq.protocol.command import ONE_WAY_FLAG, RESPONSE_FLAG, Command, enco
 from gantrymq.protocol.connection import Connection
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.limits.bytes_in_flight import FREE_BYTES
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.connections import client_of
-from gantrymq.runtime.limits.guard import Guard
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.network import Link, Listener, Network
@@ -178,23 +178,22 @@ class Session:
             self.close()
 
     def _look_at_first_request(self, now: float) -> None:
-        guard = self._server.guard
-        if 0 < guard.limits.first_request_seconds < now - self._heard_at:
-            text = f"cut off: no whole request came within {guard.limits.first_request_seconds:g} s"
-            guard.refusals.note(Reason.FIRST_REQUEST, self.peer, text)
+        limits = self._server.client_limits
+        seconds = limits.limits.first_request_seconds
+        if 0 < seconds < now - self._heard_at:
+            text = f"cut off: no whole request came within {seconds:g} s"
+            limits.refusals.note(Reason.FIRST_REQUEST, self.peer, text)
             self.cut_off()
 
     def _look_at_reader(self, now: float) -> None:
         unsent = 0 if self._link is None else self._link.unsent
         if unsent < self._least_unsent:
             self._least_unsent, self._stuck_since = unsent, now
-        guard = self._server.guard
-        if 0 < guard.limits.slow_reader_seconds < now - self._stuck_since:
-            text = (
-                f"cut off: it has read none of the {unsent} bytes that wait for it for "
-                f"{guard.limits.slow_reader_seconds:g} s"
-            )
-            guard.refusals.note(Reason.SLOW_READER, self.peer, text)
+        limits = self._server.client_limits
+        seconds = limits.limits.slow_reader_seconds
+        if 0 < seconds < now - self._stuck_since:
+            text = f"cut off: it has read none of the {unsent} bytes that wait for it for {seconds:g} s"
+            limits.refusals.note(Reason.SLOW_READER, self.peer, text)
             self.cut_off()
 
     def _flush(self) -> None:
@@ -216,7 +215,7 @@ class Session:
         size = self.bytes_in_flight()
         if size > FREE_BYTES or self._counted:
             self._counted = size > FREE_BYTES
-            self._server.guard.bytes.note(self, size)
+            self._server.client_limits.bytes.note(self, size)
 
     def bytes_in_flight(self) -> int:
         """Bytes of an incomplete request, and of answers that the peer has not read."""
@@ -230,7 +229,7 @@ class Session:
             self._resting.cancel()
         if self._counted:
             self._counted = False
-            self._server.guard.bytes.note(self, 0)
+            self._server.client_limits.bytes.note(self, 0)
         self._server.forget(self, reason)
 
     # A client that sends and never reads must not fill the server's memory, so the server stops reading from it, and
@@ -282,7 +281,7 @@ class RemotingServer:
     with the answers to requests that the server sent. ``refusals``: the reasons why certain request codes have no
     handler, for the answer. ``rejection``: turns errors of handlers other than RequestRejected into an answer.
     ``new_session``: makes the session of a connection, which handlers and ``closed`` get, from the server and a number.
-    ``guard``: the limits of clients, which all doors of a server share; default: new ones with the default limits.
+    ``client_limits``: what clients may take, which all doors of a server share; default: new ones, with the defaults.
     """
 
     def __init__(
@@ -296,7 +295,7 @@ class RemotingServer:
         refusals: Mapping[int, str] | None = None,
         rejection: Rejection | None = None,
         new_session: NewSession = Session,
-        guard: Guard | None = None,
+        client_limits: ClientLimits | None = None,
     ) -> None:
         self._network = network
         self.clock = clock
@@ -306,8 +305,8 @@ class RemotingServer:
         self._refusals = refusals or {}
         self._rejection = rejection
         self._new_session = new_session
-        self.guard: Final = guard or Guard(clock, Limits())
-        self.requests: Final = self.guard.requests
+        self.client_limits: Final = client_limits or ClientLimits(clock, Limits())
+        self.requests: Final = self.client_limits.requests
         self._sessions: dict[int, Session] = {}
         self._listeners: list[Listener] = []
         self._accepted = 0
@@ -319,7 +318,7 @@ class RemotingServer:
 
     async def start(self, host: str, port: int) -> str:
         """Listen on a port and return the address; port 0 means any free port. May be called for several ports."""
-        listener = await self._network.listen(host, port, self._accept, self.guard.connections)
+        listener = await self._network.listen(host, port, self._accept, self.client_limits.connections)
         self._listeners.append(listener)
         if self._sweeper is None:
             self._sweeper = self.clock.call_later(_SWEEP_SECONDS, self._sweep)
@@ -390,7 +389,7 @@ class RemotingServer:
             return self.execute(session, command)
         limit = self.requests.per_second
         remark = f"more than {limit} requests in a second from {session.client}; send slower (maxRequestsPerSecond)"
-        self.guard.refusals.note(Reason.REQUESTS, session.peer, f"refused a request: {remark}")
+        self.client_limits.refusals.note(Reason.REQUESTS, session.peer, f"refused a request: {remark}")
         return encode_response(command, ResponseCode.SYSTEM_BUSY, remark=remark)
 
     def _refuse(self, command: Command) -> bytes:

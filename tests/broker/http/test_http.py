@@ -94,11 +94,11 @@ def test_requests_count_together_with_those_of_other_doors(tmp_path: Path) -> No
         assert running.broker.http is not None
         client = Client(running.broker.http.address)
         assert (await client.get("/health"))[0] == 200
-        running.broker.guard.change(values.Limits(requests_per_second=3))
+        running.broker.client_limits.change(values.Limits(requests_per_second=3))
         # A bucket of one second, whose rest is what earlier requests left; what a second brings is three.
         statuses = [(await client.get("/health"))[0] for _ in range(10)]
         assert 429 in statuses and statuses[0] == 200
-        assert running.broker.guard.refused(Reason.REQUESTS) >= statuses.count(429)
+        assert running.broker.client_limits.refused(Reason.REQUESTS) >= statuses.count(429)
 
     on_broker(work, tmp_path, http_port=free_port())
 

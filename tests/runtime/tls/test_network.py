@@ -17,7 +17,7 @@ import uvloop
 import gantrymq
 from gantrymq.errors import Unreachable
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.tls import network
@@ -254,8 +254,8 @@ def test_connections_count_from_the_moment_they_are_accepted(mode: TlsMode) -> N
     """Else a stranger could open any number of them and never begin the handshake."""
 
     async def test() -> None:
-        guard = Guard(SystemClock(), Limits(connections_of_client=3))
-        async with Server(server_tls(mode=mode), gate=guard.connections) as server:
+        client_limits = ClientLimits(SystemClock(), Limits(connections_of_client=3))
+        async with Server(server_tls(mode=mode), gate=client_limits.connections) as server:
             silent, halfway, agreed = Keeper(), Keeper(), Keeper()
             links = [await server.connect(None, receiver) for receiver in (silent, halfway)]
             links[1].write(b"\x16\x03\x01")
@@ -263,30 +263,30 @@ def test_connections_count_from_the_moment_they_are_accepted(mode: TlsMode) -> N
             refused = Keeper()
             await server.connect(None, refused)
             await refused.ended.wait()
-            assert guard.connections.count == 3 and len(server.accepted) == 1
-            assert guard.refused(Reason.CONNECTIONS) == 1
+            assert client_limits.connections.count == 3 and len(server.accepted) == 1
+            assert client_limits.refused(Reason.CONNECTIONS) == 1
             for link in links:
                 link.close()
             for keeper in (silent, halfway, agreed):
                 await keeper.ended.wait()
             async with asyncio.timeout(30):
-                while guard.connections.count:
+                while client_limits.connections.count:
                     await asyncio.sleep(0.005)
-            assert guard.refused(Reason.TLS) == 1, "the one in the middle of its handshake"
+            assert client_limits.refused(Reason.TLS) == 1, "the one in the middle of its handshake"
 
     asyncio.run(test())
 
 
 def test_failed_handshakes_are_counted_once_each_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        guard = Guard(SystemClock(), Limits())
-        async with Server(server_tls(mode=ENFORCING), gate=guard.connections) as server:
+        client_limits = ClientLimits(SystemClock(), Limits())
+        async with Server(server_tls(mode=ENFORCING), gate=client_limits.connections) as server:
             for data in (b"\0\0\0\1x", b"\x16garbage", b"\x16\x03\x01\x00\x05hello") * 5:
                 receiver = Keeper()
                 link = await server.connect(None, receiver)
                 link.write(data)
                 await receiver.ended.wait()
-            assert guard.refused(Reason.TLS) == 15 and not server.accepted
+            assert client_limits.refused(Reason.TLS) == 15 and not server.accepted
 
     asyncio.run(test())
     assert len(caplog.records) == 1

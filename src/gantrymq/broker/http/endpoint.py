@@ -11,7 +11,7 @@ from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.errors import Unreachable
 from gantrymq.observability.metrics import Metrics
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.network import Network
 from gantrymq.store.message_store import MessageStore
 
@@ -26,10 +26,11 @@ async def open_endpoint(
     store: MessageStore,
     metrics: Metrics,
     explanations: TransactionExplanations,
-    guard: Guard,
+    client_limits: ClientLimits,
 ) -> HttpServer | None:
     """The running endpoint. None when its port is in use, which is logged: messages are served all the same."""
-    server = HttpServer(network, clock, Routes(config, address, store, metrics, explanations).handle, guard=guard)
+    handle = Routes(config, address, store, metrics, explanations).handle
+    server = HttpServer(network, clock, handle, client_limits=client_limits)
     try:
         where = await server.start(config.network.http_bind_address, config.network.http_port)
     except Unreachable as error:

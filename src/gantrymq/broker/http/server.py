@@ -19,8 +19,8 @@ import h11
 from gantrymq.broker.http.messages import Answer, Refused, Request, parse_target, problem
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.connections import client_of
-from gantrymq.runtime.limits.guard import Guard
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.network import Link, Listener, Network
 from gantrymq.runtime.tasks import TaskGroupOwner
@@ -64,11 +64,11 @@ class HttpServer:
         clock: Clock,
         handle: Handler,
         limits: Limits | None = None,
-        guard: Guard | None = None,
+        client_limits: ClientLimits | None = None,
     ) -> None:
-        """``guard``: limits connections and requests of clients, together with those that come through other doors."""
+        """``client_limits``: count connections and requests together with those that come through other doors."""
         self._network = network
-        self._guard = guard
+        self._client_limits = client_limits
         self._handle = handle
         self.limits = limits or Limits()
         self._listener: Listener | None = None
@@ -83,7 +83,7 @@ class HttpServer:
     async def start(self, host: str, port: int) -> str:
         """Listen, and return the address. Raises Unreachable when the port is in use."""
         self.only_local_names = is_loopback(host)
-        gate = None if self._guard is None else self._guard.connections
+        gate = None if self._client_limits is None else self._client_limits.connections
         self._listener = await self._network.listen(host, port, self._accept, gate)
         self.address = self._listener.address
         return self.address
@@ -107,10 +107,10 @@ class HttpServer:
 
     def allows(self, peer: str) -> bool:
         """Count a request of ``ip:port``; False when that client has sent too many."""
-        guard = self._guard
-        if guard is None or guard.requests.per_second == 0 or guard.requests.of(client_of(peer)).take():
+        limits = self._client_limits
+        if limits is None or limits.requests.per_second == 0 or limits.requests.of(client_of(peer)).take():
             return True
-        guard.refusals.note(Reason.REQUESTS, peer, f"refused a request to the HTTP endpoint: {_TOO_MANY.reason}")
+        limits.refusals.note(Reason.REQUESTS, peer, f"refused a request to the HTTP endpoint: {_TOO_MANY.reason}")
         return False
 
     def execute(self, request: Request, tell: Callable[[Answer], None]) -> None:

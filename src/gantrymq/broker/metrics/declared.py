@@ -13,7 +13,7 @@ from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.observability.metrics import Metrics
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.store.message_store import MessageStore
 
 
@@ -24,14 +24,14 @@ def metrics_of(
     registries: Registries,
     coordinator: TransactionCoordinator,
     counters: MessageCounters,
-    guard: Guard,
+    client_limits: ClientLimits,
 ) -> Metrics:
     """Nothing is measured until somebody reads."""
     metrics = Metrics()
     declare_messages(metrics, store, registries, counters)
     declare_transactions(metrics, coordinator, registries.producers, clock)
     declare_clients(metrics, config, registries)
-    declare_limits(metrics, guard)
+    declare_limits(metrics, client_limits)
     declare_storage(metrics, store, clock)
     return metrics
 

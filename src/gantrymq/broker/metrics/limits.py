@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
 
 CONNECTIONS: Final[Metric] = Metric(
@@ -33,14 +33,14 @@ REFUSED_REQUESTS: Final[Metric] = Metric(
 _CUT_OFF: Final = (Reason.TLS, Reason.FIRST_REQUEST, Reason.SLOW_READER, Reason.BYTES)
 
 
-def declare_limits(metrics: Metrics, guard: Guard) -> None:
+def declare_limits(metrics: Metrics, client_limits: ClientLimits) -> None:
     """Declare the metrics of this module."""
 
     def cut_off() -> Iterable[Reading]:
-        return [((reason.value,), guard.refused(reason)) for reason in _CUT_OFF]
+        return [((reason.value,), client_limits.refused(reason)) for reason in _CUT_OFF]
 
-    metrics.declare(CONNECTIONS, single(lambda: guard.connections.count))
-    metrics.declare(BYTES, single(lambda: guard.bytes.total))
-    metrics.declare(REFUSED, single(lambda: guard.refused(Reason.CONNECTIONS)))
+    metrics.declare(CONNECTIONS, single(lambda: client_limits.connections.count))
+    metrics.declare(BYTES, single(lambda: client_limits.bytes.total))
+    metrics.declare(REFUSED, single(lambda: client_limits.refused(Reason.CONNECTIONS)))
     metrics.declare(CUT_OFF, cut_off)
-    metrics.declare(REFUSED_REQUESTS, single(lambda: guard.refused(Reason.REQUESTS)))
+    metrics.declare(REFUSED_REQUESTS, single(lambda: client_limits.refused(Reason.REQUESTS)))

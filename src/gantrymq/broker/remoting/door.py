@@ -14,15 +14,17 @@ from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.protocol.command import Command
 from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.limits.guard import Guard
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.network import Network
 
 
 class RemotingDoor:
     """Listens, and hands every request to its handler."""
 
-    def __init__(self, network: Network, clock: Clock, closed: Callable[[ClientSession], None], guard: Guard) -> None:
-        """``closed``: called once for every connection that ended. ``guard``: the limits of clients."""
+    def __init__(
+        self, network: Network, clock: Clock, closed: Callable[[ClientSession], None], client_limits: ClientLimits
+    ) -> None:
+        """``closed``: called once for every connection that ended. ``client_limits``: the limits of clients."""
         self._calls = ClientCalls(clock)
         self.handlers: dict[int, Handler] = {}
         """What is answered, by request code; empty until ``serve``."""
@@ -35,7 +37,7 @@ class RemotingDoor:
             refusals=dict(refused_codes()),
             rejection=rejection,
             new_session=partial(ClientSession, self._calls),
-            guard=guard,
+            client_limits=client_limits,
         )
 
     async def listen(self, host: str, port: int) -> str:

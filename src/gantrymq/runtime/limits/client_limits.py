@@ -12,7 +12,7 @@ from gantrymq.runtime.limits.requests import RequestRates
 from gantrymq.runtime.limits.values import Limits
 
 
-class Guard:
+class ClientLimits:
     """Counts what clients take, and what was refused."""
 
     def __init__(self, clock: Clock, limits: Limits) -> None:
