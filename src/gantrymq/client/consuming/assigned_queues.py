@@ -25,6 +25,7 @@ from gantrymq.client.consuming.queue_locks import QueueLocks
 from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
 from gantrymq.client.message_listener import MessageListener
+from gantrymq.client.tracing.watch import Watch
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
@@ -46,8 +47,9 @@ class AssignedQueues:
         from_where: ConsumeFromWhere,
         filters: Mapping[str, Filter],
         disk: Disk,
+        watch: Watch | None = None,
     ) -> None:
-        """``group``: the name that brokers know."""
+        """``group``: the name that brokers know. ``watch``: it has wrapped the listener already."""
         self._endpoint = endpoint
         self._config = config
         self._group = group
@@ -60,7 +62,9 @@ class AssignedQueues:
             consume_type=ConsumeType.PUSH, from_where=from_where, share=not config.broadcasting,
             rebalance_interval_ms=config.rebalance_interval_ms,
         )  # fmt: skip
-        self._send_backs = None if config.broadcasting else SendBacks(endpoint, group, config.max_reconsume_times)
+        self._send_backs = (
+            None if config.broadcasting else SendBacks(endpoint, group, config.max_reconsume_times, watch)
+        )
         self._locks = QueueLocks(endpoint, group) if config.orderly and not config.broadcasting else None
         self._reading: dict[MessageQueue, tuple[PushQueue, asyncio.Task[None]]] = {}
         self._leaving: set[MessageQueue] = set()
