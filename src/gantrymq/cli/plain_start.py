@@ -44,6 +44,8 @@ OPTIONS: Final[dict[str, Options]] = {
         "--host": ("host", str),
         "--kv-config": ("kv_config", Path),
         "--tls-config": ("tls_config", Path),
+        "--http-port": ("http_port", int),
+        "--http-bind": ("http_bind", str),
         "--log-level": ("log_level", str),
     },
     "broker": {

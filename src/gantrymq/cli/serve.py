@@ -15,6 +15,7 @@ from gantrymq.cli.serving import broker as serving_broker
 from gantrymq.cli.serving import nameserver as serving_nameserver
 from gantrymq.cli.serving import server as serving_server
 from gantrymq.cli.serving.nameserver import ANY_ADDRESS
+from gantrymq.cli.serving.nameserver_http import LOOPBACK
 from gantrymq.nameserver.config import DEFAULT_PORT
 from gantrymq.runtime.tls.settings import ENVIRONMENT
 
@@ -95,6 +96,8 @@ def nameserver(
         Path | None, typer.Option(help="File for key-values; without it they live as long as the process.")
     ] = None,
     tls_config: TlsConfig = None,
+    http_port: Annotated[int, typer.Option(help="Port of /metrics for Prometheus; 0: none.")] = 0,
+    http_bind: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
     log_level: LogLevel = "info",
 ) -> None:
     """Run a name server. Stop it with Ctrl-C."""
@@ -103,6 +106,8 @@ def nameserver(
         host=host,
         kv_config=kv_config,
         tls_config=tls_config,
+        http_port=http_port,
+        http_bind=http_bind,
         log_level=log_level,
     )
 

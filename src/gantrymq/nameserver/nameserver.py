@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.kv_config import KVConfig
+from gantrymq.nameserver.metrics import metrics_of
 from gantrymq.nameserver.processors import Processors
 from gantrymq.nameserver.route_table import RouteTable
 from gantrymq.remoting.server import RemotingServer, Session
@@ -28,6 +30,7 @@ class NameServer:
         processors = Processors(config, self._routes, KVConfig(disk, config.kv_config_path), clock)
         self._server = RemotingServer(network, clock, processors.table(), closed=self._closed)
         self._tasks = TaskGroupOwner("nameserver")
+        self.metrics: Final = metrics_of(self._routes, self._server, processors.requests)
         self.address = ""
         """The ``ip:port`` on which it listens; empty before ``start``."""
 
