@@ -18,6 +18,7 @@ from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.consuming.filters import Filter, filter_of
 from gantrymq.client.consuming.lite_queues import LiteQueues
 from gantrymq.client.consuming.start_offset import max_offset, min_offset, offset_by_time
+from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.settings_rules import WAIT, check_timeout
 from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import processing
@@ -64,7 +65,8 @@ class LitePullConsumer(Lifetime):
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip
         self._filters: dict[str, Filter] = {}
-        self._queues = LiteQueues(endpoint, config, self.group, from_where, self._filters)
+        figures = CLIENTS.made(endpoint, self.group)
+        self._queues = LiteQueues(endpoint, config, self.group, from_where, self._filters, figures)
         self._watch = spans_of(endpoint, self.group)
         self._committed_at = 0.0
         self._returned: list[MessageView] = []

@@ -14,6 +14,7 @@ from gantrymq.client.connection.endpoint import Endpoint, decline, every
 from gantrymq.client.connection.heartbeat import Heartbeats
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
+from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.results import SendResult
 from gantrymq.client.sending.delivery import Delivery, Tried
 from gantrymq.client.sending.ordering import QueueSelector, by_hash
@@ -72,7 +73,8 @@ class Producer(Lifetime):
             pushes=self._pushed, greet=self._greet,
         )  # fmt: skip
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._brokers)
-        self._delivery = Delivery(self._endpoint, self._config)
+        self._figures = CLIENTS.made(self._endpoint, self.group)
+        self._delivery = Delivery(self._endpoint, self._config, self._figures)
         self._frames: dict[MessageQueue, SendFrames] = {}
         self._stamps = Stamps(self._endpoint.next_unique_key, {})
         self._replies = Replies(self._endpoint)
@@ -224,6 +226,7 @@ class Producer(Lifetime):
         finally:
             self._delivery.in_flight -= 1
         act.done(result)
+        self._figures.of_sends(topic).batched += len(messages) - 1
         return result
 
     async def send_batches(
@@ -372,10 +375,10 @@ class Producer(Lifetime):
                 try:
                     answer = await channel.request(opaque, frame, limit_ms, started)
                 except (Unreachable, TimedOut) as failure:
-                    first = Tried(target, channel.address, failure)
+                    first = Tried(target, channel.address, failure, started)
                 else:
                     result = delivery.settled(answer, target, message_id, started)
-                    first = Tried(target, channel.address, answer) if result is None else None
+                    first = Tried(target, channel.address, answer, started) if result is None else None
             if result is None:
                 make = partial(self._frame, sys_flag, born_ms, flag, text, body)
                 deadline = started + limit_ms / 1000

@@ -17,6 +17,7 @@ from gantrymq.client.consuming.assigned_queues import AssignedQueues
 from gantrymq.client.consuming.broker_questions import BrokerQuestions
 from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
 from gantrymq.client.message_listener import MessageListener
+from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, MessageTrace
 from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import watch_of
@@ -72,8 +73,9 @@ class PushConsumer(Lifetime):
             listener = watch.listener(listener)
         self._filters: dict[str, Filter] = {}
         self._queues = AssignedQueues(
-            endpoint, config, self.group, listener, from_where, self._filters, doors.disk, watch
-        )
+            endpoint, config, self.group, listener, from_where, self._filters, doors.disk, watch,
+            CLIENTS.made(endpoint, self.group),
+        )  # fmt: skip
         self._questions = BrokerQuestions(endpoint, self._queues)
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:

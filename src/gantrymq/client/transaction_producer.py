@@ -104,7 +104,9 @@ class TransactionProducer(Producer):
 
     async def start(self) -> None:
         if self._checks is None:
-            self._checks = CheckBack(self._endpoint, self.group, self.listener, self._memory, self._config, self._watch)
+            self._checks = CheckBack(
+                self._endpoint, self.group, self.listener, self._memory, self._config, self._watch, self._figures
+            )
         await super().start()
 
     def _start_tasks(self) -> None:
@@ -281,7 +283,12 @@ class TransactionProducer(Producer):
             given, act = self._watch.sending(given, half=True)
             message, values = self._in_namespace(given), given.properties
         born_ms = clock.wall_ms()
-        key, text = self._half_stamps.stamp(values, born_ms)
+        try:
+            key, text = self._half_stamps.stamp(values, born_ms)
+        except MessageIllegal as error:
+            if act is not None:
+                act.failed(error)
+            raise
         values[properties.UNIQ_KEY] = key
         body, packed = self._packed(message.body)
         sys_flag = flags.PREPARED | packed
@@ -329,6 +336,7 @@ class TransactionProducer(Producer):
         if channel is None or outcome.state is LocalTransactionState.UNKNOWN or outcome.error is not None:
             return False
         self._memory.ended(half.transaction_id, outcome.state)
+        self._figures.of_sends(half.message.topic).ended(outcome.state)
         act = None if self._watch is None else self._watch.ending(half.given, half.result, outcome.state)
         self._ends.decide_now(channel, half, outcome, partial(self._finished, half.transaction_id, act, then))
         return True
@@ -341,28 +349,26 @@ class TransactionProducer(Producer):
 
     async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """End a half message as its local transaction ended. Raises TransactionConflict."""
-        if self._watch is None:
-            return await self._finish(half, outcome)
-        act = self._watch.ending(half.given, half.result, outcome.state)
-        try:
-            result = await self._finish(half, outcome)
-        except BaseException as error:
-            act.failed(error)
-            raise
-        act.done(result)
-        return result
-
-    async def _finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+        act = None if self._watch is None else self._watch.ending(half.given, half.result, outcome.state)
         try:
             self._memory.ended(half.transaction_id, outcome.state)
+            self._figures.of_sends(half.message.topic).ended(outcome.state)
             if outcome.error is not None:
                 log.warning("transaction %s: %s", half.transaction_id, outcome.remark, exc_info=outcome.error)
             if outcome.state is LocalTransactionState.UNKNOWN:
                 self._ends.tell_unknown(half, outcome)
-                return result_of(half, outcome, decided=False)
-            return await self._ends.decide(half, outcome)
+                result = result_of(half, outcome, decided=False)
+            else:
+                result = await self._ends.decide(half, outcome)
+        except BaseException as error:
+            if act is not None:
+                act.failed(error)
+            raise
         finally:
             self._open.discard(half.transaction_id)
+        if act is not None:
+            act.done(result)
+        return result
 
     async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
         """``finish`` did not decide it: repeat it for a while, until the broker has answered. Where the outcome was not

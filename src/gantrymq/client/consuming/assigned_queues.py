@@ -25,6 +25,7 @@ from gantrymq.client.consuming.queue_locks import QueueLocks
 from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
 from gantrymq.client.message_listener import MessageListener
+from gantrymq.client.metrics.figures import Backlog, ClientFigures, while_it_lives
 from gantrymq.client.tracing.watch import Watch
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
@@ -47,10 +48,13 @@ class AssignedQueues:
         from_where: ConsumeFromWhere,
         filters: Mapping[str, Filter],
         disk: Disk,
-        watch: Watch | None = None,
+        watch: Watch | None,
+        figures: ClientFigures,
     ) -> None:
         """``group``: the name that brokers know. ``watch``: it has wrapped the listener already."""
         self._endpoint = endpoint
+        self._figures = figures
+        figures.backlogs = while_it_lives(self)
         self._config = config
         self._group = group
         self._listener = listener
@@ -112,6 +116,10 @@ class AssignedQueues:
     def queues(self) -> list[MessageQueue]:
         return sorted(self._reading)
 
+    def backlogs(self) -> list[Backlog]:
+        """What waits in each queue."""
+        return [reader.backlog for reader, _ in list(self._reading.values())] if self._endpoint.running else []
+
     async def _take(self, topic: str, mine: set[MessageQueue]) -> bool:
         if not self._endpoint.client_id:
             return False  # the progress file and the locks of this member are named after the client id
@@ -143,7 +151,7 @@ class AssignedQueues:
         log.info("%s reads %s from offset %d", self._group, queue, start)
         reader = PushQueue(
             self._endpoint, self._config, self._group, queue, self._filters[queue.topic], start,
-            self._kept(), self._consumption.put, self._moved,
+            self._kept(), self._consumption.put, self._moved, self._figures.of_reads(queue.topic),
         )  # fmt: skip
         self._reading[queue] = (reader, self._endpoint.tasks.start(f"read {queue}", reader.run()))
 

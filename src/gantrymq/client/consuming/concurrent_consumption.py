@@ -39,7 +39,7 @@ class ConcurrentConsumption:
         self._send_backs = send_backs
         self._giving_back = 0
         self._pool: ConsumePool[PushQueue] = consume_pool(
-            listener, threads, lambda queue: not queue.dropped, self._finished
+            listener, threads, lambda queue: not queue.dropped, self._finished, endpoint.clock.monotonic
         )
 
     @property

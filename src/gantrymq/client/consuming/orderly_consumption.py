@@ -72,7 +72,7 @@ class OrderlyConsumption:
         self._held = held
         self._lines: dict[PushQueue, _Line] = {}
         self._pool: ConsumePool[PushQueue] = consume_pool(
-            listener, threads, lambda queue: not queue.dropped, self._finished
+            listener, threads, lambda queue: not queue.dropped, self._finished, endpoint.clock.monotonic
         )
 
     @property

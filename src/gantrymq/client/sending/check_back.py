@@ -29,6 +29,7 @@ from gantrymq.client.listener import (
     is_decisive,
     read_failure,
 )
+from gantrymq.client.metrics.figures import ClientFigures
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.longest import RUNNING
 from gantrymq.client.tracing.watch import Check, Watch
@@ -78,9 +79,11 @@ class CheckBack:
         listener: TransactionListener,
         memory: HalfMemory,
         config: TransactionProducerConfig,
-        watch: Watch | None = None,
+        watch: Watch | None,
+        figures: ClientFigures,
     ) -> None:
         self._watch = watch
+        self._figures = figures
         self._endpoint = endpoint
         self._group = group
         self._listener = listener
@@ -213,6 +216,7 @@ class CheckBack:
     def _answer(self, question: Question, outcome: ListenerAnswer) -> None:
         """Send the answer on the connection of the check. A commit or a rollback is sent two-way, to learn whether the
         broker accepted it."""
+        self._figures.checks[outcome.state] += 1
         if question.check is not None:
             question.check.answered(outcome)
         channel, header = question.channel, question.header
