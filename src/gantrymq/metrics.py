@@ -39,8 +39,10 @@ def register(registry: CollectorRegistry | None = None) -> None:
 
 
 def serve(port: int, host: str = "127.0.0.1") -> Callable[[], None]:
-    """Serve them at the path ``/metrics`` of this address, in a thread. Returns a function that ends this. Raises OSError when
-    the port is in use."""
+    """Serve them at the path ``/metrics`` of this address, in a thread. Returns a function that ends this.
+
+    Raises OSError when the port is in use.
+    """
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry()

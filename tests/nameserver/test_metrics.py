@@ -90,3 +90,18 @@ def test_a_scrape_of_a_real_name_server(tmp_path: Path) -> None:
             assert topics.labels == {"node_type": "nameserver", "node_id": f"0.0.0.0:{port}"} and topics.value == 0
         finally:
             process.terminate()
+
+
+def test_a_server_of_both_has_them_on_a_port_of_their_own(tmp_path: Path) -> None:
+    http_port = free_port()
+    options = ["--store", str(tmp_path), "--listen-port", "0", "--name-server-port", "0"]
+    command = [sys.executable, "-m", "gantrymq.cli.main", "server", *options, "--name-server-http-port", str(http_port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent) as process:
+        try:
+            assert process.stdout is not None
+            assert f"metrics at http://127.0.0.1:{http_port}/metrics, broker " in process.stdout.readline()
+            with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics") as answer:
+                text = answer.read().decode()
+            assert re.search(r'gantry_nameserver_brokers\{cluster="DefaultCluster",.*\} 1\.0', text), text
+        finally:
+            process.terminate()

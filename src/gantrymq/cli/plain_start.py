@@ -36,6 +36,7 @@ OPTIONS: Final[dict[str, Options]] = {
         **_BOTH,
         "--name-server-port": ("name_server_port", int),
         "--namesrv-port": ("name_server_port", int),
+        "--name-server-http-port": ("name_server_http_port", int),
         "--brokers": ("brokers", int),
     },
     "nameserver": {

@@ -55,6 +55,9 @@ def server(
         typer.Option("--name-server-port", "--namesrv-port",
                      help=f"Port of the name server; 0: any free one. Default: {DEFAULT_PORT}."),
     ] = None,
+    name_server_http_port: Annotated[
+        int, typer.Option(help="Port of the name server's /metrics, for this machine; 0: none.")
+    ] = 0,
     host: Annotated[
         str | None, typer.Option(help="Address that clients connect to. Default: 127.0.0.1, this machine only.")
     ] = None,
@@ -79,6 +82,7 @@ def server(
         store=store,
         listen_port=listen_port,
         name_server_port=name_server_port,
+        name_server_http_port=name_server_http_port,
         host=host,
         flush=flush,
         http_port=http_port,

@@ -24,7 +24,7 @@ from gantrymq.client.sending.stamps import Stamps, properties_text
 from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, MessageTrace
 from gantrymq.client.settings_rules import check_timeout
 from gantrymq.client.tracing.provider import spans_of
-from gantrymq.client.tracing.watch import NO_ACT, Watch, watch_of
+from gantrymq.client.tracing.watch import Watch, watch_of
 from gantrymq.errors import GantryError, MessageIllegal, TimedOut, Unreachable
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView
@@ -173,7 +173,7 @@ class Producer(Lifetime):
             check_queue(queue, message.topic)
         target = queue or (await self._delivery.queues(message.topic)).next()
         channel = await self._delivery.channel_to(target, self._config.send_timeout_ms)
-        act = NO_ACT
+        act = None
         if self._watch is not None:
             message, act = self._watch.sending(message)
         now_ms = self._endpoint.clock.wall_ms()
@@ -181,7 +181,8 @@ class Producer(Lifetime):
         body, sys_flag = self._packed(message.body)
         frames = self._frames_of(target)
         channel.send(frames.frame(channel.next_opaque(), sys_flag, now_ms, message.flag, text, body, True))
-        act.done()
+        if act is not None:
+            act.done()
 
     async def send_batch(
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_ms: int | None = None
@@ -197,7 +198,7 @@ class Producer(Lifetime):
         if queue is not None:
             check_queue(queue, topic)
         deadline = self._deadline(timeout_ms)
-        act = NO_ACT
+        act = None
         self._delivery.in_flight += 1
         try:
             await self._delivery.queues(topic, deadline)
@@ -221,11 +222,13 @@ class Producer(Lifetime):
 
             result = await self._delivery.deliver(topic, ids, frame, deadline, queue)
         except BaseException as error:
-            act.failed(error)
+            if act is not None:
+                act.failed(error)
             raise
         finally:
             self._delivery.in_flight -= 1
-        act.done(result)
+        if act is not None:
+            act.done(result)
         self._figures.of_sends(topic).batched += len(messages) - 1
         return result
 
@@ -302,6 +305,18 @@ class Producer(Lifetime):
         self._endpoint.check_usable()
         message, queue = reply_to(request, body)
         check_message(message, self._config.max_message_bytes)
+        if self._watch is None:
+            return await self._reply(message, queue, timeout_ms)
+        message, act = self._watch.sending(message)
+        try:
+            result = await self._reply(message, queue, timeout_ms)
+        except BaseException as error:
+            act.failed(error)
+            raise
+        act.done(result)
+        return result
+
+    async def _reply(self, message: Message, queue: MessageQueue, timeout_ms: int | None) -> SendResult:
         deadline = self._deadline(timeout_ms)
         await self._delivery.queues(message.topic, deadline)
         values = self._stamps.marked(message.properties)

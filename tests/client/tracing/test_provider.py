@@ -5,11 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from gantrymq import tracing
-from gantrymq.aio import LitePullConsumer, Producer, PullConsumer, PushConsumer
+from gantrymq.aio import (
+    ConsumeFromWhere,
+    LitePullConsumer,
+    LocalTransactionState,
+    Message,
+    MessageView,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    TransactionProducer,
+)
+from tests.client.peer import run, until
+from tests.client.real import server
 
 WHERE = "127.0.0.1:1"
 
@@ -71,3 +86,57 @@ def test_a_listener_is_called_directly_when_nobody_records() -> None:
 
     consumer = PushConsumer("g", name_servers=WHERE, listener=listener)
     assert consumer._queues._listener is listener
+
+
+class Commits:
+    async def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT
+
+    async def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT
+
+
+def test_messages_run_no_line_of_tracing_when_nobody_records(tmp_path: Path) -> None:
+    """The proof that it costs nothing: no function of gantrymq.client.tracing is called for any message."""
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _arg: object) -> None:
+        path = Path(frame.f_code.co_filename).as_posix()
+        if event == "call" and ("/gantrymq/client/tracing/" in path or "/opentelemetry/" in path):
+            called.add(f"{path}: {frame.f_code.co_name}")
+
+    async def test() -> None:
+        got: list[bytes] = []
+        again: list[bytes] = []
+
+        def listener(messages: list[MessageView]) -> None:
+            got.append(messages[0].body)
+            if messages[0].body == b"fails":
+                again.append(messages[0].body)
+                raise ValueError("once")
+
+        first = ConsumeFromWhere.FIRST_OFFSET
+        async with server(tmp_path) as address:
+            consumer = PushConsumer("CG", name_servers=address, listener=listener, from_where=first)
+            polled = LitePullConsumer("LG", name_servers=address, from_where=first)
+            producer = TransactionProducer("PG", name_servers=address, listener=Commits())
+            reader = PullConsumer(name_servers=address)
+            threading.setprofile(note)
+            sys.setprofile(note)
+            async with consumer.subscribe("T"), polled.subscribe("T"), producer, reader:
+                sent = await producer.send(Message("T", "plain"))
+                await producer.send_batch([Message("T", "1"), Message("T", "2")])
+                await producer.send_oneway(Message("T", "oneway"))
+                await producer.send_ordered(Message("T", "fails"), "key")
+                await producer.send_in_transaction(Message("T", "half"))
+                await until(lambda: len(got) >= 6 and bool(again))
+                await reader.pull(sent.queue, 0)
+                await polled.poll()
+                await polled.commit()
+
+    try:
+        run(test)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert not called

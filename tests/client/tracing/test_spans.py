@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from gantrymq.aio import (
     PushConsumer,
     TransactionProducer,
 )
+from gantrymq.client import sync
 from gantrymq.errors import RequestRejected
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.clock import SystemClock
@@ -27,7 +29,7 @@ pytest.importorskip("opentelemetry.sdk")
 
 from tests.client.peer import run, until  # noqa: E402
 from tests.client.real import server  # noqa: E402
-from tests.client.tracing.recorded import of, recording  # noqa: E402
+from tests.client.tracing.recorded import Recorded, of, recording  # noqa: E402
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
@@ -238,5 +240,75 @@ def test_both_traces_at_once(tmp_path: Path) -> None:
         kinds = [text.split("\x01")[0] for view in views for text in view.body.decode().split("\x02") if text]
         assert sorted(kinds) == ["EndTransaction", "Pub", "Pub"]
         assert {"half T", "local_transaction T", "commit T"} < set(recorded.names())
+
+    run(test)
+
+
+def test_a_reply_belongs_to_the_trace_of_its_request(tmp_path: Path) -> None:
+    async def test() -> None:
+        with recording() as recorded:
+            async with server(tmp_path) as address, Producer("PG", name_servers=address) as producer:
+
+                async def listener(messages: list[MessageView]) -> None:
+                    await producer.reply(messages[0], "pong")
+
+                consumer = PushConsumer("CG", name_servers=address, listener=listener, from_where=FIRST)
+                async with consumer.subscribe("Questions"):
+                    await producer.request(Message("Questions", "ping"), timeout_ms=20_000)
+        reply = recorded.one("send DefaultCluster_REPLY_TOPIC")
+        assert recorded.parent(reply) == "process Questions" and len(recorded.traces()) == 1
+
+    run(test)
+
+
+def test_a_batch_for_a_listener_continues_no_trace_of_the_program_that_started_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        got: list[MessageView] = []
+
+        async def listener(messages: list[MessageView]) -> None:
+            got.extend(messages)
+
+        with recording() as recorded:
+            async with server(tmp_path) as address:
+                async with Producer("PG", name_servers=address) as producer:
+                    await producer.send_batch([Message("T", "1"), Message("T", "2")])
+                consumer = PushConsumer(
+                    "CG", name_servers=address, listener=listener, from_where=FIRST, consume_batch_size=2
+                )
+                with recorded.tracer.start_as_current_span("start of the program"):
+                    await consumer.subscribe("T").start()
+                await until(lambda: len(got) == 2)
+                await consumer.close()
+        process = recorded.one("process T")
+        assert process.parent is None and recorded.linked(process) == ["create T", "create T"]
+
+    run(test)
+
+
+def test_what_a_blocking_listener_does_belongs_to_its_local_transaction(tmp_path: Path) -> None:
+    def send(address: str, recorded: Recorded) -> None:
+        class InThread:
+            def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+                recorded.tracer.start_span("row").end()
+                raise ValueError("the database is away")
+
+            def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+                return LocalTransactionState.UNKNOWN
+
+        with (
+            sync.TransactionProducer("PG", name_servers=address, listener=InThread()) as producer,
+            recorded.tracer.start_as_current_span("request"),
+        ):
+            producer.send_in_transaction(Message("T", "1"))
+
+    async def test() -> None:
+        with recording() as recorded:
+            async with server(tmp_path) as address:
+                await asyncio.to_thread(send, address, recorded)
+        row, local = recorded.one("row"), recorded.one("local_transaction T")
+        assert (recorded.parent(row), recorded.parent(local)) == ("local_transaction T", "half T")
+        assert of(local, "error.type") == ["ValueError"] and not local.status.is_ok
+        assert recorded.parent(recorded.one("unknown T")) == "half T"
+        assert recorded.parent(recorded.one("half T")) == "request"
 
     run(test)

@@ -54,6 +54,9 @@ SETTLED: Final = {
 LATER: Final = "RECONSUME_LATER"
 """``error.type`` of a listener that asked for another delivery without an exception."""
 _NS_PER_MS: Final = 1_000_000
+NOBODY: Final = Context()
+"""The parent of a span that continues nothing. The current context of a client's own task is that of the code which
+started the client."""
 
 
 def context_of(values: Mapping[str, str]) -> Context | None:
@@ -207,16 +210,21 @@ class Spans(Watch):
         return dict(names.of_message(values, self._endpoint.clock.wall_ms()))
 
     def _stored(self, span: Span, result: SendResult | None) -> None:
-        self._stored_batch(span, result)
+        values = self._place(result)
         if result is not None:
-            span.set_attribute(names.MESSAGE_ID, result.message_id)
+            values[names.MESSAGE_ID] = result.message_id
+        span.set_attributes(values)
 
     def _stored_batch(self, span: Span, result: SendResult | None) -> None:
-        span.set_attribute(names.CLIENT_ID, self._endpoint.client_id)
-        address = "" if result is None else self._endpoint.routes.master(result.queue.broker_name)
-        if address:
-            host, port = split_address(address)
-            span.set_attributes({names.SERVER_ADDRESS: host, names.SERVER_PORT: port})
+        span.set_attributes(self._place(result))
+
+    def _place(self, result: SendResult | None) -> dict[str, Any]:
+        """Between whom it was, as far as that is known."""
+        values: dict[str, Any] = {names.CLIENT_ID: self._endpoint.client_id}
+        address = None if result is None else self._endpoint.routes.master(result.queue.broker_name)
+        if address is not None:
+            values[names.SERVER_ADDRESS], values[names.SERVER_PORT] = split_address(address)
+        return values
 
     # Transactions.
 
@@ -267,7 +275,7 @@ class Spans(Watch):
         topic = without_namespace(self._namespace, half.topic)
         of = {**self._of(half.properties), names.MESSAGE_ID: half.message_id, names.MESSAGE_TYPE: "transaction",
               names.TRANSACTION_ID: half.transaction_id or "", names.CLIENT_ID: self._endpoint.client_id}  # fmt: skip
-        parent = context_of(half.properties)
+        parent = context_of(half.properties) or NOBODY
         return _CheckSpan(self._start("check", "check", topic, SpanKind.SERVER, self._producer, of=of, parent=parent))
 
     # Consuming.
@@ -276,20 +284,24 @@ class Spans(Watch):
         if is_async(inner):
 
             async def traced(messages: list[MessageView]) -> Any:
-                with self.processing(messages) as span:
+                with self._processing(messages, NOBODY) as span:
                     answer = inner(messages)
                     return _note_answer(span, await answer if inspect.isawaitable(answer) else answer)
 
             return traced
 
         def traced_in_thread(messages: list[MessageView]) -> Any:
-            with self.processing(messages) as span:
+            with self._processing(messages, NOBODY) as span:
                 return _note_answer(span, inner(messages))
 
         return traced_in_thread
 
     def processing(self, messages: Sequence[MessageView]) -> AbstractContextManager[Span]:
-        parent = context_of(messages[0].properties) if len(messages) == 1 else None
+        return self._processing(messages, None)
+
+    def _processing(self, messages: Sequence[MessageView], otherwise: Context | None) -> AbstractContextManager[Span]:
+        """``otherwise``: the parent when there is no single message with a context."""
+        parent = (context_of(messages[0].properties) if len(messages) == 1 else None) or otherwise
         return _ending(self._of_views("process", "process", SpanKind.CONSUMER, messages, parent))
 
     def received(self, messages: Sequence[MessageView], begun_ms: int) -> None:
@@ -297,7 +309,7 @@ class Spans(Watch):
 
     def settling(self, operation: str, topic: str, messages: Sequence[MessageView] = ()) -> Act:
         if messages:
-            parent = context_of(messages[0].properties) if len(messages) == 1 else None
+            parent = (context_of(messages[0].properties) if len(messages) == 1 else None) or NOBODY
             return _SpanAct(self._of_views(operation, "settle", SpanKind.CLIENT, messages, parent))
         topic = without_namespace(self._namespace, topic)
         return _SpanAct(self._start(operation, "settle", topic, SpanKind.CLIENT, self._consumer))
