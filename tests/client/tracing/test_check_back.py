@@ -77,6 +77,8 @@ def test_the_check_in_another_process_belongs_to_the_trace_of_the_request(tmp_pa
             assert span.parent is not None and f"{span.parent.span_id:016x}" == half_id, span.name
         answers = [of(span, "gantrymq.transaction.state") for span in recorded.named("check Paid")]
         assert ["COMMIT"] in answers, answers
+        kind = "messaging.rocketmq.message.type"
+        assert {of(span, kind)[0] for span in recorded.all()} == {"transaction"}
         check = recorded.named("check Paid")[0]
         assert check.kind is trace.SpanKind.SERVER and of(check, "messaging.operation.type") == ["check"]
     finally:

@@ -37,6 +37,9 @@ TRANSACTION_STATE: Final = "gantrymq.transaction.state"
 """COMMIT, ROLLBACK or UNKNOWN."""
 RECONSUME_TIMES: Final = "gantrymq.message.reconsume_times"
 
+_OF_TRANSACTIONS: Final = frozenset({properties.TRANSACTION_PREPARED, properties.PRODUCER_GROUP})
+"""A half message has both. Apache's brokers leave only the group when it is committed."""
+
 Value = str | int | bool | list[str]
 
 
@@ -61,7 +64,7 @@ def of_message(values: Mapping[str, str], now_ms: int) -> dict[str, Value]:
 
 def type_of(values: Mapping[str, str]) -> str:
     """``transaction``, ``delay``, ``fifo`` or ``normal``."""
-    if properties.TRANSACTION_PREPARED in values:
+    if not values.keys().isdisjoint(_OF_TRANSACTIONS):
         return "transaction"
     if not values.keys().isdisjoint(properties.DELAYS):
         return "delay"

@@ -1,22 +1,22 @@
 """Spans of OpenTelemetry for what a client does, by the semantic conventions for messaging.
 
-| span                         | kind     | parent                             | in the message        |
-|------------------------------|----------|------------------------------------|-----------------------|
-| ``send T``                   | PRODUCER | the caller's span                  | its context           |
-| ``create T``, then ``send T`` | PRODUCER, CLIENT | the caller's span; send links to create | the context of create |
-| ``half T``                   | PRODUCER | the caller's span, or              | its context           |
-|                              |          | ``local_transaction``              |                       |
-| ``local_transaction T``      | INTERNAL | the half; with gantrymq.sql the    |                       |
-|                              |          | caller's span                      |                       |
-| ``commit T``, ``rollback T`` | CLIENT   | the half                           |                       |
-| ``check T``                  | SERVER   | the half, also in another process  |                       |
-| ``receive T``                | CLIENT   | the caller's span; links           |                       |
-| ``process T``                | CONSUMER | the message's context; links       |                       |
-| ``nack T``, ``commit T``     | CLIENT   | the message's context, or the      |                       |
-|                              |          | caller's span                      |                       |
+| span                         | kind     | parent                                                |
+|------------------------------|----------|-------------------------------------------------------|
+| ``send T``                   | PRODUCER | the caller's span                                     |
+| ``create T`` (of a batch)    | PRODUCER | the caller's span                                     |
+| ``send T`` (of a batch)      | CLIENT   | the caller's span; links to the ``create T``          |
+| ``half T``                   | PRODUCER | the caller's span, or ``local_transaction``           |
+| ``local_transaction T``      | INTERNAL | the half                                              |
+| ``local_transaction``        | INTERNAL | the caller's span (gantrymq.sql)                      |
+| ``commit T``, ``rollback T`` | CLIENT   | the half                                              |
+| ``check T``                  | SERVER   | the half, also in another process                     |
+| ``receive T``                | CLIENT   | the caller's span; links to the messages              |
+| ``process T``                | CONSUMER | the message's span, if there is one message; links    |
+| ``nack T``                   | CLIENT   | the message's span                                    |
+| ``commit``                   | CLIENT   | the caller's span                                     |
 
-The context of a message is in its properties ``traceparent`` and ``tracestate`` (or as the program's propagators say),
-where OpenTelemetry's Java agent has it, too. A message that has a context already keeps it.
+A message carries the context of the PRODUCER span in its properties ``traceparent`` and ``tracestate`` (or as the
+program's propagators say), where OpenTelemetry's Java agent has it, too. A message that has a context already keeps it.
 
 A span for several messages links to the context of each, and has no message's context as its parent.
 """
