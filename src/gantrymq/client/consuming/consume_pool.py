@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from gantrymq.client.listener import described, goes_on, is_async
 from gantrymq.client.message_listener import AGAIN, MessageListener, read_answer
+from gantrymq.client.metrics.figures import ReadFigures
 from gantrymq.client.results import ReconsumeLater
 from gantrymq.message.message import MessageView
 
@@ -22,8 +23,9 @@ log = logging.getLogger("gantrymq.client")
 class Measured(Protocol):
     """What a batch belongs to."""
 
-    def handled(self, batch: list[MessageView], again: ReconsumeLater | None, waited_s: float, took_s: float) -> None:
-        """The listener was called with ``batch``, which had waited for it. Called on the event loop."""
+    @property
+    def figures(self) -> ReadFigures:
+        """Where the calls of the listener are counted, on the event loop."""
 
 
 Owner = TypeVar("Owner", bound=Measured)
@@ -36,7 +38,8 @@ class ConsumePool(Protocol[OwnerIn]):
     """Where batches wait for the listener. Right before the listener is called, ``wanted`` is: messages of a queue that
     was lost meanwhile are dropped."""
 
-    def put(self, owner: OwnerIn, batch: list[MessageView]) -> None: ...
+    def put(self, owner: OwnerIn, batch: list[MessageView], since: float) -> None:
+        """``since``: when it began to wait for the listener, in monotonic seconds."""
 
     @property
     def running(self) -> int:
@@ -97,9 +100,9 @@ class ThreadPool:
         for thread in self._threads:
             thread.start()
 
-    def put(self, owner: Any, batch: list[MessageView]) -> None:
+    def put(self, owner: Any, batch: list[MessageView], since: float) -> None:
         self._started += 1
-        self._work.put((owner, batch, self._now()))
+        self._work.put((owner, batch, since))
 
     @property
     def running(self) -> int:
@@ -149,7 +152,7 @@ class ThreadPool:
             self._ended += 1
             owner, batch, again, waited_s, took_s = done.popleft()
             if took_s >= 0:
-                owner.handled(batch, again, waited_s, took_s)
+                owner.figures.handled(len(batch), again is None, waited_s, took_s)
             self._finished(owner, batch, again)
 
 
@@ -170,8 +173,8 @@ class TaskPool:
         self._excused: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def put(self, owner: Any, batch: list[MessageView]) -> None:
-        self._waiting.append((owner, batch, self._now()))
+    def put(self, owner: Any, batch: list[MessageView], since: float) -> None:
+        self._waiting.append((owner, batch, since))
         self._start()
 
     @property
@@ -214,7 +217,7 @@ class TaskPool:
                 raise
             return _failed(batch, error)
         finally:
-            owner.handled(batch, again, begun - since, self._now() - begun)
+            owner.figures.handled(len(batch), again is None, begun - since, self._now() - begun)
 
     def _ended(self, owner: Any, batch: list[MessageView], task: asyncio.Task[ReconsumeLater | None]) -> None:
         """Settle a batch when its task has ended, in whatever way. A task that is cancelled before its first step, or

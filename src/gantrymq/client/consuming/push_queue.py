@@ -19,7 +19,7 @@ from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.progress import Progress
 from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request, views
 from gantrymq.client.metrics.figures import Backlog, ReadFigures
-from gantrymq.client.results import PullStatus, ReconsumeLater
+from gantrymq.client.results import PullStatus
 from gantrymq.errors import GantryError, RequestRejected, Unreachable
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import MessageView
@@ -63,7 +63,7 @@ class PushQueue:
         self._progress = progress
         self._hand_out = hand_out
         self._moved = moved
-        self._figures = figures
+        self.figures: Final = figures
         self._window = ConsumeWindow(start)
         self._end = start
         """The end of the queue, when it was last pulled from."""
@@ -137,7 +137,7 @@ class PushQueue:
         found = views(raw, self.queue, self._wanted.tags) if raw.data else []
         self._offset, self._end = raw.next_offset, raw.max_offset
         if found:
-            self._figures.got([view.store_timestamp for view in found], len(found), self.pulled_ms)
+            self.figures.got([view.store_timestamp for view in found], len(found), self.pulled_ms)
         self._window.add(found)
         self._window.advance(raw.next_offset)
         if found:
@@ -157,10 +157,6 @@ class PushQueue:
         self._window.finish(batch)
         self.consumed_ms = self._endpoint.clock.wall_ms()
         self._room.set()
-
-    def handled(self, batch: list[MessageView], again: ReconsumeLater | None, waited_s: float, took_s: float) -> None:
-        """The listener was called with these messages; for the figures only."""
-        self._figures.handled(len(batch), again is None, waited_s, took_s)
 
     @property
     def backlog(self) -> Backlog:

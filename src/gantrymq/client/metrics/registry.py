@@ -7,9 +7,10 @@ import os
 import threading
 import weakref
 from collections import deque
+from functools import partial
 from typing import Final
 
-from gantrymq.client.metrics.figures import ClientFigures
+from gantrymq.client.metrics.figures import Backlog, ClientFigures
 
 GONE_MAX: Final = 100
 """So many clients may be gone before their figures are added up, if nobody reads."""
@@ -19,6 +20,10 @@ class Registry:
     """Clients of one process. Any thread may call any method."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin at 0, as a forked child does: its parent counts on."""
         self._live: dict[int, ClientFigures] = {}
         self._gone: deque[int] = deque()
         """Clients that the garbage collector has found. It may run anywhere, so it takes no lock and adds nothing up.
@@ -52,13 +57,12 @@ class Registry:
             for figures in [*self._past.values(), *live]:
                 found.setdefault(figures.group, ClientFigures(figures.group)).add(figures)
         for group, total in found.items():
-            members = [figures for figures in live if figures.group == group]
-            total.backlogs = lambda members=members: [one for member in members for one in member.backlogs()]  # type: ignore[misc]
+            total.backlogs = partial(_backlogs, [figures for figures in live if figures.group == group])
         return list(found.values())
 
-    def forget(self) -> None:
-        """A forked child begins anew: its parent counts on."""
-        self.__init__()  # type: ignore[misc]
+
+def _backlogs(members: list[ClientFigures]) -> list[Backlog]:
+    return [backlog for member in members for backlog in member.backlogs()]
 
 
 CLIENTS: Final = Registry()
