@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Final
 
 from benchmarks.load import Commit
+from gantrymq import tracing
 from gantrymq.aio import Message, Producer, TransactionProducer
 from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message import properties
@@ -190,7 +191,12 @@ def main() -> None:
     arguments.add_argument("--width", type=int, default=32, help="sends at a time")
     arguments.add_argument("--size", type=int, default=128, help="bytes of a body")
     arguments.add_argument("--count", type=int, default=20_000, help="messages")
+    arguments.add_argument("--spans", action="store_true", help="make spans of OpenTelemetry, and export them nowhere")
     chosen = arguments.parse_args()
+    if chosen.spans:
+        from opentelemetry.sdk.trace import TracerProvider
+
+        tracing.use(TracerProvider())
     logging.disable(logging.CRITICAL)
     gc.freeze()
     try:

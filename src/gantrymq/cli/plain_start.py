@@ -36,6 +36,7 @@ OPTIONS: Final[dict[str, Options]] = {
         **_BOTH,
         "--name-server-port": ("name_server_port", int),
         "--namesrv-port": ("name_server_port", int),
+        "--name-server-http-port": ("name_server_http_port", int),
         "--brokers": ("brokers", int),
     },
     "nameserver": {
@@ -46,6 +47,8 @@ OPTIONS: Final[dict[str, Options]] = {
         "--host": ("host", str),
         "--kv-config": ("kv_config", Path),
         "--tls-config": ("tls_config", Path),
+        "--http-port": ("http_port", int),
+        "--http-bind": ("http_bind", str),
         "--log-level": ("log_level", str),
     },
     "broker": {

@@ -15,6 +15,7 @@ from gantrymq.cli.serving import broker as serving_broker
 from gantrymq.cli.serving import nameserver as serving_nameserver
 from gantrymq.cli.serving import server as serving_server
 from gantrymq.cli.serving.nameserver import ANY_ADDRESS
+from gantrymq.cli.serving.nameserver_http import LOOPBACK
 from gantrymq.nameserver.config import DEFAULT_PORT
 from gantrymq.runtime.tls.settings import ENVIRONMENT
 
@@ -54,6 +55,9 @@ def server(
         typer.Option("--name-server-port", "--namesrv-port",
                      help=f"Port of the name server; 0: any free one. Default: {DEFAULT_PORT}."),
     ] = None,
+    name_server_http_port: Annotated[
+        int, typer.Option(help="Port of the name server's /metrics, for this machine; 0: none.")
+    ] = 0,
     host: Annotated[
         str | None, typer.Option(help="Address that clients connect to. Default: 127.0.0.1, this machine only.")
     ] = None,
@@ -78,6 +82,7 @@ def server(
         store=store,
         listen_port=listen_port,
         name_server_port=name_server_port,
+        name_server_http_port=name_server_http_port,
         host=host,
         flush=flush,
         http_port=http_port,
@@ -100,6 +105,8 @@ def nameserver(
         Path | None, typer.Option(help="File for key-values; without it they live as long as the process.")
     ] = None,
     tls_config: TlsConfig = None,
+    http_port: Annotated[int, typer.Option(help="Port of /metrics for Prometheus; 0: none.")] = 0,
+    http_bind: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
     log_level: LogLevel = "info",
 ) -> None:
     """Run a name server. Stop it with Ctrl-C."""
@@ -109,6 +116,8 @@ def nameserver(
         host=host,
         kv_config=kv_config,
         tls_config=tls_config,
+        http_port=http_port,
+        http_bind=http_bind,
         log_level=log_level,
     )
 

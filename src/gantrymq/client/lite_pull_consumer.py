@@ -5,7 +5,8 @@ Source: DefaultLitePullConsumer; docs/protocol.md#what-clients-send-and-when.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Self, Unpack
 
 from gantrymq.client.config import LitePullConfig, LitePullSettings, settings_of
@@ -17,7 +18,10 @@ from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.consuming.filters import Filter, filter_of
 from gantrymq.client.consuming.lite_queues import LiteQueues
 from gantrymq.client.consuming.start_offset import max_offset, min_offset, offset_by_time
+from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.settings_rules import WAIT, check_timeout
+from gantrymq.client.tracing.provider import spans_of
+from gantrymq.client.tracing.watch import processing
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.message.message import MessageView
@@ -61,7 +65,9 @@ class LitePullConsumer(Lifetime):
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip
         self._filters: dict[str, Filter] = {}
-        self._queues = LiteQueues(endpoint, config, self.group, from_where, self._filters)
+        figures = CLIENTS.made(endpoint, self.group)
+        self._queues = LiteQueues(endpoint, config, self.group, from_where, self._filters, figures)
+        self._watch = spans_of(endpoint, self.group)
         self._committed_at = 0.0
         self._returned: list[MessageView] = []
         """What the last poll returned."""
@@ -128,6 +134,7 @@ class LitePullConsumer(Lifetime):
         """
         self._endpoint.check_usable()
         check_timeout(timeout_ms, WAIT)
+        begun_ms = 0 if self._watch is None else self._endpoint.clock.wall_ms()
         with self._queues.one_poll():
             if self._config.auto_commit:
                 now = self._endpoint.clock.monotonic()
@@ -136,7 +143,14 @@ class LitePullConsumer(Lifetime):
                     self._queues.store_now()
             taken = await self._queues.take(self._config.poll_timeout_ms if timeout_ms is None else timeout_ms)
             self._returned = taken
+            if self._watch is not None and taken:
+                self._watch.received(taken, begun_ms)
             return taken
+
+    def processing(self, messages: MessageView | Sequence[MessageView]) -> AbstractContextManager[object]:
+        """``with consumer.processing(message): ...`` around the work on polled messages makes it a *process* span of
+        their trace, if the program traces with OpenTelemetry; otherwise it does nothing."""
+        return processing(self._watch, messages)
 
     def give_back_last(self, unless: list[MessageView] | None = None) -> None:
         """Undo the last ``poll``: the next poll of its queue begins with the same messages, if this member still has
@@ -214,7 +228,16 @@ class LitePullConsumer(Lifetime):
         stored.
         """
         self._endpoint.check_usable()
-        await self._queues.commit(offsets)
+        if self._watch is None:
+            await self._queues.commit(offsets)
+            return
+        act = self._watch.settling("commit", "")
+        try:
+            await self._queues.commit(offsets)
+        except BaseException as error:
+            act.failed(error)
+            raise
+        act.done()
 
     async def committed(self, queue: MessageQueue) -> QueueOffset | None:
         """The group's stored progress; None when it has none."""

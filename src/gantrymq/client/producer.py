@@ -14,14 +14,17 @@ from gantrymq.client.connection.endpoint import Endpoint, decline, every
 from gantrymq.client.connection.heartbeat import Heartbeats
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
+from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.results import SendResult
 from gantrymq.client.sending.delivery import Delivery, Tried
 from gantrymq.client.sending.ordering import QueueSelector, by_hash
 from gantrymq.client.sending.replies import Replies, reply_to
 from gantrymq.client.sending.send_frame import SendFrames
 from gantrymq.client.sending.stamps import Stamps, properties_text
-from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, Tracer
+from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, MessageTrace
 from gantrymq.client.settings_rules import check_timeout
+from gantrymq.client.tracing.provider import spans_of
+from gantrymq.client.tracing.watch import Watch, watch_of
 from gantrymq.errors import GantryError, MessageIllegal, TimedOut, Unreachable
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView
@@ -70,12 +73,14 @@ class Producer(Lifetime):
             pushes=self._pushed, greet=self._greet,
         )  # fmt: skip
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._brokers)
-        self._delivery = Delivery(self._endpoint, self._config)
+        self._figures = CLIENTS.made(self._endpoint, self.group)
+        self._delivery = Delivery(self._endpoint, self._config, self._figures)
         self._frames: dict[MessageQueue, SendFrames] = {}
         self._stamps = Stamps(self._endpoint.next_unique_key, {})
         self._replies = Replies(self._endpoint)
         self._compression = compression.flags_of(config.compress_type)
-        self._tracer = Tracer(self._endpoint, self.group, config.trace_topic) if config.trace else None
+        self._trace = MessageTrace(self._endpoint, self.group, config.trace_topic) if config.trace else None
+        self._watch = watch_of(self._trace, spans_of(self._endpoint, self.group))
 
     async def start(self) -> None:
         """Begin the background work. It needs no network: the routes of ``topics`` are looked up once a name server
@@ -93,8 +98,8 @@ class Producer(Lifetime):
         if self._config.topics:
             looking = every(self._endpoint.clock, LOOK_UP_INTERVAL_MS, self._find_topics, "topics")
             self._endpoint.tasks.start("topics", looking)
-        if self._tracer is not None:
-            tracing = every(self._endpoint.clock, FLUSH_INTERVAL_MS, self._tracer.flush, "trace")
+        if self._trace is not None:
+            tracing = every(self._endpoint.clock, FLUSH_INTERVAL_MS, self._trace.flush, "trace")
             self._endpoint.tasks.start("trace", tracing)
 
     async def close(self) -> None:
@@ -107,8 +112,8 @@ class Producer(Lifetime):
 
     async def _leave(self) -> None:
         await self._endpoint.drain(self._idle, self._config.close_timeout_ms)
-        if self._tracer is not None:
-            await self._tracer.flush()
+        if self._trace is not None:
+            await self._trace.flush()
         await self._heartbeats.unregister(producer_group=self.group)
 
     def _idle(self) -> bool:
@@ -133,6 +138,8 @@ class Producer(Lifetime):
         check_message(message, self._config.max_message_bytes)
         if self._config.namespace:
             message = self._in_namespace(message)
+        if self._watch is not None:
+            return await self._watched(self._watch, message, queue, timeout_ms)
         return await self._send(message, queue, timeout_ms)
 
     async def send_ordered(
@@ -151,7 +158,7 @@ class Producer(Lifetime):
         message = self._in_namespace(message).with_properties(values)
         publish = await self._delivery.queues(message.topic, self._deadline(timeout_ms))
         queue = selector(publish.queues, message, key)
-        return await self._send(message, queue, timeout_ms)
+        return await self._reported(message, queue, timeout_ms)
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
         """Send without waiting for an answer. This is fast, but does not tell whether the message was stored.
@@ -166,11 +173,16 @@ class Producer(Lifetime):
             check_queue(queue, message.topic)
         target = queue or (await self._delivery.queues(message.topic)).next()
         channel = await self._delivery.channel_to(target, self._config.send_timeout_ms)
+        act = None
+        if self._watch is not None:
+            message, act = self._watch.sending(message)
         now_ms = self._endpoint.clock.wall_ms()
         _, text = self._stamps.stamp(message.properties, now_ms)
         body, sys_flag = self._packed(message.body)
         frames = self._frames_of(target)
         channel.send(frames.frame(channel.next_opaque(), sys_flag, now_ms, message.flag, text, body, True))
+        if act is not None:
+            act.done()
 
     async def send_batch(
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_ms: int | None = None
@@ -186,11 +198,14 @@ class Producer(Lifetime):
         if queue is not None:
             check_queue(queue, topic)
         deadline = self._deadline(timeout_ms)
+        act = None
         self._delivery.in_flight += 1
         try:
             await self._delivery.queues(topic, deadline)
             messages = [message.with_properties(self._stamps.marked(message.properties)) for message in messages]
             ids = ",".join(message.properties[properties.UNIQ_KEY] for message in messages)
+            if self._watch is not None:
+                messages, act = self._watch.sending_batch(messages)
             # The batch has no UNIQ_KEY of its own, as it has in 5.x clients: 4.x brokers would write that key over
             # those of the messages.
             own = {properties.WAIT: messages[0].properties[properties.WAIT]}
@@ -205,9 +220,17 @@ class Producer(Lifetime):
                 header = self._header(target, text, messages[0].flag, sys_flag=0, batch=True)
                 return encode_request(RequestCode.SEND_BATCH_MESSAGE, opaque, header, body)
 
-            return await self._delivery.deliver(topic, ids, frame, deadline, queue)
+            result = await self._delivery.deliver(topic, ids, frame, deadline, queue)
+        except BaseException as error:
+            if act is not None:
+                act.failed(error)
+            raise
         finally:
             self._delivery.in_flight -= 1
+        if act is not None:
+            act.done(result)
+        self._figures.of_sends(topic).batched += len(messages) - 1
+        return result
 
     async def send_batches(
         self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout_ms: int | None = None
@@ -271,7 +294,7 @@ class Producer(Lifetime):
         await self._delivery.channel_to(target, limit_ms)
         correlation, answer = self._replies.expect(message, limit_ms)
         try:
-            await self._send(message, target, limit_ms)
+            await self._reported(message, target, limit_ms)
             return await self._replies.wait(answer, deadline - self._endpoint.clock.monotonic(), limit_ms)
         finally:
             self._replies.forget(correlation)
@@ -282,6 +305,18 @@ class Producer(Lifetime):
         self._endpoint.check_usable()
         message, queue = reply_to(request, body)
         check_message(message, self._config.max_message_bytes)
+        if self._watch is None:
+            return await self._reply(message, queue, timeout_ms)
+        message, act = self._watch.sending(message)
+        try:
+            result = await self._reply(message, queue, timeout_ms)
+        except BaseException as error:
+            act.failed(error)
+            raise
+        act.done(result)
+        return result
+
+    async def _reply(self, message: Message, queue: MessageQueue, timeout_ms: int | None) -> SendResult:
         deadline = self._deadline(timeout_ms)
         await self._delivery.queues(message.topic, deadline)
         values = self._stamps.marked(message.properties)
@@ -300,6 +335,23 @@ class Producer(Lifetime):
         return list((await self._delivery.queues(with_namespace(self._config.namespace, topic))).queues)
 
     # The parts.
+
+    async def _reported(self, message: Message, queue: MessageQueue | None, timeout_ms: int | None) -> SendResult:
+        if self._watch is not None:
+            return await self._watched(self._watch, message, queue, timeout_ms)
+        return await self._send(message, queue, timeout_ms)
+
+    async def _watched(
+        self, watch: Watch, message: Message, queue: MessageQueue | None, timeout_ms: int | None
+    ) -> SendResult:
+        message, act = watch.sending(message)
+        try:
+            result = await self._send(message, queue, timeout_ms)
+        except BaseException as error:
+            act.failed(error)
+            raise
+        act.done(result)
+        return result
 
     async def _send(
         self,
@@ -338,16 +390,14 @@ class Producer(Lifetime):
                 try:
                     answer = await channel.request(opaque, frame, limit_ms, started)
                 except (Unreachable, TimedOut) as failure:
-                    first = Tried(target, channel.address, failure)
+                    first = Tried(target, channel.address, failure, started)
                 else:
                     result = delivery.settled(answer, target, message_id, started)
-                    first = Tried(target, channel.address, answer) if result is None else None
+                    first = Tried(target, channel.address, answer, started) if result is None else None
             if result is None:
                 make = partial(self._frame, sys_flag, born_ms, flag, text, body)
                 deadline = started + limit_ms / 1000
                 result = await delivery.deliver(topic, message_id, make, deadline, queue, stay=stay, first=first)
-            if self._tracer is not None:
-                self._tracer.sent(message, result, born_ms, sys_flag)
             return result
         finally:
             delivery.in_flight -= 1

@@ -5,7 +5,8 @@ Source: DefaultMQPullConsumer; docs/protocol.md#what-clients-send-and-when, docs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, Unpack
 
 from gantrymq.client import settings_rules as rules
@@ -19,8 +20,11 @@ from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
 from gantrymq.client.consuming.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
 from gantrymq.client.results import PullResult, RawPull
 from gantrymq.client.settings_rules import read_setting
+from gantrymq.client.tracing.provider import spans_of
+from gantrymq.client.tracing.watch import processing
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
+from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header
@@ -62,6 +66,7 @@ class PullConsumer(Lifetime):
             group = with_namespace(config.namespace, group)
         self.group = group
         self._endpoint = Endpoint(type(self).__name__, config, default_doors() if doors is None else doors)
+        self._watch = spans_of(self._endpoint, group)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that may be read, freshly asked. Raises RouteNotFound or Unreachable."""
@@ -85,11 +90,14 @@ class PullConsumer(Lifetime):
         ``tags``: ``"*"`` or ``"A || B"``. ``wait_ms``: how long the broker may wait for a message when there is none.
         Raises ConfigError for an invalid argument, RequestRejected, Unreachable or TimedOut.
         """
+        begun_ms = 0 if self._watch is None else self._endpoint.clock.wall_ms()
         raw = await self._pull(queue, offset, max_count, max_bytes, filter_of(tags), wait_ms)
         messages = views(raw, queue, tags)
         if self._config.namespace:
             for view in messages:
                 view.topic = without_namespace(self._config.namespace, view.topic)
+        if self._watch is not None and messages:
+            self._watch.received(messages, begun_ms)
         return PullResult(
             status=raw.status,
             messages=messages,
@@ -97,6 +105,11 @@ class PullConsumer(Lifetime):
             min_offset=raw.min_offset,
             max_offset=raw.max_offset,
         )
+
+    def processing(self, messages: MessageView | Sequence[MessageView]) -> AbstractContextManager[object]:
+        """``with consumer.processing(message): ...`` around the work on pulled messages makes it a *process* span of
+        their trace, if the program traces with OpenTelemetry; otherwise it does nothing."""
+        return processing(self._watch, messages)
 
     async def pull_raw(
         self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter = EVERYTHING

@@ -17,7 +17,10 @@ from gantrymq.client.consuming.assigned_queues import AssignedQueues
 from gantrymq.client.consuming.broker_questions import BrokerQuestions
 from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
 from gantrymq.client.message_listener import MessageListener
-from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, Tracer
+from gantrymq.client.metrics.registry import CLIENTS
+from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, MessageTrace
+from gantrymq.client.tracing.provider import spans_of
+from gantrymq.client.tracing.watch import watch_of
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
@@ -64,11 +67,15 @@ class PushConsumer(Lifetime):
             pushes=lambda channel, command: self._questions.asked(channel, command),
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip
-        self._tracer = Tracer(endpoint, self.group, config.trace_topic) if config.trace else None
-        if self._tracer is not None:
-            listener = self._tracer.listener(listener)
+        self._trace = MessageTrace(endpoint, self.group, config.trace_topic) if config.trace else None
+        watch = watch_of(self._trace, spans_of(endpoint, self.group, broadcasting=config.broadcasting))
+        if watch is not None:
+            listener = watch.listener(listener)
         self._filters: dict[str, Filter] = {}
-        self._queues = AssignedQueues(endpoint, config, self.group, listener, from_where, self._filters, doors.disk)
+        self._queues = AssignedQueues(
+            endpoint, config, self.group, listener, from_where, self._filters, doors.disk, watch,
+            CLIENTS.made(endpoint, self.group),
+        )  # fmt: skip
         self._questions = BrokerQuestions(endpoint, self._queues)
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
@@ -104,8 +111,8 @@ class PushConsumer(Lifetime):
             raise
         tasks, clock, config = self._endpoint.tasks, self._endpoint.clock, self._config
         tasks.start("progress", every(clock, config.persist_interval_ms, queues.store, "progress"))
-        if self._tracer is not None:
-            tasks.start("trace", every(clock, FLUSH_INTERVAL_MS, self._tracer.flush, "trace"))
+        if self._trace is not None:
+            tasks.start("trace", every(clock, FLUSH_INTERVAL_MS, self._trace.flush, "trace"))
         if config.orderly:
             tasks.start("locks", every(clock, config.lock_interval_ms, queues.renew_locks, "locks"))
 
@@ -133,8 +140,8 @@ class PushConsumer(Lifetime):
         await self._endpoint.drain(lambda: self._queues.idle, self._config.close_timeout_ms)
         await self._queues.store()
         await self._queues.unlock()
-        if self._tracer is not None:
-            await self._tracer.flush()
+        if self._trace is not None:
+            await self._trace.flush()
         await self._queues.member.leave()
 
     @property

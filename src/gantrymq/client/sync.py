@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import Any, Self, TypeVar, Unpack
 
 from gantrymq.client import lite_pull_consumer, producer, pull_consumer, push_consumer, transaction_producer
@@ -198,6 +199,10 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
 
         return self._call(work)
 
+    def processing(self, messages: MessageView | Sequence[MessageView]) -> AbstractContextManager[object]:
+        """A *process* span of pulled messages; see ``gantrymq.aio.PullConsumer.processing``."""
+        return self._client.processing(messages)
+
     def pull_raw(
         self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter = EVERYTHING
     ) -> RawPull:
@@ -280,6 +285,10 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
 
         self._got = batch = self._call(work)
         return batch
+
+    def processing(self, messages: MessageView | Sequence[MessageView]) -> AbstractContextManager[object]:
+        """A *process* span of polled messages; see ``gantrymq.aio.LitePullConsumer.processing``."""
+        return self._client.processing(messages)
 
     @property
     def assigned(self) -> list[MessageQueue]:

@@ -33,6 +33,7 @@ from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Begun, Halves
 from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.tracing.watch import Act
 from gantrymq.errors import (
     ConfigError,
     MessageIllegal,
@@ -103,7 +104,9 @@ class TransactionProducer(Producer):
 
     async def start(self) -> None:
         if self._checks is None:
-            self._checks = CheckBack(self._endpoint, self.group, self.listener, self._memory, self._config)
+            self._checks = CheckBack(
+                self._endpoint, self.group, self.listener, self._memory, self._config, self._watch, self._figures
+            )
         await super().start()
 
     def _start_tasks(self) -> None:
@@ -189,6 +192,8 @@ class TransactionProducer(Producer):
     ) -> TransactionSendResult:
         if half.result.status is not SendStatus.SEND_OK:
             return await self.finish(half, ListenerAnswer(LocalTransactionState.ROLLBACK))
+        if self._watch is not None:
+            method = self._watch.executing(half.given, method)
         try:
             outcome = await call(method, half.given, arg)
         except BaseException:
@@ -202,7 +207,8 @@ class TransactionProducer(Producer):
         """For a local transaction with any number of messages; see there. ``longest_s``: seconds it may take from now
         on; then a check that comes to this process gives it up (``Halves.longest``). None: as long as it likes."""
         longest = None if longest_s is None else LongestTime(self._endpoint.clock, longest_s)
-        return Halves(self, self._endpoint.tasks, longest)
+        local = None if self._watch is None else self._watch.local_transaction()
+        return Halves(self, self._endpoint.tasks, longest, local)
 
     def check(self, message: Message) -> None:
         """Raise MessageIllegal for a message that cannot be sent in a transaction."""
@@ -218,7 +224,10 @@ class TransactionProducer(Producer):
         values = {name: value for name, value in message.properties.items() if name not in _IDS}
         if transaction_id is not None:
             values[properties.UNIQ_KEY] = id_of("transaction_id", transaction_id)
-        given = message.with_properties(values)
+        given, act = message.with_properties(values), None
+        if self._watch is not None:
+            given, act = self._watch.sending(given, half=True)
+            values = given.properties
         message = self._in_namespace(given)
         self._delivery.in_flight += 1
         key = ""
@@ -241,13 +250,17 @@ class TransactionProducer(Producer):
             # the two half messages.
             result = await self._send(message, None, None, flags.PREPARED, stamp, stay=True)
             log_offset = log_offset_of(result.offset_message_id)
-        except BaseException:
+        except BaseException as error:
+            if act is not None:
+                act.failed(error)
             # The local transaction will not run. If a half was stored nevertheless, its check is answered ROLLBACK.
             self._memory.ended(key, LocalTransactionState.ROLLBACK)
             self._open.discard(key)
             raise
         finally:
             self._delivery.in_flight -= 1
+        if act is not None:
+            act.done(result)
         self._memory.placed(key, result.queue.broker_name, log_offset)
         return OpenHalf(given, message, result, log_offset)
 
@@ -265,13 +278,22 @@ class TransactionProducer(Producer):
         way = self._delivery.way(message.topic, None, started)
         if way is None:
             return False
+        act = None
+        if self._watch is not None:
+            given, act = self._watch.sending(given, half=True)
+            message, values = self._in_namespace(given), given.properties
         born_ms = clock.wall_ms()
-        key, text = self._half_stamps.stamp(values, born_ms)
+        try:
+            key, text = self._half_stamps.stamp(values, born_ms)
+        except MessageIllegal as error:
+            if act is not None:
+                act.failed(error)
+            raise
         values[properties.UNIQ_KEY] = key
         body, packed = self._packed(message.body)
         sys_flag = flags.PREPARED | packed
         make = partial(self._frame, sys_flag, born_ms, message.flag, text, body)
-        begun = partial(self._begun, given, message, key, (born_ms, sys_flag), then)
+        begun = partial(self._begun, given, message, key, act, then)
         self._delivery.in_flight += 1
         self._open.add(key)
         self._memory.started(key, longest)
@@ -284,7 +306,7 @@ class TransactionProducer(Producer):
         given: Message,
         message: Message,
         key: str,
-        traced: tuple[int, int],
+        act: Act | None,
         then: Callable[[Begun], None],
         sent: SendResult | BaseException,
     ) -> None:
@@ -295,13 +317,15 @@ class TransactionProducer(Producer):
                 raise sent
             begun = OpenHalf(given, message, sent, log_offset_of(sent.offset_message_id))
         except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+            if act is not None:
+                act.failed(error)
             # As in ``begin``: if a half was stored nevertheless, its check is answered ROLLBACK.
             self._memory.ended(key, LocalTransactionState.ROLLBACK)
             self._open.discard(key)
             begun = error
         else:
-            if self._tracer is not None:
-                self._tracer.sent(message, begun.result, *traced)
+            if act is not None:
+                act.done(begun.result)
             self._memory.placed(key, begun.result.queue.broker_name, begun.log_offset)
         then(begun)
 
@@ -312,29 +336,39 @@ class TransactionProducer(Producer):
         if channel is None or outcome.state is LocalTransactionState.UNKNOWN or outcome.error is not None:
             return False
         self._memory.ended(half.transaction_id, outcome.state)
-        if self._tracer is not None:
-            self._tracer.ended(half.message, half.result, outcome.state)
-        self._ends.decide_now(channel, half, outcome, partial(self._finished, half.transaction_id, then))
+        self._figures.of_sends(half.message.topic).ended(outcome.state)
+        act = None if self._watch is None else self._watch.ending(half.given, half.result, outcome.state)
+        self._ends.decide_now(channel, half, outcome, partial(self._finished, half.transaction_id, act, then))
         return True
 
-    def _finished(self, transaction_id: str, then: Callable[[Ended], None], ended: Ended) -> None:
+    def _finished(self, transaction_id: str, act: Act | None, then: Callable[[Ended], None], ended: Ended) -> None:
         self._open.discard(transaction_id)
+        if act is not None:
+            act.failed(ended) if isinstance(ended, BaseException) else act.done(ended)
         then(ended)
 
     async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """End a half message as its local transaction ended. Raises TransactionConflict."""
+        act = None if self._watch is None else self._watch.ending(half.given, half.result, outcome.state)
         try:
             self._memory.ended(half.transaction_id, outcome.state)
-            if self._tracer is not None:
-                self._tracer.ended(half.message, half.result, outcome.state)
+            self._figures.of_sends(half.message.topic).ended(outcome.state)
             if outcome.error is not None:
                 log.warning("transaction %s: %s", half.transaction_id, outcome.remark, exc_info=outcome.error)
             if outcome.state is LocalTransactionState.UNKNOWN:
                 self._ends.tell_unknown(half, outcome)
-                return result_of(half, outcome, decided=False)
-            return await self._ends.decide(half, outcome)
+                result = result_of(half, outcome, decided=False)
+            else:
+                result = await self._ends.decide(half, outcome)
+        except BaseException as error:
+            if act is not None:
+                act.failed(error)
+            raise
         finally:
             self._open.discard(half.transaction_id)
+        if act is not None:
+            act.done(result)
+        return result
 
     async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
         """``finish`` did not decide it: repeat it for a while, until the broker has answered. Where the outcome was not

@@ -7,6 +7,7 @@ from typing import Final
 
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.kv_config import KVConfig
+from gantrymq.nameserver.metrics import metrics_of
 from gantrymq.nameserver.processors import Processors
 from gantrymq.nameserver.route_table import RouteTable
 from gantrymq.remoting.server import RemotingServer, Session
@@ -36,6 +37,7 @@ class NameServer:
             network, clock, processors.table(), closed=self._closed, client_limits=limits
         )  # fmt: skip
         self._tasks = TaskGroupOwner("nameserver")
+        self.metrics: Final = metrics_of(self._routes, self._server, processors.requests)
         self.address = ""
         """The ``ip:port`` on which it listens; empty before ``start``."""
 

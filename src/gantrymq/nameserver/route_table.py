@@ -6,6 +6,8 @@ Source: RouteInfoManager; docs/protocol.md#name-server.
 
 from __future__ import annotations
 
+import enum
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,6 +23,14 @@ precedence."""
 ALIVE_SECONDS: Final = 70.0
 """When a broker has been silent for this long, another broker may take its name and id. Brokers register at least every
 minute, and a machine may die without closing its connections."""
+
+
+class Removed(enum.Enum):
+    """Why a broker was removed."""
+
+    UNREGISTERED = "unregistered"
+    LOST = "lost"
+    SILENT = "silent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,9 @@ class RouteTable:
         self._named: dict[str, _Named] = {}
         self._queues: dict[str, dict[str, QueueData]] = {}
         """The queues by topic and broker name."""
+        self.registered_new = self.registered_again = 0
+        """Registrations of brokers that were not known before, and of those that were."""
+        self.removed: Counter[Removed] = Counter()
 
     # Changes.
 
@@ -106,6 +119,10 @@ class RouteTable:
         first = known is None or (known.cluster, known.broker_name, known.broker_id) != (
             registration.cluster, registration.broker_name, registration.broker_id,
         )  # fmt: skip
+        if first:
+            self.registered_new += 1
+        else:
+            self.registered_again += 1
         if known is not None and first:
             self._remove(known)
         changed = first or known is None or known.data_version != registration.data_version
@@ -151,18 +168,20 @@ class RouteTable:
         if live is None or (live.broker_name, live.broker_id) != (broker_name, broker_id):
             return False
         self._remove(live)
+        self.removed[Removed.UNREGISTERED] += 1
         return True
 
     def session_closed(self, session: int) -> list[str]:
         """Remove the brokers that registered over a connection that was closed. Returns their addresses."""
-        return self._remove_all(live for live in self._live.values() if live.session == session)
+        return self._remove_all((live for live in self._live.values() if live.session == session), Removed.LOST)
 
     def expire(self, now: float) -> list[str]:
         """Remove brokers that were silent for too long. Returns their addresses."""
-        return self._remove_all(live for live in self._live.values() if live.deadline <= now)
+        return self._remove_all((live for live in self._live.values() if live.deadline <= now), Removed.SILENT)
 
-    def _remove_all(self, brokers: Iterable[_Live]) -> list[str]:
+    def _remove_all(self, brokers: Iterable[_Live], reason: Removed) -> list[str]:
         gone = list(brokers)
+        self.removed[reason] += len(gone)
         for live in gone:
             self._remove(live)
         return [live.address for live in gone]
@@ -251,6 +270,10 @@ class RouteTable:
 
     def topics(self) -> list[str]:
         return list(self._queues)
+
+    def brokers_by_cluster(self) -> Counter[str]:
+        """How many processes are registered."""
+        return Counter(live.cluster for live in self._live.values())
 
     def declare(self, topic: str, queues: Iterable[QueueData]) -> None:
         """Add queues that a tool declares for brokers. Those of brokers that are not registered are left out."""

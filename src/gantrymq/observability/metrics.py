@@ -62,6 +62,11 @@ class Histogram:
             self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
+    def add(self, other: Histogram) -> None:
+        """Add the values of another one with the same bounds."""
+        self.counts = [mine + more for mine, more in zip(self.counts, other.counts, strict=True)]
+        self.sum += other.sum
+
     def cumulative(self) -> list[tuple[float, int]]:
         """(upper bound, number of values up to it) for each bucket; the last bound is infinite."""
         total = 0

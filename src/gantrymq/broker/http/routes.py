@@ -7,12 +7,12 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gantrymq import __version__
-from gantrymq.broker.http.exposition import CONTENT_TYPE, Exposition
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.declared import common_labels
 from gantrymq.broker.metrics.transactions import HALVES
 from gantrymq.broker.transactions.explanations import TransactionExplanations
+from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
 from gantrymq.observability.metrics import Metrics
 from gantrymq.store.message_store import MessageStore
 

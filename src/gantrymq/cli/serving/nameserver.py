@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from gantrymq.cli.serving.nameserver_http import LOOPBACK, metrics_endpoint
 from gantrymq.cli.serving.network import server_network
 from gantrymq.cli.serving.running import Started, run, say
 from gantrymq.errors import ConfigError
@@ -26,13 +27,15 @@ def nameserver(
     host: str | None = None,
     kv_config: Path | None = None,
     tls_config: Path | None = None,
+    http_port: int = 0,
+    http_bind: str = LOOPBACK,
     log_level: str = "info",
 ) -> None:
     """Run a name server until a signal comes."""
 
     def program() -> Started:
         settings = _settings_of(config, listen_port, host, kv_config)
-        return running_name_server(settings, server_network(tls_config))
+        return running_name_server(settings, server_network(tls_config), (http_bind, http_port))
 
     run("nameserver", program, log_level)
 
@@ -62,10 +65,14 @@ def _read_config(path: Path) -> NameServerConfig:
 
 
 @asynccontextmanager
-async def running_name_server(config: NameServerConfig, network: Network) -> AsyncIterator[str]:
+async def running_name_server(
+    config: NameServerConfig, network: Network, http: tuple[str, int] = (LOOPBACK, 0)
+) -> AsyncIterator[str]:
+    """``http``: address and port of ``/metrics``; port 0: none."""
     name_server = NameServer(config, network, SystemClock(), OsDisk())
     address = await name_server.start()
     try:
-        yield f"name server {address}"
+        async with metrics_endpoint(name_server, network, *http) as where:
+            yield f"name server {address}{where}"
     finally:
         await name_server.close()

@@ -23,6 +23,7 @@ def server(
     store: Path | None = None,
     listen_port: int | None = None,
     name_server_port: int | None = None,
+    name_server_http_port: int = 0,
     host: str | None = None,
     flush: str | None = None,
     http_port: int | None = None,
@@ -47,7 +48,7 @@ def server(
         names = NameServerConfig(listen_host=listen, listen_port=port, limits=settings.network.limits)
         if brokers is None:
             check_single(Path(settings.store.store_path_root_dir))
-            return _server(settings, names, config, network)
+            return _server(settings, names, name_server_http_port, config, network)
         root = Path(settings.store.store_path_root_dir)
         wanted = supervise.plans(brokers, root, settings.network.listen_port, broker_name, settings.network.http_port)
         for path in supervise.left_out(brokers, root):
@@ -56,18 +57,18 @@ def server(
         options += ["--config", str(config.resolve())] if config is not None else []
         options += ["--flush", flush] if flush is not None else []
         options += ["--tls-config", str(tls_config.resolve())] if tls_config is not None else []
-        return _servers(wanted, names, options, network)
+        return _servers(wanted, names, name_server_http_port, options, network)
 
     run("server", program, log_level)
 
 
 @asynccontextmanager
 async def _server(
-    config: BrokerConfig, name_server: NameServerConfig, file: Path | None, network: Network
+    config: BrokerConfig, name_server: NameServerConfig, http_port: int, file: Path | None, network: Network
 ) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
-        where = await stack.enter_async_context(running_name_server(name_server, network))
-        port = split_address(where.removeprefix("name server "))[1]
+        where = await stack.enter_async_context(running_name_server(name_server, network, (LOOPBACK, http_port)))
+        port = split_address(where.removeprefix("name server ").partition(",")[0])[1]
         known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
         config = config.replaced(namesrv_addr=f"{known_as}:{port}")
         broker_where = await stack.enter_async_context(running_broker(config, file, network))
@@ -76,11 +77,11 @@ async def _server(
 
 @asynccontextmanager
 async def _servers(
-    plans: list[supervise.Plan], name_server: NameServerConfig, options: list[str], network: Network
+    plans: list[supervise.Plan], name_server: NameServerConfig, http_port: int, options: list[str], network: Network
 ) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
-        where = await stack.enter_async_context(running_name_server(name_server, network))
-        port = split_address(where.removeprefix("name server "))[1]
+        where = await stack.enter_async_context(running_name_server(name_server, network, (LOOPBACK, http_port)))
+        port = split_address(where.removeprefix("name server ").partition(",")[0])[1]
         known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
         commands = [supervise.command_of(plan, f"{known_as}:{port}", options) for plan in plans]
         children = [

@@ -25,6 +25,8 @@ from gantrymq.client.consuming.queue_locks import QueueLocks
 from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
 from gantrymq.client.message_listener import MessageListener
+from gantrymq.client.metrics.figures import Backlog, ClientFigures, while_it_lives
+from gantrymq.client.tracing.watch import Watch
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
@@ -46,9 +48,13 @@ class AssignedQueues:
         from_where: ConsumeFromWhere,
         filters: Mapping[str, Filter],
         disk: Disk,
+        watch: Watch | None,
+        figures: ClientFigures,
     ) -> None:
-        """``group``: the name that brokers know."""
+        """``group``: the name that brokers know. ``watch``: it has wrapped the listener already."""
         self._endpoint = endpoint
+        self._figures = figures
+        figures.backlogs = while_it_lives(self)
         self._config = config
         self._group = group
         self._listener = listener
@@ -60,7 +66,9 @@ class AssignedQueues:
             consume_type=ConsumeType.PUSH, from_where=from_where, share=not config.broadcasting,
             rebalance_interval_ms=config.rebalance_interval_ms,
         )  # fmt: skip
-        self._send_backs = None if config.broadcasting else SendBacks(endpoint, group, config.max_reconsume_times)
+        self._send_backs = (
+            None if config.broadcasting else SendBacks(endpoint, group, config.max_reconsume_times, watch)
+        )
         self._locks = QueueLocks(endpoint, group) if config.orderly and not config.broadcasting else None
         self._reading: dict[MessageQueue, tuple[PushQueue, asyncio.Task[None]]] = {}
         self._leaving: set[MessageQueue] = set()
@@ -108,6 +116,10 @@ class AssignedQueues:
     def queues(self) -> list[MessageQueue]:
         return sorted(self._reading)
 
+    def backlogs(self) -> list[Backlog]:
+        """What waits in each queue."""
+        return [reader.backlog for reader, _ in list(self._reading.values())] if self._endpoint.running else []
+
     async def _take(self, topic: str, mine: set[MessageQueue]) -> bool:
         if not self._endpoint.client_id:
             return False  # the progress file and the locks of this member are named after the client id
@@ -139,7 +151,7 @@ class AssignedQueues:
         log.info("%s reads %s from offset %d", self._group, queue, start)
         reader = PushQueue(
             self._endpoint, self._config, self._group, queue, self._filters[queue.topic], start,
-            self._kept(), self._consumption.put, self._moved,
+            self._kept(), self._consumption.put, self._moved, self._figures.of_reads(queue.topic),
         )  # fmt: skip
         self._reading[queue] = (reader, self._endpoint.tasks.start(f"read {queue}", reader.run()))
 

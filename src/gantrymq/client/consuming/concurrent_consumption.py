@@ -39,7 +39,7 @@ class ConcurrentConsumption:
         self._send_backs = send_backs
         self._giving_back = 0
         self._pool: ConsumePool[PushQueue] = consume_pool(
-            listener, threads, lambda queue: not queue.dropped, self._finished
+            listener, threads, lambda queue: not queue.dropped, self._finished, endpoint.clock.monotonic
         )
 
     @property
@@ -61,9 +61,9 @@ class ConcurrentConsumption:
         self._pool.close()
 
     def put(self, reader: PushQueue, found: list[MessageView]) -> None:
-        size = self._batch_size
+        size, since = self._batch_size, self._endpoint.clock.monotonic()
         for first in range(0, len(found), size):
-            self._pool.put(reader, found[first : first + size])
+            self._pool.put(reader, found[first : first + size], since)
 
     async def left(self, reader: PushQueue) -> None:
         """A queue was given up. There is nothing to wait for: its next reader may begin at once."""
@@ -104,4 +104,4 @@ class ConcurrentConsumption:
         if kept:
             await self._endpoint.clock.sleep(GIVE_BACK_PAUSE_S)
             if not reader.dropped:
-                self._pool.put(reader, kept)
+                self._pool.put(reader, kept, self._endpoint.clock.monotonic())

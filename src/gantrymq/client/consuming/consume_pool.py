@@ -13,12 +13,22 @@ from typing import Any, Protocol, TypeVar
 
 from gantrymq.client.listener import described, goes_on, is_async
 from gantrymq.client.message_listener import AGAIN, MessageListener, read_answer
+from gantrymq.client.metrics.figures import ReadFigures
 from gantrymq.client.results import ReconsumeLater
 from gantrymq.message.message import MessageView
 
 log = logging.getLogger("gantrymq.client")
 
-Owner = TypeVar("Owner")
+
+class Measured(Protocol):
+    """What a batch belongs to."""
+
+    @property
+    def figures(self) -> ReadFigures:
+        """Where the calls of the listener are counted, on the event loop."""
+
+
+Owner = TypeVar("Owner", bound=Measured)
 OwnerIn = TypeVar("OwnerIn", contravariant=True)
 Finished = Callable[[Owner, list[MessageView], ReconsumeLater | None], None]
 """Called with the owner of a batch, its messages, and when to deliver them again; None: they are consumed."""
@@ -28,7 +38,8 @@ class ConsumePool(Protocol[OwnerIn]):
     """Where batches wait for the listener. Right before the listener is called, ``wanted`` is: messages of a queue that
     was lost meanwhile are dropped."""
 
-    def put(self, owner: OwnerIn, batch: list[MessageView]) -> None: ...
+    def put(self, owner: OwnerIn, batch: list[MessageView], since: float) -> None:
+        """``since``: when it began to wait for the listener, in monotonic seconds."""
 
     @property
     def running(self) -> int:
@@ -48,12 +59,14 @@ class ConsumePool(Protocol[OwnerIn]):
 
 
 def consume_pool(
-    listener: MessageListener, size: int, wanted: Callable[[Owner], bool], finished: Finished[Owner]
-) -> ConsumePool[Owner]:
-    """A pool that runs ``size`` listeners at once. Create it on the event loop on which ``finished`` is to run."""
+    listener: MessageListener, size: int, wanted: Callable[[Owner], bool], finished: Finished[Owner],
+    now: Callable[[], float],
+) -> ConsumePool[Owner]:  # fmt: skip
+    """A pool that runs ``size`` listeners at once. Create it on the event loop on which ``finished`` is to run.
+    ``now``: monotonic seconds, in any thread."""
     if is_async(listener):
-        return TaskPool(listener, size, wanted, finished)
-    return ThreadPool(listener, size, wanted, finished)
+        return TaskPool(listener, size, wanted, finished, now)
+    return ThreadPool(listener, size, wanted, finished, now)
 
 
 def _failed(batch: list[MessageView], error: BaseException) -> ReconsumeLater:
@@ -65,13 +78,18 @@ def _failed(batch: list[MessageView], error: BaseException) -> ReconsumeLater:
 class ThreadPool:
     """Runs listeners in threads. Results are collected, and several are passed to the event loop at once."""
 
-    def __init__(self, listener: Any, size: int, wanted: Callable[[Any], bool], finished: Finished[Any]) -> None:
+    def __init__(
+        self, listener: Any, size: int, wanted: Callable[[Any], bool], finished: Finished[Any], now: Callable[[], float]
+    ) -> None:
         self._listener = listener
+        self._now = now
         self._wanted = wanted
         self._finished = finished
         self._loop = asyncio.get_running_loop()
-        self._work: SimpleQueue[tuple[Any, list[MessageView]] | None] = SimpleQueue()
-        self._done: deque[tuple[Any, list[MessageView], ReconsumeLater | None]] = deque()
+        self._work: SimpleQueue[tuple[Any, list[MessageView], float] | None] = SimpleQueue()
+        """With the time since when each batch waits."""
+        self._done: deque[tuple[Any, list[MessageView], ReconsumeLater | None, float, float]] = deque()
+        """With the times that it waited and that the listener took, which is negative when it was not called."""
         self._awake = False
         self._closed = False
         self._started = 0
@@ -82,9 +100,9 @@ class ThreadPool:
         for thread in self._threads:
             thread.start()
 
-    def put(self, owner: Any, batch: list[MessageView]) -> None:
+    def put(self, owner: Any, batch: list[MessageView], since: float) -> None:
         self._started += 1
-        self._work.put((owner, batch))
+        self._work.put((owner, batch, since))
 
     @property
     def running(self) -> int:
@@ -104,9 +122,13 @@ class ThreadPool:
 
     def _run(self) -> None:
         while (item := self._work.get()) is not None:
-            owner, batch = item
-            again = self._consume(batch) if not self._closed and self._wanted(owner) else AGAIN
-            self._done.append((owner, batch, again))
+            owner, batch, since = item
+            begun = self._now()
+            if not self._closed and self._wanted(owner):
+                again = self._consume(batch)
+                self._done.append((owner, batch, again, begun - since, self._now() - begun))
+            else:
+                self._done.append((owner, batch, AGAIN, 0.0, -1.0))
             # The loop clears the flag before it empties the deque. So if a thread sees the flag set, the loop will
             # find its result in the deque.
             if not self._awake:
@@ -128,24 +150,31 @@ class ThreadPool:
         done = self._done
         while done:
             self._ended += 1
-            self._finished(*done.popleft())
+            owner, batch, again, waited_s, took_s = done.popleft()
+            if took_s >= 0:
+                owner.figures.handled(len(batch), again is None, waited_s, took_s)
+            self._finished(owner, batch, again)
 
 
 class TaskPool:
     """Runs listeners that are ``async def``, as tasks on the event loop."""
 
-    def __init__(self, listener: Any, size: int, wanted: Callable[[Any], bool], finished: Finished[Any]) -> None:
+    def __init__(
+        self, listener: Any, size: int, wanted: Callable[[Any], bool], finished: Finished[Any], now: Callable[[], float]
+    ) -> None:
         self._listener = listener
+        self._now = now
         self._wanted = wanted
         self._finished = finished
         self._free = size
-        self._waiting: deque[tuple[Any, list[MessageView]]] = deque()
+        self._waiting: deque[tuple[Any, list[MessageView], float]] = deque()
+        """With the time since when each batch waits."""
         self._tasks: set[asyncio.Task[ReconsumeLater | None]] = set()
         self._excused: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def put(self, owner: Any, batch: list[MessageView]) -> None:
-        self._waiting.append((owner, batch))
+    def put(self, owner: Any, batch: list[MessageView], since: float) -> None:
+        self._waiting.append((owner, batch, since))
         self._start()
 
     @property
@@ -168,23 +197,27 @@ class TaskPool:
     def _start(self) -> None:
         while self._waiting and self._free and not self._closed:
             self._free -= 1
-            owner, batch = self._waiting.popleft()
-            task = asyncio.get_running_loop().create_task(self._consume(owner, batch))
+            owner, batch, since = self._waiting.popleft()
+            task = asyncio.get_running_loop().create_task(self._consume(owner, batch, since))
             self._tasks.add(task)
             task.add_done_callback(partial(self._ended, owner, batch))
 
-    async def _consume(self, owner: Any, batch: list[MessageView]) -> ReconsumeLater | None:
+    async def _consume(self, owner: Any, batch: list[MessageView], since: float) -> ReconsumeLater | None:
         if not self._wanted(owner):
             return AGAIN
-        task = asyncio.current_task()
+        task, begun = asyncio.current_task(), self._now()
+        again: ReconsumeLater | None = AGAIN
         try:
-            return read_answer(await self._listener(list(batch)))
+            again = read_answer(await self._listener(list(batch)))
+            return again
         except BaseException as error:
             if goes_on(error, task):
                 words = type(error).__name__
                 log.warning("a listener was interrupted (%s); %d message(s) come again later", words, len(batch))
                 raise
             return _failed(batch, error)
+        finally:
+            owner.figures.handled(len(batch), again is None, begun - since, self._now() - begun)
 
     def _ended(self, owner: Any, batch: list[MessageView], task: asyncio.Task[ReconsumeLater | None]) -> None:
         """Settle a batch when its task has ended, in whatever way. A task that is cancelled before its first step, or

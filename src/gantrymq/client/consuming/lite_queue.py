@@ -20,6 +20,7 @@ from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
 from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.metrics.figures import Backlog, ReadFigures
 from gantrymq.client.results import PullStatus
 from gantrymq.errors import GantryError, RequestRejected, Unreachable
 from gantrymq.message.message import MessageView
@@ -46,7 +47,9 @@ class LiteQueue:
         wanted: Filter,
         start: QueueOffset,
         arrived: Callable[[], None],
+        figures: ReadFigures,
     ) -> None:
+        self._figures = figures
         self._endpoint = endpoint
         self._config = config
         self._group = group
@@ -55,6 +58,8 @@ class LiteQueue:
         self._arrived = arrived
         self._offset = start
         """Where the next pull begins."""
+        self._end = start
+        """The end of the queue, when it was last pulled from."""
         self._buffer: deque[MessageView] = deque()
         self._out: list[MessageView] = []
         """The messages that the last poll returned, until the next poll begins."""
@@ -78,6 +83,11 @@ class LiteQueue:
     def committable(self) -> QueueOffset:
         """All messages below this offset are consumed, or are not subscribed."""
         return self._done_below if self._out else self.position
+
+    @property
+    def backlog(self) -> Backlog:
+        """What waits to be consumed."""
+        return Backlog(self.queue.topic, len(self._buffer), 0, max(0, self._end - self.committable))
 
     @property
     def waiting(self) -> int:
@@ -185,7 +195,9 @@ class LiteQueue:
         found = views(raw, self.queue, self._wanted.tags) if raw.data else []
         for view in found:
             view.topic = without_namespace(self._config.namespace, view.topic)
-        self._offset = raw.next_offset
+        self._offset, self._end = raw.next_offset, raw.max_offset
+        if found:
+            self._figures.got([view.store_timestamp for view in found], len(found), self.pulled_ms)
         self._buffer.extend(found)
         if found:
             self._arrived()

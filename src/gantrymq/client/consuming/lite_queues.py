@@ -18,6 +18,7 @@ from gantrymq.client.consuming.group_member import GroupMember
 from gantrymq.client.consuming.lite_queue import LiteQueue
 from gantrymq.client.consuming.progress import BrokerProgress
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
+from gantrymq.client.metrics.figures import Backlog, ClientFigures, while_it_lives
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
@@ -38,7 +39,10 @@ class LiteQueues:
         group: str,
         from_where: ConsumeFromWhere,
         filters: Mapping[str, Filter],
+        figures: ClientFigures,
     ) -> None:
+        self._figures = figures
+        figures.backlogs = while_it_lives(self)
         self._endpoint = endpoint
         self._config = config
         self._group = group
@@ -61,6 +65,10 @@ class LiteQueues:
 
     def queues(self) -> list[MessageQueue]:
         return sorted(self._reading)
+
+    def backlogs(self) -> list[Backlog]:
+        """What waits in each queue."""
+        return [reader.backlog for reader in list(self._reading.values())] if self._endpoint.running else []
 
     def stop(self) -> None:
         """Stop pulling, and end a ``take`` that waits for messages."""
@@ -106,7 +114,10 @@ class LiteQueues:
     def _begin(self, queue: MessageQueue, wanted: Filter, start: QueueOffset) -> None:
         if queue in self._reading or not self._endpoint.running:
             return
-        reader = LiteQueue(self._endpoint, self._config, self._group, queue, wanted, start, self._arrived.set)
+        reader = LiteQueue(
+            self._endpoint, self._config, self._group, queue, wanted, start, self._arrived.set,
+            self._figures.of_reads(queue.topic),
+        )  # fmt: skip
         self._reading[queue] = reader
         if self._config.auto_commit:
             self._store_now(reader)  # otherwise the next owner might begin after messages that are sent from now on

@@ -72,7 +72,7 @@ class OrderlyConsumption:
         self._held = held
         self._lines: dict[PushQueue, _Line] = {}
         self._pool: ConsumePool[PushQueue] = consume_pool(
-            listener, threads, lambda queue: not queue.dropped, self._finished
+            listener, threads, lambda queue: not queue.dropped, self._finished, endpoint.clock.monotonic
         )
 
     @property
@@ -119,7 +119,7 @@ class OrderlyConsumption:
     def _begin(self, reader: PushQueue, line: _Line, batch: list[MessageView]) -> None:
         line.busy = True
         line.idle.clear()
-        self._pool.put(reader, batch)
+        self._pool.put(reader, batch, self._endpoint.clock.monotonic())
 
     def _later(self, reader: PushQueue, line: _Line, seconds: float) -> None:
         def wake() -> None:

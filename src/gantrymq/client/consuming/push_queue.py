@@ -18,6 +18,7 @@ from gantrymq.client.consuming.consume_window import ConsumeWindow
 from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.progress import Progress
 from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.metrics.figures import Backlog, ReadFigures
 from gantrymq.client.results import PullStatus
 from gantrymq.errors import GantryError, RequestRejected, Unreachable
 from gantrymq.message import properties, system_topics
@@ -50,6 +51,7 @@ class PushQueue:
         progress: Progress,
         hand_out: HandOut,
         moved: Moved,
+        figures: ReadFigures,
     ) -> None:
         """``moved``: called when the broker does not have our offset. This object must then be replaced by a new one
         that begins at the offset given."""
@@ -61,7 +63,10 @@ class PushQueue:
         self._progress = progress
         self._hand_out = hand_out
         self._moved = moved
+        self.figures: Final = figures
         self._window = ConsumeWindow(start)
+        self._end = start
+        """The end of the queue, when it was last pulled from."""
         self._offset = start
         self._stored: QueueOffset | None = None
         self._room = asyncio.Event()
@@ -130,7 +135,9 @@ class PushQueue:
             self._moved(self, raw.next_offset)
             return
         found = views(raw, self.queue, self._wanted.tags) if raw.data else []
-        self._offset = raw.next_offset
+        self._offset, self._end = raw.next_offset, raw.max_offset
+        if found:
+            self.figures.got([view.store_timestamp for view in found], len(found), self.pulled_ms)
         self._window.add(found)
         self._window.advance(raw.next_offset)
         if found:
@@ -150,6 +157,13 @@ class PushQueue:
         self._window.finish(batch)
         self.consumed_ms = self._endpoint.clock.wall_ms()
         self._room.set()
+
+    @property
+    def backlog(self) -> Backlog:
+        """What waits to be consumed."""
+        window = self._window
+        lag = max(0, self._end - window.committable)
+        return Backlog(self.queue.topic, window.count, window.bytes_in_flight, lag)
 
     @property
     def window(self) -> ConsumeWindow:

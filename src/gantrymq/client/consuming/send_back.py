@@ -13,6 +13,7 @@ from gantrymq.client.config import ProducerConfig
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.sending.delivery import Delivery
 from gantrymq.client.sending.stamps import properties_text
+from gantrymq.client.tracing.watch import Watch
 from gantrymq.errors import GantryError, RequestRejected, Unreachable
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import MessageView
@@ -34,7 +35,10 @@ DEFAULT_MAX_RECONSUME_TIMES: Final = 16
 class SendBacks:
     """Sends back the messages of one consumer group."""
 
-    def __init__(self, endpoint: Endpoint, group: str, max_reconsume_times: int) -> None:
+    def __init__(
+        self, endpoint: Endpoint, group: str, max_reconsume_times: int, watch: Watch | None = None
+    ) -> None:  # fmt: skip
+        self._watch = watch
         self._endpoint = endpoint
         self._group = group
         self._max = max_reconsume_times if max_reconsume_times >= 0 else DEFAULT_MAX_RECONSUME_TIMES
@@ -47,6 +51,18 @@ class SendBacks:
         ``delay_level``: 0: the broker decides; negative: to the dead letters. Raises GantryError when the copy could
         not be sent either; then this member must consume the message again.
         """
+        if self._watch is None:
+            await self._give_back(view, delay_level)
+            return
+        act = self._watch.settling("nack", view.topic, (view,))
+        try:
+            await self._give_back(view, delay_level)
+        except BaseException as error:
+            act.failed(error)
+            raise
+        act.done()
+
+    async def _give_back(self, view: MessageView, delay_level: int) -> None:
         try:
             await self._ask(view, delay_level)
         except GantryError as error:

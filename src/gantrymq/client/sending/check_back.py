@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.connection.endpoint import Endpoint
@@ -28,8 +29,10 @@ from gantrymq.client.listener import (
     is_decisive,
     read_failure,
 )
+from gantrymq.client.metrics.figures import ClientFigures
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.longest import RUNNING
+from gantrymq.client.tracing.watch import Check, Watch
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView
 from gantrymq.message.transaction import LocalTransactionState
@@ -62,6 +65,8 @@ class Question:
     view: MessageView
     broker_name: str
     transaction_id: str
+    check: Check | None
+    """Who records it."""
 
 
 class CheckBack:
@@ -74,7 +79,11 @@ class CheckBack:
         listener: TransactionListener,
         memory: HalfMemory,
         config: TransactionProducerConfig,
+        watch: Watch | None,
+        figures: ClientFigures,
     ) -> None:
+        self._watch = watch
+        self._figures = figures
         self._endpoint = endpoint
         self._group = group
         self._listener = listener
@@ -151,17 +160,20 @@ class CheckBack:
             return None
         view.topic = without_namespace(self._config.namespace, view.topic)
         transaction_id = view.transaction_id or header.transaction_id or ""
-        return Question(channel, header, view, broker_name, transaction_id)
+        check = None if self._watch is None else self._watch.checking(view)
+        return Question(channel, header, view, broker_name, transaction_id, check)
 
     async def _ask(self, question: Question) -> None:
         try:
             async with self._free:
-                outcome = await self._outcome(question.view, question.transaction_id)
+                outcome = await self._outcome(question.view, question.transaction_id, question.check)
         except BaseException as error:
             # The listener cancelled its own task, or all tasks were cancelled, or there was a Ctrl-C. A producer that
             # is being closed does not answer, so that the broker asks another member of the group.
             if self._endpoint.running:
                 self._answer(question, read_failure(error, "check_local_transaction"))
+            elif question.check is not None:
+                question.check.failed(error)
             raise
         if outcome.error is not None:
             log.warning("check of transaction %s: %s", question.transaction_id, outcome.remark, exc_info=outcome.error)
@@ -177,8 +189,11 @@ class CheckBack:
         async with self._free:
             return await self._outcome(view, transaction_id)
 
-    async def _outcome(self, view: MessageView, transaction_id: str) -> ListenerAnswer:
-        method, at_work = self._listener.check_local_transaction, self._at_work
+    async def _outcome(self, view: MessageView, transaction_id: str, check: Check | None = None) -> ListenerAnswer:
+        method: Callable[..., Any] = self._listener.check_local_transaction
+        at_work = self._at_work
+        if check is not None:
+            method = check.within(method)
         if at_work[transaction_id] >= CHECKS_AT_ONCE:
             return STILL_CHECKED
         at_work[transaction_id] += 1
@@ -201,6 +216,9 @@ class CheckBack:
     def _answer(self, question: Question, outcome: ListenerAnswer) -> None:
         """Send the answer on the connection of the check. A commit or a rollback is sent two-way, to learn whether the
         broker accepted it."""
+        self._figures.checks[outcome.state] += 1
+        if question.check is not None:
+            question.check.answered(outcome)
         channel, header = question.channel, question.header
         decided = outcome.state is not LocalTransactionState.UNKNOWN
         opaque = channel.next_opaque()

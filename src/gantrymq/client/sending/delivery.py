@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from gantrymq.client.config import ProducerConfig
 from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Endpoint
 from gantrymq.client.connection.routes import fallback_topics, publish_queues
+from gantrymq.client.metrics.figures import ClientFigures
 from gantrymq.client.results import SendResult, SendStatus
 from gantrymq.client.sending.faults import FaultTable
 from gantrymq.client.sending.publish import PublishQueues
@@ -67,12 +68,16 @@ class Tried(NamedTuple):
     target: MessageQueue
     address: str
     outcome: Command | Unreachable | TimedOut
+    started: float
+    """Monotonic seconds."""
 
 
 class Delivery:
     """The attempts of all sends of one producer."""
 
-    def __init__(self, endpoint: Endpoint, config: ProducerConfig) -> None:
+    def __init__(self, endpoint: Endpoint, config: ProducerConfig, figures: ClientFigures | None = None) -> None:
+        """``figures``: where the sends are counted; None: nowhere."""
+        self.figures: Final = ClientFigures("") if figures is None else figures
         self._endpoint = endpoint
         self._config = config
         self._faults = FaultTable()
@@ -98,6 +103,17 @@ class Delivery:
         half message with the one it may have stored. Another broker would store a second half message, and if the
         sender dies, another producer would answer COMMIT to the checks of both.
         """
+        try:
+            return await self._attempts(topic, message_id, make_frame, deadline, queue, stay, first)
+        except GantryError:
+            self.figures.of_sends(topic).failed += 1
+            raise
+
+    async def _attempts(
+        self, topic: str, message_id: str, make_frame: MakeFrame, deadline: float, queue: MessageQueue | None,
+        stay: bool, first: Tried | None,
+    ) -> SendResult:  # fmt: skip
+        again = first is not None
         error: GantryError | None = None
         avoid: str | None = None
         same: str | None = None
@@ -120,9 +136,10 @@ class Delivery:
                         error, avoid = reached, target.broker_name
                         continue
                     channel = reached
-                tried = await self._try(target, channel, make_frame, remaining_ms, started)
+                tried = await self._try(target, channel, make_frame, remaining_ms, started, again)
+                again = True
             left -= 1
-            (target, address, outcome), tried = tried, None
+            (target, address, outcome, tried_at), tried = tried, None
             if isinstance(outcome, GantryError):
                 error = outcome
                 same = target.broker_name if stay else None
@@ -130,7 +147,7 @@ class Delivery:
             else:
                 result = send_result(outcome, target, message_id)
                 if result is not None and (not left or self._settles(result)):
-                    self._look_up_soon(topic)
+                    self._stored(topic, tried_at)
                     return result
                 error = refusal(outcome, target, address)
                 same = self._may_hold(target, outcome.code, same) if stay else None
@@ -140,15 +157,18 @@ class Delivery:
         raise error or TimedOut(f"sending to topic {topic!r}", self._config.send_timeout_ms)
 
     async def _try(
-        self, target: MessageQueue, channel: ClientChannel, make_frame: MakeFrame, timeout_ms: int, started: float
-    ) -> Tried:
+        self, target: MessageQueue, channel: ClientChannel, make_frame: MakeFrame, timeout_ms: int, started: float,
+        again: bool,
+    ) -> Tried:  # fmt: skip
+        if again:
+            self.figures.of_sends(target.topic).retried += 1
         opaque = channel.next_opaque()
         try:
             answer = await channel.request(opaque, make_frame(target, opaque), timeout_ms, started)
         except (Unreachable, TimedOut) as failure:
-            return Tried(target, channel.address, failure)
+            return Tried(target, channel.address, failure, started)
         self._answered(target.broker_name, started)
-        return Tried(target, channel.address, answer)
+        return Tried(target, channel.address, answer, started)
 
     # The fast path for the first attempt: ``way``, a request, ``settled``. It takes a sixth less time than ``deliver``.
 
@@ -167,11 +187,13 @@ class Delivery:
 
     def settled(self, answer: Command, target: MessageQueue, message_id: str, started: float) -> SendResult | None:
         """The result of the first attempt; None when ``deliver`` must decide how to continue."""
-        self._answered(target.broker_name, started)
+        taken_ms = self._answered(target.broker_name, started)
         result = send_result(answer, target, message_id)
         if result is None or result.status is not _SEND_OK:
             return None
         self._look_up_soon(target.topic)
+        sends = self.figures.sends.get(target.topic) or self.figures.of_sends(target.topic)
+        sends.cost_ms.observe(taken_ms)
         return result
 
     def _may_hold(self, target: MessageQueue, code: int, same: str | None) -> str | None:
@@ -231,10 +253,18 @@ class Delivery:
         if self._endpoint.running:
             self._endpoint.tasks.start("route", self._endpoint.routes.refresh([queue.topic]))
 
-    def _answered(self, broker_name: str, started: float) -> None:
+    def _answered(self, broker_name: str, started: float) -> float:
+        """Returns how long it took, in ms."""
+        now = self._endpoint.clock.monotonic()
+        taken_ms = (now - started) * 1000
         if self._config.avoid_slow_brokers:
-            now = self._endpoint.clock.monotonic()
-            self._faults.answered(broker_name, (now - started) * 1000, now)
+            self._faults.answered(broker_name, taken_ms, now)
+        return taken_ms
+
+    def _stored(self, topic: str, started: float) -> None:
+        self._look_up_soon(topic)
+        taken_ms = (self._endpoint.clock.monotonic() - started) * 1000
+        self.figures.of_sends(topic).cost_ms.observe(taken_ms)
 
     # Queues.
 

@@ -59,7 +59,7 @@ class FirstAttempt:
         elif not isinstance(found, Unreachable | TimedOut):
             self._then(found)
             return
-        first = Tried(self._target, self._channel.address, found)
+        first = Tried(self._target, self._channel.address, found, self._started)
         # After an attempt with an unknown outcome only the same broker is tried, because no other broker can join the
         # two half messages.
         rest = self._delivery.deliver(

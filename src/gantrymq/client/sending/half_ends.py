@@ -79,6 +79,7 @@ class HalfEnds:
             self._memory.confirmed(half.transaction_id)
             then(result_of(half, outcome, decided=True))
         elif isinstance(found, Closed):
+            self._delivery.figures.of_sends(half.message.topic).unconfirmed += 1
             then(undecided(half, outcome, found))
         else:
             in_task(self._endpoint.tasks, "end of a half", self.decide(half, outcome, (channel, answer)), then)
@@ -133,6 +134,7 @@ class HalfEnds:
             error = refused
             if answer.code not in RETRIED_CODES or self._endpoint.speaks_java(channel.address):
                 break
+        self._delivery.figures.of_sends(half.message.topic).unconfirmed += 1
         return undecided(half, outcome, error)
 
     async def decide_late(self, half: OpenHalf, outcome: ListenerAnswer, ask: AskAgain) -> None:

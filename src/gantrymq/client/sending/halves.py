@@ -34,6 +34,7 @@ from gantrymq.client.sending.callbacks import in_task
 from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.tracing.watch import LocalTransaction
 from gantrymq.errors import Closed, HalfNotStored, TransactionConflict
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
@@ -86,9 +87,13 @@ class Halves:
     """The half messages of one local transaction. All methods but ``abandon`` and ``are_stored`` belong to the
     client's event loop."""
 
-    def __init__(self, sender: HalfSender, tasks: TaskGroupOwner, longest: LongestTime | None = None) -> None:
-        """``longest``: how long the local transaction may take; None: for ever."""
+    def __init__(
+        self, sender: HalfSender, tasks: TaskGroupOwner, longest: LongestTime | None = None,
+        local: LocalTransaction | None = None,
+    ) -> None:  # fmt: skip
+        """``longest``: how long the local transaction may take; None: for ever. ``local``: who records it."""
         self.longest: Final = longest
+        self._local = local
         self._sender = sender
         self._tasks = tasks
         self._halves: dict[int, _Half] = {}
@@ -115,15 +120,22 @@ class Halves:
         half = self._halves[number] = _Half()
         self._unready += 1
         then = partial(self._begun, half)
+        if self._local is None:
+            self._begin(message, then)
+        else:
+            with self._local.current():
+                self._begin(message, then)
+        if self._outcome is not None:  # the transaction ended before this message arrived here
+            self._end(half, self._outcome)
+        elif self._abandoned is not None:
+            self._end_abandoned(self._abandoned)
+
+    def _begin(self, message: Message, then: Callable[[Begun], None]) -> None:
         try:
             if not self._sender.begin_now(message, self.longest, then):
                 in_task(self._tasks, "half", self._sender.begin(message, None, self.longest), then)
         except Exception as error:  # noqa: BLE001 - it belongs to the commit
             then(error)
-        if self._outcome is not None:  # the transaction ended before this message arrived here
-            self._end(half, self._outcome)
-        elif self._abandoned is not None:
-            self._end_abandoned(self._abandoned)
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Roll back these messages now, whatever becomes of the others: their savepoint was rolled back."""
@@ -234,6 +246,8 @@ class Halves:
         """End every half message as ``outcome`` says, all at the same time. The first outcome counts."""
         if self._outcome is None:
             self._outcome = outcome
+            if self._local is not None:
+                self._local.ended(outcome)
             for half in self._halves.values():
                 self._end(half, outcome)
 

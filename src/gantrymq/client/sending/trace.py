@@ -9,17 +9,19 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from gantrymq.client.config import ProducerConfig
 from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.listener import is_async
 from gantrymq.client.message_listener import MessageListener, read_answer
 from gantrymq.client.results import SendResult, SendStatus
 from gantrymq.client.sending.delivery import Delivery
+from gantrymq.client.tracing.watch import NO_ACT, Act, Watch
 from gantrymq.errors import GantryError
-from gantrymq.message import flags, properties, system_topics
+from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
@@ -61,7 +63,23 @@ def record(*fields: object, keys: tuple[str, ...]) -> TraceRecord:
     return TraceRecord(FIELD.join(words) + RECORD, keys)
 
 
-class Tracer:
+class _Pub(Act):
+    """A message on its way. One that fails leaves no record."""
+
+    __slots__ = ("_begun_ms", "_half", "_message", "_trace")
+
+    def __init__(self, trace: MessageTrace, message: Message, half: bool) -> None:
+        self._trace = trace
+        self._message = message
+        self._half = half
+        self._begun_ms = trace.now_ms()
+
+    def done(self, result: SendResult | None = None) -> None:
+        if result is not None:
+            self._trace.sent(self._message, result, self._begun_ms, self._half)
+
+
+class MessageTrace(Watch):
     """Collects the records of one client, from any thread, and sends them every half second. Records that cannot be
     sent are lost, because tracing must not delay the messages themselves."""
 
@@ -76,17 +94,24 @@ class Tracer:
     def now_ms(self) -> int:
         return self._endpoint.clock.wall_ms()
 
-    def sent(self, message: Message, result: SendResult, begun_ms: int, sys_flag: int) -> None:
+    def sending(self, message: Message, *, half: bool = False) -> tuple[Message, Act]:
+        return message, _Pub(self, message, half)
+
+    def ending(self, half: Message, sent: SendResult, state: LocalTransactionState) -> Act:
+        self.ended(half, sent, state)
+        return NO_ACT
+
+    def sent(self, message: Message, result: SendResult, begun_ms: int, half: bool) -> None:
         """Record that a message was stored."""
         values = message.properties
-        if sys_flag & flags.PREPARED:
+        if half:
             kind = HALF
         elif not values.keys().isdisjoint(properties.DELAYS):
             kind = DELAYED
         else:
             kind = ORDERED if properties.SHARDING_KEY in values else NORMAL
         entry = record(
-            "Pub", begun_ms, result.region, self._group, message.topic, result.message_id, message.tags or "",
+            "Pub", begun_ms, result.region, self._group, self._topic_of(message), result.message_id, message.tags or "",
             values.get(properties.KEYS, ""), self._address(result.queue), len(message.body),
             self.now_ms() - begun_ms, kind, result.offset_message_id, result.status is SendStatus.SEND_OK,
             keys=(result.message_id, *message.keys),
@@ -96,12 +121,15 @@ class Tracer:
     def ended(self, message: Message, sent: SendResult, state: LocalTransactionState) -> None:
         """Record that a transaction was ended."""
         entry = record(
-            "EndTransaction", self.now_ms(), sent.region, self._group, message.topic, sent.message_id,
+            "EndTransaction", self.now_ms(), sent.region, self._group, self._topic_of(message), sent.message_id,
             message.tags or "", message.properties.get(properties.KEYS, ""), self._address(sent.queue), COMMITTED,
             sent.transaction_id or sent.message_id, STATES[state], False,
             keys=(sent.message_id, *message.keys),
         )  # fmt: skip
         self._waiting.append(entry)
+
+    def _topic_of(self, message: Message) -> str:
+        return with_namespace(self._endpoint.config.namespace, message.topic)
 
     def _address(self, queue: MessageQueue) -> str:
         return self._endpoint.routes.master(queue.broker_name) or ""
@@ -137,7 +165,7 @@ class Tracer:
 
         return traced_in_thread
 
-    def _begin(self, messages: list[MessageView]) -> Callable[[bool], None]:
+    def _begin(self, messages: Sequence[MessageView]) -> Callable[[bool], None]:
         begun_ms = self.now_ms()
         request = self._endpoint.rng.token(16).hex().upper()
         for view in messages:

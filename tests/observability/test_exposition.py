@@ -9,8 +9,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from gantrymq.broker.http.exposition import Exposition
 from gantrymq.demo.ports import free_port
+from gantrymq.observability.exposition import Exposition
 from gantrymq.observability.metrics import Histogram, Kind, Metric, Metrics, single
 from tests.support.brokers import Cluster, on_broker
 
@@ -86,7 +86,7 @@ def test_the_library_is_loaded_with_the_first_scrape_only() -> None:
     code = (
         "import sys, gantrymq.broker.broker, gantrymq.broker.http.endpoint\n"
         "assert 'prometheus_client' not in sys.modules\n"
-        "from gantrymq.broker.http.exposition import Exposition\n"
+        "from gantrymq.observability.exposition import Exposition\n"
         "from gantrymq.observability.metrics import Metrics\n"
         "Exposition(Metrics(), {}).text()\n"
         "assert 'prometheus_client' in sys.modules\n"

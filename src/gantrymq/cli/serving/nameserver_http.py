@@ -1,0 +1,48 @@
+"""The HTTP endpoint of a name server: ``/metrics`` for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from gantrymq.nameserver.metrics import common_labels
+from gantrymq.nameserver.nameserver import NameServer
+from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.network import Network
+
+if TYPE_CHECKING:
+    from gantrymq.broker.http.messages import Answer, Request
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@asynccontextmanager
+async def metrics_endpoint(name_server: NameServer, network: Network, host: str, port: int) -> AsyncIterator[str]:
+    """Serve ``/metrics`` meanwhile. Yields where, as words for people; nothing with port 0.
+
+    Raises Unreachable when the port is in use.
+    """
+    if not port:
+        yield ""
+        return
+    # Not at the top: most name servers have no such endpoint, and need less memory without its modules.
+    from http import HTTPStatus
+
+    from gantrymq.broker.http.messages import Answer, Refused
+    from gantrymq.broker.http.server import HttpServer
+
+    exposition = Exposition(name_server.metrics, common_labels(name_server.address))
+
+    async def handle(request: Request) -> Answer:
+        if request.path != ("metrics",) or request.query:
+            raise Refused(HTTPStatus.NOT_FOUND, "a name server answers /metrics, without parameters")
+        return Answer(HTTPStatus.OK, exposition.text(), content_type=CONTENT_TYPE)
+
+    server = HttpServer(network, SystemClock(), handle)
+    address = await server.start(host, port)
+    try:
+        yield f", metrics at http://{address}/metrics"
+    finally:
+        await server.close()
