@@ -20,7 +20,8 @@ from gantrymq.errors import ConfigError
 def row(broker: str, offset: int, age_ms: int) -> Undecided:
     return Undecided(
         id=f"{broker}{offset}", state="open", group="PG", topic="T", queue=0, keys="", tags="", age_ms=age_ms,
-        born_at=None, born_host="", checks=0, producers_online=0, next_check_at=None, why="", advice="",
+        born_at=None, stored_at=f"{1_000_000 - age_ms}",
+        born_host="", checks=0, producers_online=0, next_check_at=None, why="", advice="",
         half_queue_offset=offset, half_offset_message_id="", broker=broker,
     )  # fmt: skip
 

@@ -7,9 +7,11 @@ broker has none: there the first records are read, and the page says that it is 
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import islice
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -22,6 +24,8 @@ from gantrymq.protocol.headers.tools import ListTransactions
 from gantrymq.transactions.history.diagnosis import Transaction
 from gantrymq.transactions.history.explanation import iso
 from gantrymq.transactions.rules.states import State
+
+T = TypeVar("T")
 
 READ_AT_MOST: Final = 2_000
 """Halves of an Apache broker that are read for a page."""
@@ -44,6 +48,7 @@ class Undecided(msgspec.Struct, frozen=True, kw_only=True):
     tags: str
     age_ms: int
     born_at: str | None
+    stored_at: str
     born_host: str
     checks: int | None
     producers_online: int | None
@@ -179,7 +184,7 @@ class TransactionPages:
         more = len(rows) > count
         return _Part(rows[:count], str(rows[count - 1].half_queue_offset) if more else _END, note)
 
-    async def _json(self, address: str, code: RequestCode, header: Header | None, what: str, kind: type[Any]) -> Any:
+    async def _json(self, address: str, code: RequestCode, header: Header | None, what: str, kind: type[T]) -> T | None:
         """The answer; None when the broker does not know the question."""
         answer = await self._asking.ask(address, code, header, what=what, accept=_KNOWN, timeout_ms=10_000)
         if answer.code != ResponseCode.SUCCESS:
@@ -197,8 +202,9 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def merged(parts: Mapping[str, _Part], starts: Mapping[str, str], count: int) -> Page:
     """The oldest ``count`` rows of all brokers, and where each broker goes on."""
-    rows = sorted((row for part in parts.values() for row in part.rows), key=lambda row: row.age_ms, reverse=True)
-    taken = rows[:count]
+    # A broker's own rows stay in the order of its half queue, whatever its clock did: its cursor depends on that.
+    together = heapq.merge(*(part.rows for part in parts.values()), key=lambda row: row.stored_at)
+    taken = list(islice(together, count))
     cursors = dict(starts)
     for name, part in parts.items():
         mine = [row for row in taken if row.broker == name]
@@ -234,7 +240,8 @@ def row_of(found: Transaction, broker: str, address: str) -> Undecided:
     half = found.half
     return Undecided(
         id=found.transaction_id, state=found.state.text, group=found.group, topic=found.topic, queue=found.queue_id,
-        keys=half.keys, tags=half.tags, age_ms=found.age_ms, born_at=iso(half.born_ms), born_host=half.born_host,
+        keys=half.keys, tags=half.tags, age_ms=found.age_ms, born_at=iso(half.born_ms),
+        stored_at=iso(half.stored_ms) or "", born_host=half.born_host,
         checks=found.checks, producers_online=found.producers, next_check_at=iso(found.next_check_ms), why=found.why,
         advice=found.advice, half_queue_offset=half.queue_offset, half_offset_message_id=half.message_id,
         broker=broker, address=address,

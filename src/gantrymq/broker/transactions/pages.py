@@ -216,7 +216,8 @@ def _row(found: Transaction) -> dict[str, Any]:
     return {
         "id": found.transaction_id, "state": found.state.text, "group": found.group, "topic": found.topic,
         "queue": found.queue_id, "keys": half.keys, "tags": half.tags, "age_ms": found.age_ms,
-        "born_at": iso(half.born_ms), "born_host": half.born_host, "checks": found.checks,
+        "born_at": iso(half.born_ms), "stored_at": iso(half.stored_ms), "born_host": half.born_host,
+        "checks": found.checks,
         "producers_online": found.producers, "next_check_at": iso(found.next_check_ms), "why": found.why,
         "advice": found.advice, "half_queue_offset": half.queue_offset, "half_offset_message_id": half.message_id,
     }  # fmt: skip
