@@ -20,9 +20,22 @@ from starlette.staticfiles import StaticFiles
 from gantrymq.admin import Admin
 from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
+from gantrymq.console.changes import Changes
 from gantrymq.console.guard import Guard
 from gantrymq.console.identity import FileIdentities, Right
-from gantrymq.console.pages import decisions, live, login, overview, transactions
+from gantrymq.console.listing import Kept
+from gantrymq.console.pages import (
+    brokers,
+    consumers,
+    dead_letters,
+    decisions,
+    live,
+    login,
+    messages,
+    overview,
+    topics,
+    transactions,
+)
 from gantrymq.console.parts import Console, page, person_of
 from gantrymq.console.samples import Samples
 from gantrymq.console.sessions import LoginLimit, Sessions
@@ -45,6 +58,23 @@ PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("POST", "/transactions/plan", Right.DECIDE, decisions.plan),
     ("POST", "/transactions/carry-out", Right.DECIDE, decisions.carry_out),
     ("GET", "/transactions/{id}", Right.LOOK, transactions.show),
+    ("GET", "/topics", Right.LOOK, topics.show_list),
+    ("GET", "/topics/{topic}", Right.LOOK, topics.show),
+    ("GET", "/consumers", Right.LOOK, consumers.show_list),
+    ("GET", "/parts/consumers-behind", Right.LOOK, consumers.furthest),
+    ("GET", "/consumers/{group}", Right.LOOK, consumers.show),
+    ("POST", "/consumers/{group}/plan", Right.RESET, consumers.plan_reset),
+    ("POST", "/consumers/{group}/reset", Right.RESET, consumers.reset),
+    ("GET", "/messages", Right.LOOK, messages.show_list),
+    ("GET", "/messages/at", Right.LOOK, messages.show),
+    ("POST", "/messages/resend", Right.RESEND, messages.resend),
+    ("GET", "/dead-letters", Right.LOOK, dead_letters.show_list),
+    ("GET", "/dead-letters/{group}", Right.LOOK, dead_letters.show),
+    ("POST", "/dead-letters/{group}/resend", Right.RESEND, dead_letters.resend),
+    ("GET", "/brokers", Right.LOOK, brokers.show_list),
+    ("GET", "/brokers/{name}", Right.LOOK, brokers.show),
+    ("POST", "/brokers/{name}/plan", Right.CONFIGURE, brokers.plan_setting),
+    ("POST", "/brokers/{name}/change", Right.CONFIGURE, brokers.change_setting),
     ("GET", "/login", None, login.show),
     ("POST", "/login", None, login.log_in),
     ("POST", "/logout", Right.LOOK, login.log_out),
@@ -76,6 +106,9 @@ async def opened(
             limit=LoginLimit(clock),
             samples=samples,
             decisions=Decisions(admin.transactions, AuditFile(audit, clock), name_servers),
+            changes=Changes(AuditFile(audit, clock), name_servers),
+            topics=Kept(clock),
+            groups=Kept(clock),
             clock=clock,
             templates=environment(),
             only_local_names=only_local_names,

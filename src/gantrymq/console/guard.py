@@ -30,7 +30,7 @@ CSRF_FIELD: Final = "csrf"
 BODY_MAX_BYTES: Final = 512 * 1024
 OPEN_PATHS: Final = ("/login", "/health")
 STATIC: Final = "/static/"
-LIVE: Final = "/live/"
+LIVE: Final = ("/live/", "/parts/")
 """Pages that refresh themselves: they do not keep a session alive."""
 LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 HEADERS: Final = {
@@ -115,7 +115,7 @@ class Guard:
         token = request.cookies.get(SECURE_COOKIE if self._console.secure_cookies else COOKIE)
         if not token:
             return None
-        return self._console.sessions.of(token, touch=not request.url.path.startswith((LIVE, STATIC)))
+        return self._console.sessions.of(token, touch=not request.url.path.startswith((*LIVE, STATIC)))
 
     def _anonymous(self) -> Person | None:
         role = self._console.settings.anonymous

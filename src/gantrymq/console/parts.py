@@ -12,7 +12,9 @@ from starlette.responses import HTMLResponse
 from gantrymq import __version__
 from gantrymq.admin import Admin
 from gantrymq.admin.decisions import Decisions
+from gantrymq.console.changes import Changes
 from gantrymq.console.identity import Identities, Person, Right
+from gantrymq.console.listing import Kept
 from gantrymq.console.samples import Samples
 from gantrymq.console.sessions import LoginLimit, Session, Sessions
 from gantrymq.console.settings import ConsoleSettings
@@ -31,11 +33,14 @@ class Console:
     limit: LoginLimit
     samples: Samples
     decisions: Decisions
+    changes: Changes
     clock: Clock
     templates: Environment
     only_local_names: bool
     """It listens on the loopback address: see ``guard``."""
     secure_cookies: bool
+    topics: Kept[list[str]]
+    groups: Kept[list[str]]
 
 
 def console_of(request: Request) -> Console:

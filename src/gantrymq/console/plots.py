@@ -96,4 +96,4 @@ def shown(value: float | None) -> str:
             return f"{value / (1e3 if unit == 'k' else limit):.3g}{unit}"
     if abs(value) >= 100 or value == int(value):
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:.2g}" if abs(value) < 10 else f"{value:.3g}"

@@ -66,6 +66,8 @@ class Rates:
     rollbacks: float | None = None
     conflicts: float | None = None
     checks: float | None = None
+    decided: float | None = None
+    """Commits and rollbacks."""
     commit_ms: float | None = None
     """Mean time from half message to commit, of those that were committed between the two."""
     open: float | None = None
@@ -180,6 +182,7 @@ def rates_between(before: Sample, after: Sample) -> Rates:
         halves=per_second["halves"],
         commits=per_second["commits"],
         rollbacks=per_second["rollbacks"],
+        decided=_sum(value for value in (per_second["commits"], per_second["rollbacks"]) if value is not None),
         conflicts=per_second["conflicts"],
         checks=per_second["checks_sent"],
         commit_ms=commit_ms / commits if commits and commit_ms is not None else None,

@@ -14,6 +14,7 @@ from gantrymq.console.plots import shown
 
 TEXT_SHOWN: Final = 256 * 1024
 """Characters of a body; a browser takes long to lay out more."""
+SNIPPET_BYTES: Final = 160
 HEX_SHOWN: Final = 16 * 1024
 """Bytes of a body in hex."""
 
@@ -26,7 +27,7 @@ def environment() -> Environment:
     )  # fmt: skip
     made.filters |= {
         "age": age, "when": when, "whole": whole, "figure": shown, "part": part, "query": query, "percent": percent,
-        "clean": clean, "body_text": body_text,
+        "clean": clean, "body_text": body_text, "snippet": snippet, "first_number": first_number,
     }  # fmt: skip
     return made
 
@@ -115,3 +116,14 @@ def hex_text(body: bytes) -> str:
         letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
         lines.append(f"{place:08x}  {row.hex(' '):<47}  {letters}")
     return "\n".join(lines)
+
+
+def snippet(body: bytes) -> str:
+    """The beginning of a body on one line."""
+    return clean(body[:SNIPPET_BYTES].decode("utf-8", "replace")).replace("\n", " ")
+
+
+def first_number(text: str) -> str:
+    """The first of several numbers: of rates, that of the last ten seconds."""
+    words = text.split()
+    return shown(float(words[0])) if words and words[0].replace(".", "", 1).isdigit() else "\u2013"
