@@ -54,10 +54,14 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 @contextlib.asynccontextmanager
-async def tab(browser: Browser, address: str, *, dark: bool = False, height: int = 860) -> AsyncIterator[Tab]:
+async def tab(
+    browser: Browser, address: str, *, dark: bool = False, height: int = 860, width: int = 1280, scripts: bool = True
+) -> AsyncIterator[Tab]:
     """A page in a context of its own: no cookies of others."""
     context = await browser.new_context(
-        viewport={"width": 1280, "height": height}, color_scheme="dark" if dark else "light"
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if dark else "light",
+        java_script_enabled=scripts,
     )
     context.set_default_timeout(WAIT_MS)
     opened = Tab(await context.new_page(), address)

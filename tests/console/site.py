@@ -55,6 +55,26 @@ class Browser:
         self.csrf = found[1]
 
 
+@contextlib.asynccontextmanager
+async def browsers(name_servers: str, audit: Path, settings: ConsoleSettings) -> AsyncIterator[Callable[[], Browser]]:
+    """A console over any cluster; gives what opens a browser on it."""
+    clients: list[httpx.AsyncClient] = []
+    async with opened(
+        name_servers, settings, audit, SystemClock(), SystemRng(), only_local_names=True, secure_cookies=False
+    ) as application:
+
+        def new_browser() -> Browser:
+            transport = httpx.ASGITransport(application, raise_app_exceptions=True)
+            clients.append(httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8088"))
+            return Browser(clients[-1])
+
+        try:
+            yield new_browser
+        finally:
+            for client in clients:
+                await client.aclose()
+
+
 @dataclass
 class Site:
     """A console, its broker, and browsers."""
@@ -72,26 +92,11 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def site(root: Path, settings: ConsoleSettings = SETTINGS, **broker: Any) -> AsyncIterator[Site]:
-    async with contextlib.AsyncExitStack() as stack:
-        running = await stack.enter_async_context(cluster(root / "store", with_name_server=True, **broker))
+    async with cluster(root / "store", with_name_server=True, **broker) as running:
         assert running.name_server is not None
         name_servers, audit = running.name_server.address, root / "audit.jsonl"
-        application = await stack.enter_async_context(
-            opened(name_servers, settings, audit, SystemClock(), SystemRng(), only_local_names=True,
-                   secure_cookies=False)
-        )  # fmt: skip
-        clients: list[httpx.AsyncClient] = []
-
-        def new_browser() -> Browser:
-            transport = httpx.ASGITransport(application, raise_app_exceptions=True)
-            clients.append(httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8088"))
-            return Browser(clients[-1])
-
-        try:
+        async with browsers(name_servers, audit, settings) as new_browser:
             yield Site(running, audit, name_servers, new_browser(), new_browser)
-        finally:
-            for client in clients:
-                await client.aclose()
 
 
 def on_site(work: Callable[[Site], Awaitable[None]], root: Path, **more: Any) -> None:

@@ -20,7 +20,7 @@ LOOKED_AT = (
 )  # fmt: skip
 
 
-def in_browser(root: Path, work: Callable[[Tab], Awaitable[None]], *, busy: bool = False) -> None:
+def in_browser(root: Path, work: Callable[[Tab], Awaitable[None]], *, busy: bool = False, scripts: bool = True) -> None:
     """Run ``work`` with a browser on a console over a cluster with something on every page."""
 
     async def bounded() -> None:
@@ -28,7 +28,7 @@ def in_browser(root: Path, work: Callable[[Tab], Awaitable[None]], *, busy: bool
             asyncio.timeout(240),
             scene(root, open_count=12, busy=busy) as address,
             chromium() as browser,
-            tab(browser, address) as opened,
+            tab(browser, address, scripts=scripts) as opened,
         ):
             await work(opened)
 
@@ -144,3 +144,17 @@ def test_pages_are_marked_up_for_those_who_cannot_see_them(tmp_path: Path) -> No
             }, path  # fmt: skip
 
     in_browser(tmp_path, work)
+
+
+def test_decisions_need_no_script(tmp_path: Path) -> None:
+    async def work(there: Tab) -> None:
+        page = there.page
+        await there.log_in("otto")
+        await there.go("/transactions?group=loyalty")
+        await page.locator("input[name=chosen]").first.check()
+        await page.click("text=Roll back…")
+        await page.fill("[name=why]", "ticket 4712")
+        await page.click("button.primary")
+        await page.wait_for_selector("text=Roll back: 1 done")
+
+    in_browser(tmp_path, work, scripts=False)

@@ -77,6 +77,17 @@ def test_filters(lab: Lab) -> None:
     assert page(lab, topic="NoSuchTopic") == ([], None)
 
 
+def test_the_same_where_few_of_many_are_open(lab: Lab) -> None:
+    producer = lab.online()
+    halves = [lab.half(producer) for _ in range(40)]
+    for half in halves[1:-2]:
+        lab.commit(producer, half)
+    first, cursor = page(lab, count=2)
+    assert first == [halves[0].key, halves[-2].key] and cursor is not None
+    assert page(lab, count=2, after=cursor) == ([halves[-1].key], None)
+    assert page(lab, count=2, after=5)[0] == [half.key for half in halves[-2:]]
+
+
 def test_a_request_looks_at_so_many_only_and_says_where_to_go_on(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

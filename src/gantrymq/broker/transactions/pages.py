@@ -7,7 +7,9 @@ looks at a bounded number of halves, and the summary has counts that are kept an
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from gantrymq.broker.live_config import LiveConfig
@@ -22,16 +24,19 @@ from gantrymq.transactions.history.evidence import HalfRecord
 from gantrymq.transactions.history.explanation import iso
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import TransactionTable
 
 COUNT_MAX: Final = 500
 """Transactions of one page; each is read from the log."""
 OPEN_LOOKED_AT_MAX: Final = 100_000
-"""Open halves that one request looks at; then it answers with a cursor and what it has."""
+"""Half queue offsets that one request looks at; then it answers with a cursor and what it has."""
 PARKED_LOOKED_AT_MAX: Final = 2_000
 """The same of parked ones, of which each is read."""
 HALVES_AT_ONCE: Final = 2_000
 RECORDS_AT_ONCE: Final = 32
 """Looked at, or read, between two pauses, so that other work is not delayed."""
+SPARSE: Final = 4
+"""Offsets for each open half, from which on the others are not looked up one by one."""
 SAME_KEY_MAX: Final = 64
 """Records of one id that are looked at; a client that sends an object again reuses its id."""
 GROUPS_MAX: Final = 1_000
@@ -84,21 +89,20 @@ class TransactionPages:
     async def _open_page(self, wanted: Wanted) -> dict[str, Any]:
         now_ms = self._clock.wall_ms()
         latest_ms = now_ms - wanted.min_age_ms
-        halves = list(self._coordinator.table)  # 8 ms of a million; in order of the half queue
-        start = bisect_right(halves, wanted.after, key=lambda half: half.queue_offset)
-        end = min(start + OPEN_LOOKED_AT_MAX, len(halves))
         chosen: list[OpenHalf] = []
-        position = start
-        while position < end and len(chosen) < wanted.count:
-            half = halves[position]
-            position += 1
-            if half.stored_at > latest_ms:
-                return await self._answer_open(chosen, None)
-            if half.state is State.OPEN and wanted.group in (None, half.group) and _of(wanted.topic, half.real_topic):
-                chosen.append(half)
-            if position % HALVES_AT_ONCE == 0:
+        for number, (offset, half) in enumerate(behind(self._coordinator.table, wanted.after), 1):
+            if half is not None:
+                if half.stored_at > latest_ms:
+                    break
+                if is_wanted(half, wanted):
+                    chosen.append(half)
+            if len(chosen) == wanted.count or number == OPEN_LOOKED_AT_MAX:
+                newest = self._coordinator.table.newest()
+                more = newest is not None and newest.queue_offset > offset
+                return await self._answer_open(chosen, offset if more else None)
+            if number % HALVES_AT_ONCE == 0:
                 await self._clock.sleep(0)
-        return await self._answer_open(chosen, halves[position - 1].queue_offset if position < len(halves) else None)
+        return await self._answer_open(chosen, None)
 
     async def _answer_open(self, chosen: list[OpenHalf], cursor: int | None) -> dict[str, Any]:
         records: list[HalfRecord] = []
@@ -185,6 +189,28 @@ class TransactionPages:
             producers={group: len(self._producers.members(group)) for group in {half.group for half in halves}},
             progress=progress,
         )
+
+
+def behind(table: TransactionTable, after: int) -> Iterator[tuple[int, OpenHalf | None]]:
+    """Half queue offsets behind a place, each with the half that is open there. The table may change meanwhile.
+
+    Where most offsets are open, each is looked up; where few are, those few are gone through.
+    """
+    oldest, newest = table.oldest(), table.newest()
+    if oldest is None or newest is None:
+        return
+    start = max(after + 1, oldest.queue_offset)
+    if newest.queue_offset - start < SPARSE * len(table):
+        for offset in range(start, newest.queue_offset + 1):
+            yield offset, table.get(offset)
+        return
+    halves = list(table)
+    for half in islice(halves, bisect_right(halves, after, key=lambda half: half.queue_offset), None):
+        yield half.queue_offset, half
+
+
+def is_wanted(half: OpenHalf, wanted: Wanted) -> bool:
+    return half.state is State.OPEN and wanted.group in (None, half.group) and _of(wanted.topic, half.real_topic)
 
 
 def progress_of(half: OpenHalf, clock: Clock, now_ms: int) -> CheckProgress:

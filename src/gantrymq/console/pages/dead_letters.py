@@ -83,7 +83,8 @@ async def these(request: Request, topic: str, chosen: list[str]) -> list[Message
 
 async def all_of(request: Request, topic: str) -> list[MessageView]:
     """The oldest RESENT_MAX messages of a topic."""
-    admin, found = console_of(request).admin, []
+    admin = console_of(request).admin
+    found: list[MessageView] = []
     status = await admin.topic_state.status(topic)
     for queue in status.queues:
         offset: int = 0

@@ -63,8 +63,8 @@ async def find(
         queue = queue_of(topic, search["broker"], search["queue"])
         offset = number_of(request, "offset", 0, OFFSET_MAX)
         found, _, end = await console.admin.browsing.at(queue, offset, rows)
-        later = {**search, "offset": found[-1].queue_offset + 1} if found and found[-1].queue_offset + 1 < end else None
-        return found, later
+        following = found[-1].queue_offset + 1 if found else end
+        return found, {**search, "offset": str(following)} if following < end else None
     return await console.admin.browsing.newest(topic, rows), None
 
 

@@ -186,6 +186,10 @@ class TransactionTable:
         """The half that was stored first."""
         return next(iter(self._halves.values()), None)
 
+    def newest(self) -> OpenHalf | None:
+        """The half that was stored last."""
+        return next(reversed(self._halves.values()), None)
+
     def oldest_of(self, group: str) -> OpenHalf | None:
         """The half of a group that was stored first, of those with a UNIQ_KEY."""
         return next(iter(self._by_key.get(group, {}).values()), None)
