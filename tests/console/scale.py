@@ -1,5 +1,6 @@
 """The console with very many transactions and topics: python -m tests.console.scale --open 1000000 --topics 10000
 
+With ``--browser`` a person in Chromium turns pages and decides instead (100,000 transactions: about 20 s).
 Prints how long each page takes, three times each, and for how long broker and console (one event loop here) answered
 nobody else meanwhile.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import re
 import tempfile
 import time
@@ -18,8 +20,9 @@ from gantrymq.message.message import Message
 from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from tests.console.scene import served_over
 from tests.console.site import Site, site
-from tests.support.brokers import Cluster, send_header
+from tests.support.brokers import Cluster, cluster, send_header
 
 AT_ONCE = 500
 GROUPS = 20
@@ -116,10 +119,46 @@ async def work(root: Path, open_count: int, topics: int) -> None:
         ])  # fmt: skip
 
 
+async def in_chromium(root: Path, open_count: int) -> None:
+    """Turn pages, filter, and commit a whole page; every number on the pages is right."""
+    from tests.console.chromium import chromium, tab
+
+    async with contextlib.AsyncExitStack() as stack:
+        running = await stack.enter_async_context(
+            cluster(root / "store", with_name_server=True, transaction_check_interval=3_600_000,
+                    mapped_file_size_commit_log=256 << 20, mapped_file_size_consume_queue=20 * 300_000)
+        )  # fmt: skip
+        await many_halves(running, open_count)
+        address = await stack.enter_async_context(served_over(running, root))
+        there = await stack.enter_async_context(tab(await stack.enter_async_context(chromium()), address))
+        page, first = there.page, "tbody tr:has(input[name=chosen]) th a.id >> nth=0"
+        await there.log_in("otto")
+        for number in range(4):
+            await (there.go("/transactions") if number == 0 else page.click("a[rel=next]"))
+            await page.wait_for_selector(f"text=KEY{number * 50:010d}")
+            assert (await page.inner_text(first)) == f"KEY{number * 50:010d}"
+        await page.wait_for_selector(f"dd >> text={open_count:,}")
+        await there.go("/transactions?group=group-3")
+        assert (await page.inner_text(first)) == f"KEY{3 * AT_ONCE:010d}"
+        await page.click("text=choose all 50")
+        await page.click("text=Commit…")
+        await page.fill("[name=why]", "ticket 4713")
+        await page.click("button.primary")
+        await page.wait_for_selector("text=Commit: 50 done")
+        await there.go("/transactions?group=group-3")
+        assert (await page.inner_text(first)) == f"KEY{3 * AT_ONCE + 50:010d}"
+        await page.wait_for_selector(f"dd >> text={open_count - 50:,}")
+        assert there.complaints == []
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--open", type=int, default=1_000_000)
     parser.add_argument("--topics", type=int, default=10_000)
+    parser.add_argument("--browser", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:
-        asyncio.run(work(Path(root), options.open, options.topics))
+        if options.browser:
+            asyncio.run(in_chromium(Path(root), options.open))
+        else:
+            asyncio.run(work(Path(root), options.open, options.topics))

@@ -137,6 +137,21 @@ async def scene(root: Path, *, open_count: int = 60, busy: bool = True, port: in
 
 
 @contextlib.asynccontextmanager
+async def served_over(running: Cluster, root: Path) -> AsyncIterator[str]:
+    """The address of a console over any cluster."""
+    assert running.name_server is not None
+    settings = ConsoleSettings(users=USERS, sample_seconds=1)
+    async with (
+        opened(
+            running.name_server.address, settings, root / "audit.jsonl", SystemClock(), SystemRng(),
+            only_local_names=True, secure_cookies=False,
+        ) as application,
+        served(application, 0) as address,
+    ):  # fmt: skip
+        yield address
+
+
+@contextlib.asynccontextmanager
 async def served(application: object, port: int) -> AsyncIterator[str]:
     config = uvicorn.Config(
         application, port=port, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.console.chromium import NEEDS_CHROMIUM, Tab, chromium, tab
+from tests.console.scale import in_chromium
 from tests.console.scene import scene
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
@@ -158,3 +159,8 @@ def test_decisions_need_no_script(tmp_path: Path) -> None:
         await page.wait_for_selector("text=Roll back: 1 done")
 
     in_browser(tmp_path, work, scripts=False)
+
+
+def test_very_many_transactions(tmp_path: Path) -> None:
+    """``python -m tests.console.scale --browser --open 100000`` is the same with more."""
+    asyncio.run(in_chromium(tmp_path, 20_000))
