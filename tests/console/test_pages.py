@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from gantrymq.admin import Admin
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.consumer import UpdateConsumerOffset
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.spark.status import QueryStatus, StatusFiles
 from tests.console.scene import send_back
-from tests.console.site import Site, on_site
+from tests.console.site import SETTINGS, Site, on_site
 
 TOPIC = "orders"
 
@@ -168,3 +172,31 @@ def test_overview_and_what_is_nowhere(tmp_path: Path) -> None:
             assert "<script>alert" not in answer.text, path
 
     on_site(work, tmp_path)
+
+
+def test_pipelines(tmp_path: Path) -> None:
+    files = StatusFiles(str(tmp_path / "queries"), OsDisk())
+    common = {"at_ms": 1_700_000_000_000, "process": os.getpid(), "batch": 7, "rows": 1_234_567, "rows_behind": 89}
+    files.write(QueryStatus(id="a1", name="orders", state="running", seconds_behind=2.5, **common))
+    files.write(QueryStatus(id="a2", name="bills", state="failed", error="<b>no table</b>", **common))
+    files.write(QueryStatus(id="a3", name="dead", state="running", **{**common, "process": 2**22 + 1}))
+    good = {"rows": 5, "missing": [], "doubled": [], "phantom": [], "wrong": []}
+    report = {
+        "ok": False, "orders": {"paid": 5}, "paid": 5, "topic": good, "unreadable": [],
+        "tables": {"shipping": {**good, "missing": [f"order-{number}" for number in range(25)]}},
+        "totals": {"missing": 25, "doubled": 0, "phantom": 0, "wrong": 0, "delivered_twice": 1},
+    }  # fmt: skip
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    settings = replace(
+        SETTINGS, status_dir=str(tmp_path / "queries"),
+        reconciliations=(str(tmp_path / "report.json"), str(tmp_path / "nothing.json")),
+    )  # fmt: skip
+
+    async def work(there: Site) -> None:
+        await there.browser.log_in("vera")
+        page = await there.browser.get("/pipelines")
+        assert "1,234,567" in page and "2.5 s" in page and "&lt;b&gt;no table" in page and ">gone<" in page
+        assert "they differ" in page and "25 missing in table shipping" in page and "and 5 more" in page
+        assert "no report can be read there" in page
+
+    on_site(work, tmp_path, settings=settings)

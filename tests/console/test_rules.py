@@ -74,7 +74,7 @@ def test_settings(tmp_path: Path) -> None:
     ("table", "why"),
     [
         ({"colour": 1}, "unknown keys: colour"), ({"anonymous": "admin"}, "viewer"), ({"idle_minutes": 0}, "1 to"),
-        ({"idle_minutes": True}, "whole number"), ({"hosts": "a"}, "list of names"), ({"users": []}, "tables"),
+        ({"idle_minutes": True}, "whole number"), ({"hosts": "a"}, "list of texts"), ({"users": []}, "tables"),
         ({"users": {"a": {"role": "root", "password": HASH}}}, "role"), ({"users": {"a": {"role": "admin"}}}, "keys"),
         ({"users": {"a": {"role": "admin", "password": "plain"}}}, "no hash"), ({"behind_proxy": 1}, "true or false"),
     ],

@@ -33,6 +33,7 @@ from gantrymq.console.pages import (
     login,
     messages,
     overview,
+    pipelines,
     topics,
     transactions,
 )
@@ -75,6 +76,7 @@ PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("GET", "/brokers/{name}", Right.LOOK, brokers.show),
     ("POST", "/brokers/{name}/plan", Right.CONFIGURE, brokers.plan_setting),
     ("POST", "/brokers/{name}/change", Right.CONFIGURE, brokers.change_setting),
+    ("GET", "/pipelines", Right.LOOK, pipelines.show),
     ("GET", "/login", None, login.show),
     ("POST", "/login", None, login.log_in),
     ("POST", "/logout", Right.LOOK, login.log_out),

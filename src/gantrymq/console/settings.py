@@ -15,7 +15,8 @@ from gantrymq.errors import ConfigError
 
 IDLE_MINUTES_MAX: Final = 24 * 60
 INTERVAL_MAX: Final = 3_600
-_KEYS: Final = {"anonymous", "idle_minutes", "session_hours", "sample_seconds", "hosts", "behind_proxy", "users"}
+_KEYS: Final = {"anonymous", "idle_minutes", "session_hours", "sample_seconds", "hosts", "behind_proxy", "users",
+         "status_dir", "reconciliations"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,11 @@ class ConsoleSettings:
     """Names under which browsers may reach the console; empty: on the loopback address local names, else any."""
     behind_proxy: bool = False
     """A proxy on this machine ends TLS and says who asks (X-Forwarded-For, X-Forwarded-Proto)."""
+
+    status_dir: str = ""
+    """Where streaming queries write their status; empty: where ``gantry pipeline`` has them write it."""
+    reconciliations: tuple[str, ...] = ()
+    """Files of ``gantry pipeline reconcile --json``."""
 
 
 OPEN_TO_LOOK: Final = ConsoleSettings(anonymous=Role.VIEWER)
@@ -63,9 +69,9 @@ def parse_settings(table: Mapping[str, Any]) -> ConsoleSettings:
     anonymous = table.get("anonymous", "nothing")
     if anonymous not in ("nothing", Role.VIEWER.text):
         raise ConfigError(f'anonymous = {anonymous!r}: write "viewer" or "nothing"')
-    hosts = table.get("hosts", [])
-    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-        raise ConfigError('hosts must be a list of names, e.g. ["console.example"]')
+    hosts, reports, status_dir = _texts(table, "hosts"), _texts(table, "reconciliations"), table.get("status_dir", "")
+    if not isinstance(status_dir, str):
+        raise ConfigError(f"status_dir = {status_dir!r}: write the path of a directory")
     if not isinstance(table.get("behind_proxy", False), bool):
         raise ConfigError("behind_proxy must be true or false")
     default = ConsoleSettings()
@@ -77,7 +83,16 @@ def parse_settings(table: Mapping[str, Any]) -> ConsoleSettings:
         sample_seconds=_whole(table, "sample_seconds", default.sample_seconds, INTERVAL_MAX),
         hosts=tuple(host.lower() for host in hosts),
         behind_proxy=table.get("behind_proxy", False),
+        status_dir=status_dir,
+        reconciliations=reports,
     )
+
+
+def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ConfigError(f'{key} must be a list of texts, e.g. {key} = ["one", "two"]')
+    return tuple(found)
 
 
 def _users(table: Any) -> dict[str, User]:
