@@ -15,6 +15,7 @@ from tests.console.scene import scene
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
 
+CHANGED = "before => document.querySelector('#figures .figures').innerText != before"
 LOOKED_AT = (
     "/transactions", "/topics", "/topics/orders-paid", "/consumers", "/consumers/shipping", "/messages",
     "/messages?topic=orders-paid", "/dead-letters", "/dead-letters/newsletter", "/brokers", "/brokers/broker-a",
@@ -74,9 +75,16 @@ def test_the_figures_live_and_the_policy_holds(tmp_path: Path) -> None:
         await there.log_in("vera")
         await there.go("/transactions")
         before = await page.inner_text("#figures .figures")
-        await page.wait_for_function(
-            "before => document.querySelector('#figures .figures').innerText != before", arg=before
-        )
+        await page.wait_for_function(CHANGED, arg=before)
+        # The focus stays where it is when the figures are replaced.
+        await page.evaluate("document.getElementById('group-refunds').focus()")
+        before = await page.inner_text("#figures .figures")
+        await page.wait_for_function(CHANGED, arg=before)
+        assert await page.evaluate("document.activeElement.id") == "group-refunds"
+        await there.go("/messages?topic=orders-paid")
+        await page.click("text=Follow")
+        before = await page.inner_text("tbody th >> nth=0")
+        await page.wait_for_function("before => document.querySelector('tbody th').innerText != before", arg=before)
         await there.go("/")
         await page.wait_for_selector("text=Consumers furthest behind")
         await page.wait_for_selector("#lag >> text=shipping")

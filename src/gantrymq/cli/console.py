@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import socket
 from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,7 @@ NAME: Final = "console"
 PORT: Final = 8088
 NEEDED: Final = ("starlette", "uvicorn", "jinja2")
 START_SECONDS: Final = 20.0
+CONNECTIONS_MAX: Final = 1_000
 STOP_SECONDS: Final = 1
 """How long open pages may go on when the console stops."""
 
@@ -136,22 +138,32 @@ async def _listening(
         def capture_signals(self) -> Iterator[None]:
             yield  # ``run`` has the signals
 
-    server = Server(
-        uvicorn.Config(
-            application, host=host, port=port, log_config=None, access_log=False, server_header=False, lifespan="off",
-            proxy_headers=settings.behind_proxy, timeout_graceful_shutdown=STOP_SECONDS, limit_concurrency=1_000,
-            ssl_certfile=cert, ssl_keyfile=key,
-        )
-    )  # fmt: skip
-    serving = asyncio.create_task(server.serve())
+    with _listener(host, port) as listener:
+        server = Server(
+            uvicorn.Config(
+                application, log_config=None, access_log=False, server_header=False, lifespan="off",
+                proxy_headers=settings.behind_proxy, timeout_graceful_shutdown=STOP_SECONDS,
+                limit_concurrency=CONNECTIONS_MAX, ssl_certfile=cert, ssl_keyfile=key,
+            )
+        )  # fmt: skip
+        serving = asyncio.create_task(server.serve([listener]))
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while not server.started and not serving.done():
+                    await asyncio.sleep(0.02)
+            if serving.done():
+                await serving  # raises what is in the way, e.g. a certificate that cannot be read
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await asyncio.wait({serving})
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Raises Unreachable when the port is in use."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        async with asyncio.timeout(START_SECONDS):
-            while not server.started:
-                if serving.done():
-                    raise Unreachable(f"{host}:{port}", "the console cannot listen there; is the port in use?")
-                await asyncio.sleep(0.02)
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        with contextlib.suppress(SystemExit, asyncio.CancelledError):
-            await serving
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        reason = f"the console cannot listen there: {error.strerror or error}; is the port in use?"
+        raise Unreachable(f"{host}:{port}", reason) from error

@@ -67,6 +67,7 @@ PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("POST", "/consumers/{group}/plan", Right.RESET, consumers.plan_reset),
     ("POST", "/consumers/{group}/reset", Right.RESET, consumers.reset),
     ("GET", "/messages", Right.LOOK, messages.show_list),
+    ("GET", "/parts/messages", Right.LOOK, messages.newest),
     ("GET", "/messages/at", Right.LOOK, messages.show),
     ("POST", "/messages/resend", Right.RESEND, messages.resend),
     ("GET", "/dead-letters", Right.LOOK, dead_letters.show_list),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from gantrymq.admin.resending import origin_topic
 from gantrymq.console.as_code import python_of
 from gantrymq.console.forms import parse_time, value_of
-from gantrymq.console.parts import Console, console_of, number_of, page, person_of, text_of
+from gantrymq.console.parts import Console, console_of, number_of, page, person_of, render, text_of
 from gantrymq.errors import ConfigError, GantryError, RequestRejected
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
@@ -36,10 +36,20 @@ async def show_list(request: Request) -> Response:
     except (ConfigError, RequestRejected) as error:
         problem = str(error)
     asked = any(search.values())
+    of_topic = asked and not any(search[name] for name in ("id", "key", "time", "queue"))
     return page(
         request, "messages.html", search=search, found=found, asked=asked, problem=problem, following=following,
-        newest=asked and not any(search[name] for name in ("id", "key", "time", "queue")),
+        follow=text_of(request, "follow") == "1", newest=of_topic,
     )  # fmt: skip
+
+
+async def newest(request: Request) -> Response:
+    """A part of the list that refreshes itself: the newest messages of a topic."""
+    topic = text_of(request, "topic")
+    if topic is None:
+        raise ConfigError("say in which topic")
+    found = await console_of(request).admin.browsing.newest(topic, ROWS)
+    return HTMLResponse(render(request, "parts/message_rows.html", found=found, choosing=False))
 
 
 async def find(
