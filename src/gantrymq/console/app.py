@@ -112,6 +112,7 @@ async def opened(
             changes=Changes(AuditFile(audit, clock), name_servers),
             topics=Kept(clock),
             groups=Kept(clock),
+            behind=Kept(clock),
             clock=clock,
             templates=environment(),
             only_local_names=only_local_names,

@@ -41,6 +41,7 @@ class Console:
     secure_cookies: bool
     topics: Kept[list[str]]
     groups: Kept[list[str]]
+    behind: Kept[list[dict[str, Any]]]
 
 
 def console_of(request: Request) -> Console:

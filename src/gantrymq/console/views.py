@@ -98,6 +98,15 @@ def body_text(body: bytes, kind: str = "") -> str:
     return hex_text(body[:HEX_SHOWN])
 
 
+def kind_of(body: bytes) -> str:
+    """What a body is shown as when nobody asked for something else."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return "hex"
+    return "json" if json_text(text) is not None else "text"
+
+
 def json_text(text: str) -> str | None:
     """JSON with indents; None when it is no object and no list."""
     if not text.lstrip().startswith(("{", "[")) or len(text) > TEXT_SHOWN:

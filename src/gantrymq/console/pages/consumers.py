@@ -57,7 +57,8 @@ async def furthest(request: Request) -> Response:
     """A part of the overview: the groups that are furthest behind."""
     console = console_of(request)
     names = await groups_of(console)
-    rows = await details(names[:LOOKED_AT_MAX], lambda name: summary(console.admin, name))
+    # Kept for all open pages together, each of which asks every few seconds.
+    rows = await console.behind.get(lambda: details(names[:LOOKED_AT_MAX], lambda name: summary(console.admin, name)))
     behind = sorted((row for row in rows if row["lag"]), key=lambda row: row["lag"], reverse=True)[:FURTHEST]
     left = max(len(names) - LOOKED_AT_MAX, 0)
     return HTMLResponse(render(request, "parts/furthest.html", rows=behind, left=left, total=len(names)))

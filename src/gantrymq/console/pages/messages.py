@@ -11,6 +11,7 @@ from gantrymq.admin.resending import origin_topic
 from gantrymq.console.as_code import python_of
 from gantrymq.console.forms import parse_time, value_of
 from gantrymq.console.parts import Console, console_of, number_of, page, person_of, render, text_of
+from gantrymq.console.views import kind_of
 from gantrymq.errors import ConfigError, GantryError, RequestRejected
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
@@ -90,7 +91,7 @@ async def show(request: Request) -> Response:
         readers = []
         notes.append(f"Which groups have got it cannot be found out here: {error}")
     return page(
-        request, "message.html", message=message, readers=readers, notes=notes, kind=kind if kind in KINDS else "",
+        request, "message.html", message=message, readers=readers, notes=notes, kind=kind if kind in KINDS else kind_of(message.body),
         kinds=KINDS, origin=origin_topic(message), code=python_of(message), place=place_of(message),
     )  # fmt: skip
 
