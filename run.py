@@ -240,7 +240,7 @@ def entries_for(level: str, entries: List[str]) -> List[str]:
         return entries
     wanted = project_packages("dependencies")
     if level != SERVER:  # a tool shows messages of others, and those may be compressed
-        wanted.update(project_packages("compression"))
+        wanted.update(project_packages("compression") | project_packages("console"))
     if level == COMPILER:
         wanted.update(COMPILER_PACKAGES)
     before = 0

@@ -42,7 +42,9 @@ def needed_by(packages: set[str]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("level, lists", [("server", ["dependencies"]), ("tools", ["dependencies", "compression"])])
+@pytest.mark.parametrize(
+    "level, lists", [("server", ["dependencies"]), ("tools", ["dependencies", "compression", "console"])]
+)
 def test_a_small_installation_has_all_that_its_packages_need_and_nothing_else(
     run: ModuleType, level: str, lists: list[str]
 ) -> None:

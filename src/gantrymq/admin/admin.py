@@ -31,10 +31,12 @@ from gantrymq.protocol.headers.topics import TopicOnly
 
 if TYPE_CHECKING:
     from gantrymq.admin.brokers import Brokers
+    from gantrymq.admin.browsing import Browsing
     from gantrymq.admin.consumers import Consumers
     from gantrymq.admin.explanations import Explanations
     from gantrymq.admin.groups import Groups
     from gantrymq.admin.messages import Messages
+    from gantrymq.admin.resending import Resending
     from gantrymq.admin.transactions import Transactions
 
 DEFAULT_QUEUES: Final = 8
@@ -184,6 +186,20 @@ class Admin(Lifetime):
         from gantrymq.admin.messages import Messages
 
         return Messages(self._asking, self.groups, self.consumers)
+
+    @cached_property
+    def browsing(self) -> Browsing:
+        """The messages of a topic, one after the other."""
+        from gantrymq.admin.browsing import Browsing
+
+        return Browsing(self._asking)
+
+    @cached_property
+    def resending(self) -> Resending:
+        """Messages sent again."""
+        from gantrymq.admin.resending import Resending
+
+        return Resending(self._asking)
 
     @cached_property
     def transactions(self) -> Transactions:

@@ -11,6 +11,20 @@ from gantrymq.protocol.bodies.groups import Group, GroupList, GroupTable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.topics import DeleteGroup, TopicOnly
 
+_SYSTEM_NAMES = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "__MONITOR_CONSUMER",
+    "CLIENT_INNER_PRODUCER",
+)
+_SYSTEM_PREFIXES = ("CID_ONS", "CID_RMQ_SYS_", "CID_SYS_RMQ_", "CID_HOUSEKEEPING", "CID_ONSAPI")
+
+
+def of_system(group: str) -> bool:
+    """Whether servers or tools made this group for their own use."""
+    return group in _SYSTEM_NAMES or group.startswith(_SYSTEM_PREFIXES)
+
 
 class GroupNotFound(GantryError):
     """No broker that was asked has this group."""

@@ -45,17 +45,19 @@ class QueueRecords:
         return answer.header(OffsetAnswer).offset if answer.code == ResponseCode.SUCCESS else 0
 
     async def of_queue(
-        self, address: str, queue: MessageQueue, start: int, read: Read | None
+        self, address: str, queue: MessageQueue, start: int, read: Read | None, at_most: int | None = None
     ) -> AsyncIterator[StoredMessage]:
-        """The records of a queue from ``start`` to its present end."""
+        """The records of a queue from ``start`` to its present end, or so many offsets behind its beginning."""
         topic, number, name = queue.topic, queue.queue_id, queue.broker_name
         low = GetMinOffset(topic=topic, queue_id=number, bname=name)
         high = GetMaxOffset(topic=topic, queue_id=number, committed=True, bname=name)
         offset = max(start, await self._edge(address, RequestCode.GET_MIN_OFFSET, low))
         end = await self._edge(address, RequestCode.GET_MAX_OFFSET, high)
+        if at_most is not None:
+            end = min(end, offset + at_most)
         while offset < end:
             try:
-                raw = await self._asking.pull(address, queue, offset, PULL_COUNT)
+                raw = await self._asking.pull(address, queue, offset, min(PULL_COUNT, end - offset))
             except RequestRejected as error:
                 if error.code != ResponseCode.TOPIC_NOT_EXIST:
                     raise

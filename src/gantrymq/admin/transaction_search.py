@@ -59,19 +59,18 @@ class TransactionSearch:
         self._messages = messages
         self._records = QueueRecords(asking)
 
-    async def undecided(self, name: str, address: str, read: Read | None) -> list[Transaction]:
-        """The open and the parked transactions of one broker."""
+    async def undecided(
+        self, name: str, address: str, read: Read | None, at_most: int | None = None
+    ) -> list[Transaction]:
+        """The open and the parked transactions of one broker. ``at_most``: halves, and parked ones, that are read."""
         half_queue, op_queue = MessageQueue(HALF, name, 0), MessageQueue(OP, name, 0)
-        halves = await self._halves(address, half_queue, await self._records.settled_below(address, HALF, name), read)
+        start = await self._records.settled_below(address, HALF, name)
+        halves = await self._halves(address, half_queue, start, read, at_most)
         ops = _Ops()
         ops_start = await self._records.settled_below(address, OP, name)
         async for record in self._records.of_queue(address, op_queue, ops_start, read):
             ops.add(record)
-        parked = [
-            half
-            async for record in self._records.of_queue(address, MessageQueue(PARKED, name, 0), 0, read)
-            if (half := HalfRecord.of(record)) is not None
-        ]
+        parked = await self._halves(address, MessageQueue(PARKED, name, 0), 0, read, at_most)
         around = await self.surroundings(address, {half.group for half in (*halves, *parked)})
         undecided = [half.queue_offset for half in halves if half.queue_offset not in ops.by_half]
         around = replace(around, progress=await checks_of(self._asking, address, undecided))
@@ -173,10 +172,12 @@ class TransactionSearch:
                 break
         return {half: op for half, op in ops.by_half.items() if half in wanted}
 
-    async def _halves(self, address: str, queue: MessageQueue, start: int, read: Read | None) -> list[HalfRecord]:
+    async def _halves(
+        self, address: str, queue: MessageQueue, start: int, read: Read | None, at_most: int | None
+    ) -> list[HalfRecord]:
         return [
             half
-            async for record in self._records.of_queue(address, queue, start, read)
+            async for record in self._records.of_queue(address, queue, start, read, at_most)
             if (half := HalfRecord.of(record)) is not None
         ]
 

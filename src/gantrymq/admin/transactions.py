@@ -15,6 +15,7 @@ from gantrymq.admin.brokers import Brokers
 from gantrymq.admin.consumers import Consumers
 from gantrymq.admin.messages import Messages
 from gantrymq.admin.queue_records import Read
+from gantrymq.admin.transaction_pages import TransactionPages
 from gantrymq.admin.transaction_search import TransactionSearch
 from gantrymq.errors import ConfigError
 from gantrymq.message.system_topics import HALF
@@ -50,6 +51,7 @@ class Transactions:
     def __init__(self, asking: Asking, brokers: Brokers, consumers: Consumers, messages: Messages) -> None:
         self._asking = asking
         self._search = TransactionSearch(asking, brokers, consumers, messages)
+        self.pages = TransactionPages(asking, self._search)
 
     async def undecided(self, broker: str | None = None, read: Read | None = None) -> list[Place]:
         """The open and the parked transactions of the masters (or of one), oldest first."""

@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "consumer": ("gantrymq.cli.consumer", "app"),
     "transactions": ("gantrymq.cli.transactions", "app"),
     "cluster": ("gantrymq.cli.cluster", "app"),
+    "console": ("gantrymq.cli.console", "console"),
     "sql": ("gantrymq.cli.sql", "app"),
     "checker": ("gantrymq.cli.checker", "checker"),
     "spark-checker": ("gantrymq.cli.spark_checker", "spark_checker"),

@@ -8,9 +8,9 @@ import typer
 
 from gantrymq.admin import Admin
 from gantrymq.admin.consumers import Target
+from gantrymq.admin.groups import of_system
 from gantrymq.cli import show
 from gantrymq.cli.cluster_options import LOCAL, USAGE, DryRun, Json, NameServers, Yes, agreed, fail, note, with_cluster
-from gantrymq.cli.group import of_system
 from gantrymq.errors import GantryError
 from gantrymq.protocol.bodies.progress import queue_of
 

@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from gantrymq.admin import Admin
+from gantrymq.admin.groups import of_system
 from gantrymq.cli import show
 from gantrymq.cli.cluster_options import (
     LOCAL,
@@ -26,19 +27,6 @@ from gantrymq.protocol.bodies.groups import Group
 
 app = typer.Typer(help="Create, list, alter and delete consumer groups.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Name of the group.")]
-_SYSTEM_NAMES = (
-    "TOOLS_CONSUMER",
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "__MONITOR_CONSUMER",
-    "CLIENT_INNER_PRODUCER",
-)
-_SYSTEM_PREFIXES = ("CID_ONS", "CID_RMQ_SYS_", "CID_SYS_RMQ_", "CID_HOUSEKEEPING", "CID_ONSAPI")
-
-
-def of_system(group: str) -> bool:
-    """Whether servers or tools made this group for their own use."""
-    return group in _SYSTEM_NAMES or group.startswith(_SYSTEM_PREFIXES)
 
 
 @app.command(name="list")

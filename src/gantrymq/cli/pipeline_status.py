@@ -11,7 +11,7 @@ from gantrymq.cli import show
 from gantrymq.cli.cluster_options import Json
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.status import DIRECTORY_VARIABLE, RUNNING, QueryStatus, StatusFiles, default_directory
+from gantrymq.spark.status import DIRECTORY_VARIABLE, RUNNING, QueryStatus, StatusFiles, default_directory, is_alive
 
 COLUMNS = {
     "name": "QUERY", "state": "STATE", "batch": "BATCH", "rows": "ROWS", "rows_per_second": "ROWS/S",
@@ -39,7 +39,7 @@ def status(
 
 def row(status: QueryStatus, now_ms: int) -> dict[str, Any]:
     """One query, as the table and JSON show it. A query whose process has died without a word is `gone`."""
-    gone = status.state == RUNNING and not _is_alive(status.process)
+    gone = status.state == RUNNING and not is_alive(status.process)
     return {
         "id": status.id, "name": status.name or status.id, "state": "gone" if gone else status.state,
         "batch": status.batch, "rows": status.rows, "rows_per_second": _rounded(status.rows_per_second),
@@ -52,16 +52,6 @@ def row(status: QueryStatus, now_ms: int) -> dict[str, Any]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def export_status() -> None:

@@ -6,7 +6,7 @@ import base64
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal
 
 import typer
@@ -129,11 +129,6 @@ def parse_time(text: str) -> int | None:
     except ValueError:
         return None
     return round((time if time.tzinfo else time.astimezone()).timestamp() * 1000)
-
-
-def stamp(time_ms: int) -> str:
-    """ms since 1970 as UTC, for records."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 # Bodies.

@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from gantrymq.admin import Admin
+from gantrymq.admin.audit import AuditFile, default_path
+from gantrymq.admin.decisions import Action, Decisions, the_one
 from gantrymq.admin.transactions import Place
 from gantrymq.cli import show
-from gantrymq.cli.audit import AuditFailed, AuditFile, Phase, default_path, who
 from gantrymq.cli.cluster_options import (
     LOCAL,
     USAGE,
@@ -23,12 +24,9 @@ from gantrymq.cli.cluster_options import (
     Yes,
     agreed,
     fail,
-    guarded,
-    sentence,
     with_cluster,
 )
-from gantrymq.errors import GantryError, TimedOut, Unreachable
-from gantrymq.message.transaction import Resolution
+from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.transactions.rules.states import State
 
@@ -205,7 +203,7 @@ def commit(
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Commit an open transaction: consumers get its message. This cannot be undone."""
-    _decide("commit", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
+    _decide(Action.COMMIT, transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
 
 
 @app.command()
@@ -220,7 +218,7 @@ def rollback(
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Roll an open transaction back: consumers never see its message. This cannot be undone."""
-    _decide("rollback", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
+    _decide(Action.ROLLBACK, transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
 
 
 @app.command()
@@ -235,20 +233,18 @@ def resume(
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Open a parked transaction again: its producers are asked again, and it can be committed or rolled back."""
-    _decide("resume", transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
+    _decide(Action.RESUME, transaction, why, broker, yes, dry_run, audit, as_json, name_servers)
 
 
-_NEEDED = {"commit": State.OPEN, "rollback": State.OPEN, "resume": State.PARKED}
 _QUESTIONS = {
-    "commit": "Commit {id}, so that consumers of {topic} get its message?",
-    "rollback": "Roll {id} back, so that nobody ever gets its message?",
-    "resume": "Open {id} again, so that producers of {group} are asked about it?",
+    Action.COMMIT: "Commit {id}, so that consumers of {topic} get its message?",
+    Action.ROLLBACK: "Roll {id} back, so that nobody ever gets its message?",
+    Action.RESUME: "Open {id} again, so that producers of {group} are asked about it?",
 }
-_DONE = {"commit": "committed", "rollback": "rolled back", "resume": "open again"}
 
 
 def _decide(
-    action: str,
+    action: Action,
     transaction: str,
     why: str | None,
     broker: str | None,
@@ -258,9 +254,12 @@ def _decide(
     as_json: bool,
     name_servers: str,
 ) -> None:
-    """Look at the transaction, ask the person, write the audit file, act, and write the outcome to the audit file."""
+    """Look at the transaction, ask the person, and carry the decision out with a record of it."""
     command = f"transactions {action}"
-    place = _the_one(_find(transaction, broker, name_servers, command), _NEEDED[action], command)
+    try:
+        place = the_one(_find(transaction, broker, name_servers, command), action)
+    except ConfigError as error:
+        fail(str(error), command)
     found = place.transaction
     if not as_json:
         show.facts({"transaction": found.transaction_id, "group": found.group, "topic": found.topic,
@@ -273,44 +272,15 @@ def _decide(
         if not why.strip():
             fail("give the reason, for the audit file: --why 'ticket 4711: the order was paid'", command, USAGE)
     path = audit or default_path()
-    decision = AuditFile(path, SystemClock()).decision(
-        action=action, why=why or "", dry_run=dry_run, transaction_id=found.transaction_id, group=found.group,
-        topic=found.topic, broker=place.broker, address=place.address, name_servers=name_servers,
-        half_queue_offset=found.half.queue_offset, half_offset_message_id=found.half.message_id,
-        born_at=show.stamp(found.half.born_ms), state_before=found.state.text,
-    )  # fmt: skip
     result = {**fields(place), "action": action, "dry_run": dry_run, "audit": str(path)}
-    if dry_run:
-        guarded(lambda: decision.note(Phase.DRY_RUN), command)
-        show.answer(as_json, {**result, "outcome": "dry run"}, lambda: typer.echo("nothing was done (--dry-run)"))
-        return
-    guarded(lambda: decision.note(Phase.INTENDED), command)
 
-    async def work(admin: Admin) -> None:
-        try:
-            if action == "resume":
-                await admin.transactions.resume(place, f"{who()}: {why}")
-            else:
-                resolution = Resolution.COMMIT if action == "commit" else Resolution.ROLLBACK
-                await admin.transactions.end(place, resolution, f"{who()}: {why}")
-        except (TimedOut, Unreachable) as error:
-            decision.note(Phase.UNKNOWN, sentence(error))
-            raise
-        except GantryError as error:
-            decision.note(Phase.REFUSED, sentence(error))
-            raise
+    async def work(admin: Admin) -> str:
+        decisions = Decisions(admin.transactions, AuditFile(path, SystemClock()), name_servers)
+        return await decisions.carry_out(place, action, why or "", dry_run=dry_run)
 
-    with_cluster(name_servers, work, command)
-    outcome = _DONE[action]
-    try:
-        decision.note(Phase.DONE, outcome)
-    except AuditFailed as error:
-        fail(f"{found.transaction_id} is {outcome}, but this could not be written to the audit file: {error}", command)
-    show.answer(
-        as_json,
-        {**result, "outcome": outcome},
-        lambda: typer.echo(f"{found.transaction_id} is {outcome}; recorded in {path}"),
-    )
+    outcome = with_cluster(name_servers, work, command)
+    done = "nothing was done (--dry-run)" if dry_run else f"{found.transaction_id} is {outcome}; recorded in {path}"
+    show.answer(as_json, {**result, "outcome": outcome}, lambda: typer.echo(done))
 
 
 def _find(transaction: str, broker: str | None, name_servers: str, command: str) -> list[Place]:
@@ -326,19 +296,3 @@ def _not_found(transaction: str, command: str) -> NoReturn:
         "`gantry transactions list` shows the undecided ones",
         command,
     )
-
-
-def _the_one(places: list[Place], needed: State, command: str) -> Place:
-    """The only transaction in the state that the action needs."""
-    fitting = [place for place in places if place.transaction.state is needed]
-    if not fitting:
-        found = places[-1].transaction
-        hint = f" {found.advice}" if found.advice else ""
-        fail(
-            f"{found.transaction_id} is {found.state.text}, this needs one that is {needed.text}. {found.why}{hint}",
-            command,
-        )
-    if len(fitting) > 1:
-        ids = ", ".join(f"{place.transaction.half.message_id} on {place.broker}" for place in fitting)
-        fail(f"several transactions have this id; name one by the id of its half: {ids}", command)
-    return fitting[0]

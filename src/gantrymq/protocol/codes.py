@@ -122,6 +122,10 @@ class RequestCode(enum.IntEnum):
     repeated: the first decision about a half message counts, and the same one again has no effect."""
     END_HALVES = 32040
     """The ends of several half messages. Only GantryMQ has it."""
+    LIST_TRANSACTIONS = 32041
+    """A page of undecided transactions, as JSON. Only GantryMQ has it."""
+    SUMMARIZE_TRANSACTIONS = 32042
+    """How many transactions are undecided, by whom, and what was decided, as JSON. Only GantryMQ has it."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

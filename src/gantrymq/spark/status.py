@@ -53,6 +53,17 @@ def default_directory() -> str:
     return os.environ.get(DIRECTORY_VARIABLE) or str(Path(base) / "gantrymq" / "queries")
 
 
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine runs: a query whose process died without a word still says `running`."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class StatusFiles:
     """The files of one directory."""
 

@@ -1,26 +1,30 @@
-"""Two requests of our own, for tools: EXPLAIN_TRANSACTION returns what happened to a transaction, and LIST_CHECKS how
-often open transactions were checked. The HTTP endpoint returns the same.
+"""Requests of our own, for tools: EXPLAIN_TRANSACTION returns what happened to a transaction, LIST_CHECKS how often
+open transactions were checked, LIST_TRANSACTIONS a page of undecided ones, SUMMARIZE_TRANSACTIONS how many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gantrymq.broker.refusal import Refused
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.errors import GantryError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
-from gantrymq.protocol.headers.tools import ExplainTransaction, ListChecks
+from gantrymq.protocol.headers.tools import ExplainTransaction, ListChecks, ListTransactions
 from gantrymq.runtime.tasks import TaskGroupOwner
+from gantrymq.transactions.rules.states import State
 
 if TYPE_CHECKING:
     from gantrymq.broker.transactions.explanations import TransactionExplanations
+
+
+_STATES = {state.text: state for state in (State.OPEN, State.PARKED)}
 
 
 class ExplainHandler:
@@ -34,7 +38,23 @@ class ExplainHandler:
     def explain(self, session: ClientSession, command: Command) -> None:
         """Answered when all is found."""
         transaction_id = command.header(ExplainTransaction).transaction_id
-        self._tasks.start("one", self._answer(session, command, transaction_id))
+        self._tasks.start("one", self._answer(session, command, self._explanations().explain(transaction_id)))
+
+    def page(self, session: ClientSession, command: Command) -> None:
+        """Answered when all is found."""
+        from gantrymq.broker.transactions.pages import Wanted
+
+        header = command.header(ListTransactions)
+        state = _STATES.get(header.state)
+        if state is None:
+            raise Refused(Refusal.PARAMETER_INVALID, f"state is {header.state!r}; write open or parked")
+        wanted = Wanted(state, header.group, header.topic, max(header.min_age_ms, 0), header.after, header.count)
+        self._tasks.start("page", self._answer(session, command, self._explanations().pages.page(wanted)))
+
+    def summary(self, session: ClientSession, command: Command) -> bytes:
+        """Made at once: everything in it is counted anyway."""
+        body = msgspec.json.encode(self._explanations().pages.summary())
+        return encode_response(command, ResponseCode.SUCCESS, body=body)
 
     def list_checks(self, session: ClientSession, command: Command) -> bytes:
         """What the records of halves do not say."""
@@ -43,9 +63,9 @@ class ExplainHandler:
         rows = [[offset, known.times, known.unknown_answers, known.next_look_ms] for offset, known in found.items()]
         return encode_response(command, ResponseCode.SUCCESS, body=msgspec.json.encode(rows))
 
-    async def _answer(self, session: ClientSession, command: Command, transaction_id: str) -> None:
+    async def _answer(self, session: ClientSession, command: Command, found: Awaitable[Any]) -> None:
         try:
-            body = msgspec.json.encode(await self._explanations().explain(transaction_id))
+            body = msgspec.json.encode(await found)
             answer = encode_response(command, ResponseCode.SUCCESS, body=body)
         except Refused as refused:
             answer = rejected(command, refused)

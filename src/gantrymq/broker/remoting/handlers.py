@@ -53,6 +53,8 @@ def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -
             ResumeHandler(ResumeOperation(parts.store, operations.transactions)).resume,
             explain.explain,
             explain.list_checks,
+            explain.page,
+            explain.summary,
             halves.send,
             halves.end,
         ),

@@ -73,6 +73,8 @@ class TransactionHandlers:
     resume: Handler
     explain: Handler
     list_checks: Handler
+    list_transactions: Handler
+    summarize: Handler
     send_halves: Handler
     end_halves: Handler
 
@@ -82,6 +84,8 @@ class TransactionHandlers:
             RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
             RequestCode.EXPLAIN_TRANSACTION: self.explain,
             RequestCode.LIST_CHECKS: self.list_checks,
+            RequestCode.LIST_TRANSACTIONS: self.list_transactions,
+            RequestCode.SUMMARIZE_TRANSACTIONS: self.summarize,
             RequestCode.SEND_HALVES: self.send_halves,
             RequestCode.END_HALVES: self.end_halves,
         }

@@ -10,6 +10,7 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.derived_files import first_op_behind
+from gantrymq.broker.transactions.pages import TransactionPages, progress_of, was_resumed
 from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags
@@ -66,6 +67,7 @@ class TransactionExplanations:
         self._address = address
         self._ops_at_once = ops_at_once
         self._working = 0
+        self.pages = TransactionPages(config, store, coordinator, producers, clock)
 
     # One transaction.
 
@@ -194,7 +196,7 @@ class TransactionExplanations:
             groups[half.group] = len(self._producers.members(half.group))
             open_half = self._coordinator.table.at(half.queue_offset, half.log_offset)
             if open_half is not None:
-                progress[open_half.queue_offset] = self._progress(open_half, now_ms)
+                progress[open_half.queue_offset] = progress_of(open_half, self._clock, now_ms)
         config = self._config
         return Surroundings(
             now_ms=now_ms,
@@ -204,10 +206,6 @@ class TransactionExplanations:
             producers=groups,
             progress=progress,
         )
-
-    def _progress(self, half: OpenHalf, now_ms: int) -> CheckProgress:
-        due = None if half.due < 0 else now_ms + max(round((half.due - self._clock.monotonic()) * 1000), 0)
-        return CheckProgress(half.times_asked, half.unknown_answers, due)
 
     # Many.
 
@@ -219,7 +217,7 @@ class TransactionExplanations:
             raise Refused(Refusal.PARAMETER_INVALID, f"ask about at most {CHECKS_SPAN_MAX} half queue offsets at once")
         now_ms, table = self._clock.wall_ms(), self._coordinator.table
         found = ((offset, table.get(offset)) for offset in queue_offsets)
-        return {offset: self._progress(half, now_ms) for offset, half in found if half is not None}
+        return {offset: progress_of(half, self._clock, now_ms) for offset, half in found if half is not None}
 
     async def undecided(
         self, *, state: str | None = None, group: str | None = None, limit: int = 100
@@ -238,7 +236,7 @@ class TransactionExplanations:
         table = self._coordinator.table
         for number, half in enumerate(list(table if group else islice(table, limit)), 1):
             if group in (None, half.group):
-                progress = self._progress(half, now_ms)
+                progress = progress_of(half, self._clock, now_ms)
                 rows.append(
                     {
                         "id": half.unique_key, "state": State.OPEN.text, "group": half.group,
@@ -261,7 +259,7 @@ class TransactionExplanations:
             entry = self._store.entry(PARKED, 0, offset)
             record = None if entry is None else self._store.read(entry.log_offset)
             half = None if record is None else HalfRecord.of(record)
-            if half is not None and group in (None, half.group) and not self._was_resumed(half):
+            if half is not None and group in (None, half.group) and not was_resumed(self._store, half):
                 rows.append(
                     {
                         "id": half.unique_key, "state": State.PARKED.text, "group": half.group,
@@ -275,10 +273,6 @@ class TransactionExplanations:
             if number % PARKED_AT_ONCE == 0:
                 await self._clock.sleep(0)
         return rows
-
-    def _was_resumed(self, parked: HalfRecord) -> bool:
-        later = self._by_key(HALF, parked.unique_key) if parked.unique_key else []
-        return any(half.log_offset > parked.log_offset and half.identity == parked.identity for half in later)
 
 
 def _half_records(records: Iterable[StoredMessage | None]) -> list[HalfRecord]:

@@ -54,6 +54,7 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.RESUME_CHECK_HALF_MESSAGE: tools.ResumeCheck,
     RequestCode.EXPLAIN_TRANSACTION: tools.ExplainTransaction,
     RequestCode.LIST_CHECKS: tools.ListChecks,
+    RequestCode.LIST_TRANSACTIONS: tools.ListTransactions,
     RequestCode.SEND_HALVES: send.SendMessage,
     RequestCode.END_HALVES: transaction.EndHalves,
     RequestCode.QUERY_CONSUME_QUEUE: tools.QueryConsumeQueue,

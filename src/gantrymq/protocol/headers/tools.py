@@ -99,6 +99,19 @@ class ListChecks(Header, frozen=True, kw_only=True):
     """The half queue offset after the range."""
 
 
+class ListTransactions(Header, frozen=True, kw_only=True):
+    """LIST_TRANSACTIONS; the body of the answer is a JSON object: ``transactions``, and ``next``, a cursor or null."""
+
+    state: str
+    """``open`` or ``parked``."""
+    count: Int
+    after: Long = -1
+    """The cursor: ``next`` of the page before."""
+    min_age_ms: Long = 0
+    group: str | None = None
+    topic: str | None = None
+
+
 class TopicAndGroup(Header, frozen=True, kw_only=True):
     """QUERY_CONSUME_TIME_SPAN."""
 

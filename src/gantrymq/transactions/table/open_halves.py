@@ -186,6 +186,14 @@ class TransactionTable:
         """The half that was stored first."""
         return next(iter(self._halves.values()), None)
 
+    def newest(self) -> OpenHalf | None:
+        """The half that was stored last."""
+        return next(reversed(self._halves.values()), None)
+
+    def oldest_of(self, group: str) -> OpenHalf | None:
+        """The half of a group that was stored first, of those with a UNIQ_KEY."""
+        return next(iter(self._by_key.get(group, {}).values()), None)
+
     def first_needed(self, end: int) -> int:
         """The half queue offset an Apache broker must start at to find every open half; ``end`` when none is open."""
         first = end

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.cli.audit import AuditFailed, AuditFile, Phase, default_path, who
+from gantrymq.admin.audit import AuditFailed, AuditFile, Phase, default_path, who
 from tests.support.sim_clock import SimClock
 
 

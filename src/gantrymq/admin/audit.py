@@ -25,10 +25,10 @@ import json
 import os
 import secrets
 import socket
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from gantrymq.cli.show import stamp
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import Clock
 
@@ -64,9 +64,14 @@ class AuditFile:
         self._path = path
         self._clock = clock
 
-    def decision(self, **facts: Any) -> Decided:
-        """A decision to be recorded; ``facts`` are in each of its lines."""
-        return Decided(self, secrets.token_hex(6), {"who": who(), "host": socket.gethostname(), **facts})
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def decision(self, person: str | None = None, **facts: Any) -> Decided:
+        """A decision to be recorded; ``facts`` are in each of its lines. ``person``: who decides; default: the user of
+        this process."""
+        return Decided(self, secrets.token_hex(6), {"who": person or who(), "host": socket.gethostname(), **facts})
 
     def append(self, line: dict[str, Any]) -> None:
         """Raises AuditFailed when the line is not on the disk."""
@@ -100,6 +105,11 @@ class Decided:
         """Write a line. Raises AuditFailed."""
         end = {} if outcome is None else {"outcome": outcome}
         self._file.append({"decision": self._number, "phase": str(phase), **self._facts, **end})
+
+
+def stamp(time_ms: int) -> str:
+    """ms since 1970 as ISO 8601 in UTC: for records that outlive this machine's time zone."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def who() -> str:

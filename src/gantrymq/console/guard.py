@@ -1,0 +1,182 @@
+"""The guard in front of all pages: who asks, whether a form is one of ours, and what a browser may do with a page.
+
+No page can forget any of it, because every request comes through here:
+
+    name        a browser must use a name of this console, so that no foreign page leads it here (DNS rebinding)
+    person      a session cookie, else ``anonymous``; without either there is only the log-in page
+    form        a change is a POST from our own pages (Origin), with the token of the session
+    page        the browser runs scripts and styles of this console only, and shows it in no frame
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gantrymq.console.identity import Person
+from gantrymq.console.parts import Console
+from gantrymq.console.sessions import Session
+
+COOKIE: Final = "gantry_console"
+SECURE_COOKIE: Final = "__Host-gantry_console"
+"""Browsers accept this name by TLS only, and from this host only."""
+CSRF_FIELD: Final = "csrf"
+BODY_MAX_BYTES: Final = 512 * 1024
+OPEN_PATHS: Final = ("/login", "/health")
+STATIC: Final = "/static/"
+LIVE: Final = ("/live/", "/parts/")
+"""Pages that refresh themselves: they do not keep a session alive."""
+LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not no-referrer: browsers would then send "Origin: null" with our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Guard:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, console: Console) -> None:
+        self._app = app
+        self._console = console
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sending = with_headers(send, scope["path"], self._console.secure_cookies)
+        refusal = await self._admit(scope, receive)
+        if refusal is not None:
+            await refusal(scope, receive, sending)
+            return
+        await self._app(scope, receive, sending)
+
+    async def _admit(self, scope: Scope, receive: Receive) -> Response | None:
+        """Note who asks and what the form says. An answer instead when the request goes no further."""
+        headers, path = Headers(scope=scope), scope["path"]
+        if not self._is_our_name(headers.get("host", "")):
+            return PlainTextResponse(
+                f"this console is not reached by the name {headers.get('host', '')!r}; see `hosts` in its settings\n",
+                HTTPStatus.MISDIRECTED_REQUEST,
+            )
+        request = Request(scope, receive)
+        session = self._session(request)
+        person = session.person if session is not None else self._anonymous()
+        request.state.session, request.state.person, request.state.form = session, person, {}
+        if person is None and path not in OPEN_PATHS and not path.startswith(STATIC):
+            return to_login(request)
+        if request.method in ("GET", "HEAD"):
+            return None
+        return await self._admit_change(request, session, headers)
+
+    async def _admit_change(self, request: Request, session: Session | None, headers: Headers) -> Response | None:
+        if request.method != "POST":
+            return PlainTextResponse(
+                "changes are sent by POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"}
+            )
+        if not is_from_here(headers):
+            return PlainTextResponse("this form was not sent by a page of this console\n", HTTPStatus.FORBIDDEN)
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > BODY_MAX_BYTES:
+                return PlainTextResponse("the form is too long\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        try:
+            form = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=5_000)
+        except ValueError:
+            return PlainTextResponse("this is no form\n", HTTPStatus.BAD_REQUEST)
+        request.state.form = form
+        if request.url.path in OPEN_PATHS:
+            return None
+        if session is None:
+            return PlainTextResponse("log in first\n", HTTPStatus.FORBIDDEN)
+        if not session.is_of_form(form.get(CSRF_FIELD, [""])[0]):
+            return PlainTextResponse(
+                "this form belongs to another session; load its page again and repeat it\n", HTTPStatus.FORBIDDEN
+            )
+        return None
+
+    def _session(self, request: Request) -> Session | None:
+        token = request.cookies.get(SECURE_COOKIE if self._console.secure_cookies else COOKIE)
+        if not token:
+            return None
+        return self._console.sessions.of(token, touch=not request.url.path.startswith((*LIVE, STATIC)))
+
+    def _anonymous(self) -> Person | None:
+        role = self._console.settings.anonymous
+        return None if role is None else Person("", role)
+
+    def _is_our_name(self, host: str) -> bool:
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        if self._console.settings.hosts:
+            return name.lower() in self._console.settings.hosts
+        return not self._console.only_local_names or name.lower() in LOCAL_NAMES
+
+
+def is_from_here(headers: Headers) -> bool:
+    """Whether a browser says that one of our own pages sent this. What says neither is no browser, and is refused."""
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        return False
+    if site is not None:
+        return site == "same-origin"
+    return origin is not None
+
+
+def to_login(request: Request) -> Response:
+    """The log-in page, which leads back here."""
+    if request.method != "GET" or request.headers.get("hx-request") or request.url.path.startswith(LIVE):
+        # htmx and event streams cannot show another page by themselves.
+        return PlainTextResponse("log in first\n", HTTPStatus.UNAUTHORIZED, {"HX-Redirect": "/login"})
+    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"/login?to={quote(back, safe='')}", HTTPStatus.SEE_OTHER)
+
+
+def with_headers(send: Send, path: str, secure: bool) -> Send:
+    """Adds what every answer says to the browser."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update(HEADERS)
+            headers["Cache-Control"] = "public, max-age=3600" if path.startswith(STATIC) else "no-store"
+            if secure:
+                headers["Strict-Transport-Security"] = "max-age=31536000"
+        await send(message)
+
+    return sending
+
+
+def set_cookie(response: Response, console: Console, token: str) -> None:
+    """The cookie of a session. It ends with the browser; the session ends by itself before."""
+    response.set_cookie(
+        SECURE_COOKIE if console.secure_cookies else COOKIE,
+        token, httponly=True, samesite="strict", secure=console.secure_cookies, path="/",
+    )  # fmt: skip
+
+
+def drop_cookie(response: Response, console: Console) -> None:
+    response.delete_cookie(
+        SECURE_COOKIE if console.secure_cookies else COOKIE,
+        httponly=True, samesite="strict", secure=console.secure_cookies, path="/",
+    )  # fmt: skip
+
+
+def token_of(request: Request, console: Console) -> str:
+    """The token of the session's cookie; empty when there is none."""
+    return request.cookies.get(SECURE_COOKIE if console.secure_cookies else COOKIE, "")

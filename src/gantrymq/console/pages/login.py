@@ -1,0 +1,66 @@
+"""Log in and log out."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from gantrymq.console.guard import drop_cookie, set_cookie, token_of
+from gantrymq.console.parts import console_of, page, text_of
+from gantrymq.console.passwords import PASSWORD_MAX
+
+log = logging.getLogger("gantrymq.console")
+
+NAME_MAX: Final = 100
+
+
+async def show(request: Request) -> Response:
+    """The form."""
+    return page(request, "login.html", to=target(text_of(request, "to")), name="", problem="")
+
+
+async def log_in(request: Request) -> Response:
+    """Begin a session, or say that name or password is wrong."""
+    console, form = console_of(request), request.state.form
+    name, password = form.get("name", [""])[0][:NAME_MAX], form.get("password", [""])[0]
+    to = target(form.get("to", [""])[0])
+    address = request.client.host if request.client is not None else ""
+    wait_s = console.limit.wait_s(name, address)
+    if wait_s > 0:
+        problem = f"Too many wrong passwords. Try again in {wait_s:.0f} seconds."
+        return page(request, "login.html", HTTPStatus.TOO_MANY_REQUESTS, to=to, name=name, problem=problem)
+    console.limit.attempt(name, address)
+    person = None
+    if len(password) <= PASSWORD_MAX:
+        person = await console.identities.person(name, password)
+    if person is None:
+        log.warning("wrong name or password for %r from %s", name, address)
+        problem = "Name or password is wrong."
+        return page(request, "login.html", HTTPStatus.UNAUTHORIZED, to=to, name=name, problem=problem)
+    console.limit.succeeded(name, address)
+    console.sessions.end(token_of(request, console))
+    token, _ = console.sessions.begin(person)
+    log.info("%s logged in from %s", person.name, address)
+    response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
+    set_cookie(response, console, token)
+    return response
+
+
+async def log_out(request: Request) -> Response:
+    """End the session."""
+    console = console_of(request)
+    console.sessions.end(token_of(request, console))
+    response = RedirectResponse("/", HTTPStatus.SEE_OTHER)
+    drop_cookie(response, console)
+    return response
+
+
+def target(text: str | None) -> str:
+    """Where to go after the log-in: a path of this console, and never another host."""
+    if not text or not text.startswith("/") or text.startswith(("//", "/\\", "/login")):
+        return "/"
+    return text if text.isprintable() else "/"

@@ -1,0 +1,136 @@
+"""Messages: found by id, key, offset or time; shown as JSON, text or hex; sent again; as code."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from gantrymq.admin.resending import origin_topic
+from gantrymq.console.as_code import python_of
+from gantrymq.console.forms import parse_time, value_of
+from gantrymq.console.parts import Console, console_of, number_of, page, person_of, render, text_of
+from gantrymq.console.views import kind_of
+from gantrymq.errors import ConfigError, GantryError, RequestRejected
+from gantrymq.message.message import MessageView
+from gantrymq.message.queues import MessageQueue
+
+ROWS: Final = 50
+ROWS_MAX: Final = 200
+OFFSET_MAX: Final = 2**62
+KINDS: Final = ("json", "text", "hex")
+
+
+async def show_list(request: Request) -> Response:
+    """The search, and what it found."""
+    console, topic = console_of(request), text_of(request, "topic")
+    search = {name: text_of(request, name) for name in ("topic", "id", "key", "time", "broker", "queue", "offset")}
+    found: list[MessageView] = []
+    problem, following = "", None
+    try:
+        if search["id"] is not None and topic is None:
+            one = await console.admin.messages.by_place_id(search["id"])
+            found = [one] if one is not None else []
+        elif topic is not None:
+            found, following = await find(request, console, topic, search)
+    except (ConfigError, RequestRejected) as error:
+        problem = str(error)
+    asked = any(search.values())
+    of_topic = asked and not any(search[name] for name in ("id", "key", "time", "queue"))
+    return page(
+        request, "messages.html", search=search, found=found, asked=asked, problem=problem, following=following,
+        follow=text_of(request, "follow") == "1", newest=of_topic,
+    )  # fmt: skip
+
+
+async def newest(request: Request) -> Response:
+    """A part of the list that refreshes itself: the newest messages of a topic."""
+    topic = text_of(request, "topic")
+    if topic is None:
+        raise ConfigError("say in which topic")
+    found = await console_of(request).admin.browsing.newest(topic, ROWS)
+    return HTMLResponse(render(request, "parts/message_rows.html", found=found, choosing=False))
+
+
+async def find(
+    request: Request, console: Console, topic: str, search: dict[str, str | None]
+) -> tuple[list[MessageView], dict[str, Any] | None]:
+    """The messages, and the query of the next page when there is one."""
+    rows = number_of(request, "rows", ROWS, ROWS_MAX) or ROWS
+    if search["id"] is not None:
+        found = await console.admin.messages.by_unique_key(topic, search["id"])
+        if not found:
+            one = await console.admin.messages.by_place_id(search["id"])
+            found = [one] if one is not None else []
+        return found, None
+    if search["key"] is not None:
+        return await console.admin.messages.by_key(topic, search["key"], count=rows), None
+    if search["time"] is not None:
+        found = await console.admin.browsing.since(topic, parse_time(search["time"]), rows)
+        later = {**search, "time": str(found[-1].store_timestamp)} if len(found) == rows else None
+        return found, later
+    if search["queue"] is not None:
+        queue = queue_of(topic, search["broker"], search["queue"])
+        offset = number_of(request, "offset", 0, OFFSET_MAX)
+        found, _, end = await console.admin.browsing.at(queue, offset, rows)
+        following = found[-1].queue_offset + 1 if found else end
+        return found, {**search, "offset": str(following)} if following < end else None
+    return await console.admin.browsing.newest(topic, rows), None
+
+
+async def show(request: Request) -> Response:
+    """One message at its place."""
+    place = [text_of(request, name) for name in ("topic", "broker", "queue", "offset")]
+    message = await message_at(request, *place)
+    console, kind = console_of(request), text_of(request, "as") or ""
+    notes: list[str] = []
+    try:
+        readers = await console.admin.messages.readers(message)
+    except GantryError as error:
+        readers = []
+        notes.append(f"Which groups have got it cannot be found out here: {error}")
+    return page(
+        request, "message.html", message=message, readers=readers, notes=notes, kind=kind if kind in KINDS else kind_of(message.body),
+        kinds=KINDS, origin=origin_topic(message), code=python_of(message), place=place_of(message),
+    )  # fmt: skip
+
+
+async def resend(request: Request) -> Response:
+    """Send a copy, to everybody who reads the topic or to one group."""
+    console, form = console_of(request), request.state.form
+    message = await message_at(
+        request, value_of(form, "topic"), value_of(form, "broker"), value_of(form, "queue"), value_of(form, "offset")
+    )
+    group, why = value_of(form, "group") or None, value_of(form, "why")
+    async with console.changes.noted(
+        person_of(request), "resend", why, topic=message.topic, message_id=message.message_id,
+        offset_message_id=message.offset_message_id, group=group,
+    ):  # fmt: skip
+        copy_id = await console.admin.resending.resend(message, group)
+    return page(request, "resent.html", message=message, group=group, copy_id=copy_id, place=place_of(message))
+
+
+async def message_at(
+    request: Request, topic: str | None, broker: str | None, queue: str | None, offset: str | None
+) -> MessageView:
+    if not topic or not offset or not offset.isdecimal():
+        raise ConfigError("say which message: topic, broker, queue and offset")
+    message = await console_of(request).admin.messages.at(queue_of(topic, broker, queue or ""), int(offset))
+    if message is None:
+        raise ConfigError("there is no message at this place any more: it was deleted, or it never was there")
+    return message
+
+
+def queue_of(topic: str, broker: str | None, number: str) -> MessageQueue:
+    if not broker or not number.isdecimal():
+        raise ConfigError("say which queue: its broker and its number")
+    return MessageQueue(topic, broker, int(number))
+
+
+def place_of(message: MessageView) -> dict[str, Any]:
+    """The query that leads to a message."""
+    return {
+        "topic": message.topic, "broker": message.queue.broker_name, "queue": str(message.queue.queue_id),
+        "offset": str(message.queue_offset),
+    }  # fmt: skip

@@ -1,0 +1,89 @@
+"""What every page needs: the cluster, the settings, who is there, and how a page is rendered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from gantrymq import __version__
+from gantrymq.admin import Admin
+from gantrymq.admin.decisions import Decisions
+from gantrymq.console.changes import Changes
+from gantrymq.console.identity import Identities, Person, Right
+from gantrymq.console.listing import Kept
+from gantrymq.console.samples import Samples
+from gantrymq.console.sessions import LoginLimit, Session, Sessions
+from gantrymq.console.settings import ConsoleSettings
+from gantrymq.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """Everything of one console process."""
+
+    name_servers: str
+    admin: Admin
+    settings: ConsoleSettings
+    identities: Identities
+    sessions: Sessions
+    limit: LoginLimit
+    samples: Samples
+    decisions: Decisions
+    changes: Changes
+    clock: Clock
+    templates: Environment
+    only_local_names: bool
+    """It listens on the loopback address: see ``guard``."""
+    secure_cookies: bool
+    topics: Kept[list[str]]
+    groups: Kept[list[str]]
+    behind: Kept[list[dict[str, Any]]]
+
+
+def console_of(request: Request) -> Console:
+    return cast("Console", request.app.state.console)
+
+
+def person_of(request: Request) -> Person | None:
+    """Who asks; None for somebody who did not log in and may not look."""
+    return cast("Person | None", request.state.person)
+
+
+def session_of(request: Request) -> Session | None:
+    return cast("Session | None", request.state.session)
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A rendered page."""
+    return HTMLResponse(render(request, template, **values), status_code=status)
+
+
+def render(request: Request, template: str, **values: Any) -> str:
+    """A rendered template, which may be a part of a page."""
+    console, person, session = console_of(request), person_of(request), session_of(request)
+    return console.templates.get_template(template).render(
+        **values,
+        version=__version__,
+        name_servers=console.name_servers,
+        person=person,
+        logged_in=session is not None,
+        can_log_in=bool(console.settings.users),
+        csrf=session.csrf if session is not None else "",
+        here=request.url.path,
+        may={right.name.lower(): person is not None and person.may(right) for right in Right},
+    )
+
+
+def text_of(request: Request, name: str) -> str | None:
+    """A query parameter without blanks around it; None when it is absent or empty."""
+    return request.query_params.get(name, "").strip() or None
+
+
+def number_of(request: Request, name: str, default: int, highest: int) -> int:
+    """A query parameter as a number from 0 on; ``default`` for anything else, at most ``highest``."""
+    text = request.query_params.get(name, "")
+    return min(int(text), highest) if text.isascii() and text.isdigit() and len(text) < 19 else default

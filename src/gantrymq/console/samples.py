@@ -1,0 +1,216 @@
+"""The figures of the brokers over the last minutes: read at an interval, kept in memory, told to open pages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gantrymq.admin import Admin
+from gantrymq.admin.transaction_pages import Summary
+from gantrymq.errors import GantryError
+from gantrymq.runtime.clock import Clock
+
+KEPT: Final = 150
+"""Samples; 5 minutes at one every 2 s."""
+WATCHERS_MAX: Final = 200
+"""Pages that refresh themselves at the same time; more of them show what there was when they were opened."""
+BROKER_TIMEOUT_S: Final = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSample:
+    """One broker at one time."""
+
+    name: str
+    address: str
+    cluster: str = ""
+    version: str = ""
+    error: str = ""
+    """Why nothing is known; empty: it answered."""
+    answer_ms: float | None = None
+    """How long it took to answer; measured here, network included."""
+    put_total: int | None = None
+    """Messages stored since midnight (or since it started); of rates of change only."""
+    got_total: int | None = None
+    disk_ratio: float | None = None
+    disk_text: str = ""
+    summary: Summary | None = None
+    """None: a broker without one, Apache's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All brokers at one time."""
+
+    at_ms: int
+    at: float
+    """Monotonic seconds."""
+    brokers: tuple[BrokerSample, ...]
+    error: str = ""
+    """Why no broker could be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What happened per second between two samples, over all brokers; None: unknown."""
+
+    put: float | None = None
+    got: float | None = None
+    halves: float | None = None
+    commits: float | None = None
+    rollbacks: float | None = None
+    conflicts: float | None = None
+    checks: float | None = None
+    decided: float | None = None
+    """Commits and rollbacks."""
+    commit_ms: float | None = None
+    """Mean time from half message to commit, of those that were committed between the two."""
+    open: float | None = None
+    answer_ms: float | None = None
+    disk_ratio: float | None = None
+
+
+@dataclass(slots=True)
+class Samples:
+    """Takes samples while the console runs."""
+
+    admin: Admin
+    clock: Clock
+    interval_s: float
+    kept: deque[Sample] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _watchers: int = 0
+
+    @property
+    def newest(self) -> Sample | None:
+        return self.kept[-1] if self.kept else None
+
+    @property
+    def span_s(self) -> float:
+        """The time that a full plot covers."""
+        return KEPT * self.interval_s
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            self.kept.append(await self.take())
+            async with self._news:
+                self._news.notify_all()
+            await self.clock.sleep(self.interval_s)
+
+    async def take(self) -> Sample:
+        """One sample. Errors become part of it."""
+        at_ms, at = self.clock.wall_ms(), self.clock.monotonic()
+        try:
+            places = [place for place in await self.admin.brokers.places() if place.broker_id == 0]
+        except GantryError as error:
+            return Sample(at_ms, at, (), str(error))
+        taken = (self._of_broker(place.name, place.address, place.cluster) for place in places)
+        return Sample(at_ms, at, tuple(await asyncio.gather(*taken)))
+
+    async def _of_broker(self, name: str, address: str, cluster: str) -> BrokerSample:
+        began = self.clock.monotonic()
+        try:
+            async with asyncio.timeout(BROKER_TIMEOUT_S):
+                table = await self.admin.brokers.runtime(address)
+                answer_ms = (self.clock.monotonic() - began) * 1000
+                summary = await self.admin.transactions.pages.summary(address)
+        except (GantryError, TimeoutError) as error:
+            return BrokerSample(name, address, cluster, error=str(error) or "no answer in time")
+        return BrokerSample(
+            name, address, cluster,
+            version=table.get("brokerVersionDesc", ""),
+            answer_ms=answer_ms,
+            put_total=_number(table.get("msgPutTotalTodayNow")),
+            got_total=_number(table.get("msgGetTotalTodayNow")),
+            disk_ratio=_ratio(table.get("commitLogDiskRatio")),
+            disk_text=table.get("commitLogDirCapacity", "").strip(" ."),
+            summary=summary,
+        )  # fmt: skip
+
+    def rates(self) -> list[Rates]:
+        """Between each two neighbours, the oldest first; unknown ones lead, so that plots fill from the right."""
+        found = [rates_between(one, other) for one, other in zip(self.kept, list(self.kept)[1:], strict=False)]
+        return [Rates()] * (KEPT - 1 - len(found)) + found
+
+    async def watch(self) -> AsyncIterator[Sample]:
+        """Each new sample. Ends at once when too many watch."""
+        if self._watchers >= WATCHERS_MAX:
+            return
+        self._watchers += 1
+        try:
+            while True:
+                async with self._news:
+                    await self._news.wait()
+                if self.newest is not None:
+                    yield self.newest
+        finally:
+            self._watchers -= 1
+
+    async def soon(self) -> None:
+        """Wait for the first sample, but not long: a page shows what it has."""
+        if self.newest is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2.0), self._news:
+                    await self._news.wait_for(lambda: self.newest is not None)
+
+
+def rates_between(before: Sample, after: Sample) -> Rates:
+    """Per second. A broker counts that is in both samples; a total that went back (midnight, restart) is left out."""
+    seconds = after.at - before.at
+    old = {broker.address: broker for broker in before.brokers}
+    pairs = [(old[new.address], new) for new in after.brokers if new.address in old and not new.error]
+    if seconds <= 0 or not pairs:
+        return Rates()
+    counts = {
+        key: _grown((_count(one, key), _count(two, key)) for one, two in pairs)
+        for key in ("halves", "commits", "rollbacks", "conflicts", "checks_sent", "commit_ms_sum")
+    }
+    per_second = {key: None if value is None else value / seconds for key, value in counts.items()}
+    put = _grown((one.put_total, two.put_total) for one, two in pairs)
+    got = _grown((one.got_total, two.got_total) for one, two in pairs)
+    commits, commit_ms = counts["commits"], counts["commit_ms_sum"]
+    answers = [two.answer_ms for _, two in pairs if two.answer_ms is not None]
+    return Rates(
+        put=None if put is None else put / seconds,
+        got=None if got is None else got / seconds,
+        halves=per_second["halves"],
+        commits=per_second["commits"],
+        rollbacks=per_second["rollbacks"],
+        decided=_sum(value for value in (per_second["commits"], per_second["rollbacks"]) if value is not None),
+        conflicts=per_second["conflicts"],
+        checks=per_second["checks_sent"],
+        commit_ms=commit_ms / commits if commits and commit_ms is not None else None,
+        open=_sum(two.summary.open for _, two in pairs if two.summary is not None),
+        answer_ms=max(answers, default=None),
+        disk_ratio=max((two.disk_ratio for _, two in pairs if two.disk_ratio is not None), default=None),
+    )
+
+
+def _count(broker: BrokerSample, key: str) -> int | None:
+    return None if broker.summary is None else broker.summary.counts.get(key)
+
+
+def _grown(pairs: Iterable[tuple[int | None, int | None]]) -> float | None:
+    known = ((before, after) for before, after in pairs if before is not None and after is not None)
+    return _sum(after - before for before, after in known if after >= before)
+
+
+def _sum(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return sum(known) if known else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _ratio(text: str | None) -> float | None:
+    """The first number of a text: 5.x brokers write one for each path."""
+    match = re.match(r"\d+(\.\d+)?", text or "")
+    return float(match[0]) if match else None

@@ -1,0 +1,138 @@
+"""How values are written on pages: the Jinja environment and its filters."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from gantrymq.console.plots import shown
+
+TEXT_SHOWN: Final = 256 * 1024
+"""Characters of a body; a browser takes long to lay out more."""
+SNIPPET_BYTES: Final = 160
+HEX_SHOWN: Final = 16 * 1024
+"""Bytes of a body in hex."""
+
+
+def environment() -> Environment:
+    """Everything that comes from a cluster is escaped."""
+    made = Environment(
+        loader=PackageLoader("gantrymq.console", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters |= {
+        "age": age, "when": when, "whole": whole, "figure": shown, "part": part, "query": query, "percent": percent,
+        "clean": clean, "body_text": body_text, "snippet": snippet, "first_number": first_number,
+    }  # fmt: skip
+    return made
+
+
+def age(age_ms: float | None) -> str:
+    """A length of time in its two largest units."""
+    if age_ms is None:
+        return "\u2013"
+    seconds = age_ms / 1000
+    if seconds < 1:
+        return f"{age_ms:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
+def when(value: Any) -> Markup:
+    """A time, ms since 1970 or ISO 8601 in UTC, as an element that says it exactly."""
+    if not value:
+        return Markup("\u2013")
+    moment = datetime.fromtimestamp(value / 1000, UTC) if isinstance(value, int) else datetime.fromisoformat(value)
+    moment = moment.astimezone(UTC)
+    text = f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
+    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="milliseconds"), text)
+
+
+def whole(value: int | float | None) -> str:
+    """A number with marks between thousands."""
+    return "\u2013" if value is None else f"{value:,.0f}"
+
+
+def percent(value: float | None) -> str:
+    return "\u2013" if value is None else f"{value * 100:.0f} %"
+
+
+def part(text: str) -> str:
+    """A text as one part of a path."""
+    return quote(text, safe="")
+
+
+def query(values: dict[str, Any]) -> str:
+    """A query with the values that are set."""
+    return urlencode({name: value for name, value in values.items() if value not in (None, "", 0)})
+
+
+def clean(text: str) -> str:
+    """Text without characters that a browser does not show or that turn the direction of writing."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
+
+
+def body_text(body: bytes, kind: str = "") -> str:
+    """A body for people: JSON indented, text as it is, anything else as hex. ``kind`` asks for one of them."""
+    if kind != "hex":
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            text = None
+        if text is not None and kind != "text" and (laid_out := json_text(text)) is not None:
+            return laid_out
+        if text is not None and (kind == "text" or all(one.isprintable() or one in "\n\t\r" for one in text)):
+            return clean(text)[:TEXT_SHOWN]
+        if kind == "text":
+            return clean(body.decode("utf-8", "replace"))[:TEXT_SHOWN]
+    return hex_text(body[:HEX_SHOWN])
+
+
+def kind_of(body: bytes) -> str:
+    """What a body is shown as when nobody asked for something else."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return "hex"
+    return "json" if json_text(text) is not None else "text"
+
+
+def json_text(text: str) -> str | None:
+    """JSON with indents; None when it is no object and no list."""
+    if not text.lstrip().startswith(("{", "[")) or len(text) > TEXT_SHOWN:
+        return None
+    try:
+        return clean(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return None
+
+
+def hex_text(body: bytes) -> str:
+    """Sixteen bytes in a line: place, hex, and the letters among them."""
+    lines = []
+    for place in range(0, len(body), 16):
+        row = body[place : place + 16]
+        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{place:08x}  {row.hex(' '):<47}  {letters}")
+    return "\n".join(lines)
+
+
+def snippet(body: bytes) -> str:
+    """The beginning of a body on one line."""
+    return clean(body[:SNIPPET_BYTES].decode("utf-8", "replace")).replace("\n", " ")
+
+
+def first_number(text: str) -> str:
+    """The first of several numbers: of rates, that of the last ten seconds."""
+    words = text.split()
+    return shown(float(words[0])) if words and words[0].replace(".", "", 1).isdigit() else "\u2013"

@@ -1,0 +1,178 @@
+"""A cluster with something on every page, and a console over it: for the browser tests and the screenshots.
+
+python -m tests.console.scene DIRECTORY      runs until its input ends, and prints the address and the password
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import uvicorn
+
+from gantrymq.admin import Admin
+from gantrymq.aio import TransactionProducer
+from gantrymq.client.listener import LocalTransactionState
+from gantrymq.console.app import opened
+from gantrymq.console.settings import ConsoleSettings
+from gantrymq.message.message import Message
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.headers.consumer import SendBack, UpdateConsumerOffset
+from gantrymq.protocol.headers.send import SendMessageAnswer
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.rng import SystemRng
+from tests.console.site import PASSWORD, USERS
+from tests.support.brokers import Cluster, cluster
+
+ORDERS, REFUNDS = "orders-paid", "refunds-made"
+PARK_SETTINGS = {"transaction_time_out": 4_000, "transaction_check_interval": 1_000, "transaction_check_max": 3}
+
+
+def order(number: int) -> bytes:
+    return json.dumps(
+        {"order": 4_700 + number, "customer": f"c-{number % 13}", "amount": f"{number * 7 % 500}.90", "currency": "EUR"}
+    ).encode()  # fmt: skip
+
+
+async def half(running: Cluster, number: int, group: str, topic: str) -> SendMessageAnswer:
+    properties = (
+        f"TRAN_MSG\x01true\x02PGROUP\x01{group}\x02UNIQ_KEY\x017F0000014B2D18B4AAC2{number:012X}\x02"
+        f"KEYS\x01order-{4_700 + number}\x02TAGS\x01paid\x02"
+    )
+    return await running.sent(topic, order(number), properties=properties, born_timestamp=SystemClock().wall_ms())
+
+
+class Unsure:
+    """A service whose checker does not know yet."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+    def check_local_transaction(self, message: object) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+
+class Sure(Unsure):
+    """A service that decides at once: mostly commits."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        self._count += 1
+        return LocalTransactionState.ROLLBACK if self._count % 5 == 0 else LocalTransactionState.COMMIT
+
+
+async def fill(running: Cluster, name_servers: str, open_count: int) -> None:
+    """Open and decided transactions, ordinary messages, groups that are behind, dead letters."""
+    async with Admin(name_servers) as admin:
+        for topic in (ORDERS, REFUNDS, "stock-changed", "mails-wanted"):
+            await admin.create_topic(topic, 4)
+        for group in ("shipping", "bookkeeping", "newsletter"):
+            await admin.groups.put(group, lambda known: known)
+        for number in range(40):
+            properties = f"KEYS\x01order-{number}\x02TAGS\x01{'paid' if number % 3 else 'late'}\x02"
+            sent = await running.sent(
+                ORDERS, order(number), properties=properties, queue_id=number % 4,
+                born_timestamp=SystemClock().wall_ms(),
+            )  # fmt: skip
+            if number < 5:
+                await send_back(admin, running, sent.msg_id)
+        for queue in range(4):
+            for group, offset in (("shipping", 7), ("bookkeeping", 10)):
+                header = UpdateConsumerOffset(
+                    consumer_group=group, topic=ORDERS, queue_id=queue, commit_offset=offset
+                )  # fmt: skip
+                await running.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+    for number in range(open_count):
+        group = ("wallet", "wallet", "refunds", "loyalty")[number % 4]
+        await half(running, number, group, REFUNDS if group == "refunds" else ORDERS)
+
+
+async def send_back(admin: Admin, running: Cluster, message_id: str) -> None:
+    """Make a dead letter of a message, as a consumer does that gives up."""
+    message = await admin.messages.by_place_id(message_id)
+    assert message is not None
+    await running.ask(
+        RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(group="newsletter", offset=message.log_offset, delay_level=-1)
+    )
+
+
+async def keep_busy(name_servers: str) -> None:
+    """A service that commits and rolls back a few transactions each second, until it is cancelled."""
+    async with TransactionProducer(
+        "payments", name_servers=name_servers, listener=Sure(), topics=[ORDERS]
+    ) as producer:  # fmt: skip
+        number = 100_000
+        while True:
+            for _ in range(1 + number % 4):
+                number += 1
+                await producer.send_in_transaction(Message(ORDERS, order(number), keys=f"order-{number}"))
+            await asyncio.sleep(0.2)
+
+
+@contextlib.asynccontextmanager
+async def scene(root: Path, *, open_count: int = 60, busy: bool = True, port: int = 0) -> AsyncIterator[str]:
+    """The address of the console."""
+    settings = ConsoleSettings(users=USERS, sample_seconds=1)
+    async with contextlib.AsyncExitStack() as stack:
+        running = await stack.enter_async_context(cluster(root / "store", with_name_server=True, **PARK_SETTINGS))
+        assert running.name_server is not None
+        name_servers = running.name_server.address
+        await fill(running, name_servers, open_count)
+        if busy:
+            unsure = TransactionProducer("wallet", name_servers=name_servers, listener=Unsure(), topics=[ORDERS])
+            await stack.enter_async_context(unsure)
+            working = asyncio.create_task(keep_busy(name_servers))
+            stack.callback(working.cancel)
+        application = await stack.enter_async_context(
+            opened(name_servers, settings, root / "audit.jsonl", SystemClock(), SystemRng(), only_local_names=True,
+                   secure_cookies=False)
+        )  # fmt: skip
+        yield await stack.enter_async_context(served(application, port))
+
+
+@contextlib.asynccontextmanager
+async def served_over(running: Cluster, root: Path) -> AsyncIterator[str]:
+    """The address of a console over any cluster."""
+    assert running.name_server is not None
+    settings = ConsoleSettings(users=USERS, sample_seconds=1)
+    async with (
+        opened(
+            running.name_server.address, settings, root / "audit.jsonl", SystemClock(), SystemRng(),
+            only_local_names=True, secure_cookies=False,
+        ) as application,
+        served(application, 0) as address,
+    ):  # fmt: skip
+        yield address
+
+
+@contextlib.asynccontextmanager
+async def served(application: object, port: int) -> AsyncIterator[str]:
+    config = uvicorn.Config(
+        application, port=port, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+    )  # type: ignore[arg-type]
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment,method-assign]
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def main(root: Path) -> None:
+    async with scene(root, port=8188) as address:
+        print(f"{address}  users: {', '.join(USERS)}  password: {PASSWORD}", flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
