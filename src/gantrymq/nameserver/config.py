@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from gantrymq.access.settings import AccessSettings
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.properties import parse_properties
@@ -29,6 +30,9 @@ class NameServerConfig:
     return_order_topic_config_to_broker: bool = True
     limits: Limits = field(default_factory=Limits)
     """What clients and brokers may take."""
+    cluster_name: str = "DefaultCluster"
+    """``clusterName``: the cluster of which a user needs rights to change something here."""
+    access: AccessSettings = field(default_factory=AccessSettings)
 
     def __post_init__(self) -> None:
         if not 0 <= self.listen_port <= 65535:

@@ -63,6 +63,7 @@ class Session:
         "id",
         "local",
         "peer",
+        "user",
         "writable",
     )
 
@@ -88,6 +89,8 @@ class Session:
         """False while the peer does not read and too much is unsent."""
         self.asked = False
         """Whether a whole command ever came."""
+        self.user: Any = None
+        """Who sent the last request, where the server has users (``gantrymq.access``)."""
         self.peer = ""
         self.local = ""
         self.client = ""
