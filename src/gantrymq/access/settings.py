@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Final, TypeVar
 
 import msgspec
@@ -93,6 +94,28 @@ class AccessSettings:
         form, key = '{"accessKey":"...","secretKey":"..."}', "innerClientAuthenticationCredentials"
         found = _read(self.inner_client_authentication_credentials, _Credentials, key, form)
         return _complete(found.access_key, found.secret_key, key, form)
+
+
+def access_settings(values: Mapping[str, str]) -> AccessSettings:
+    """The settings of a file, by their keys. Raises ConfigError."""
+    given = {KEYS[key].name: truth(key, text) if KEYS[key].type == "bool" else text for key, text in values.items()}
+    return AccessSettings(**given)  # type: ignore[arg-type]
+
+
+def truth(key: str, text: str) -> bool:
+    """``true`` or ``false``. Raises ConfigError for another word."""
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"{key} is {text!r}; write true or false")
+    return text.lower() == "true"
+
+
+def _key_of(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+KEYS: Final = {_key_of(each.name): each for each in fields(AccessSettings)}
+"""Field by key."""
 
 
 def _read(text: str, kind: type[_T], key: str, form: str) -> _T:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gantrymq.access.settings import AccessSettings
+from gantrymq.access.settings import KEYS as ACCESS_KEYS
+from gantrymq.access.settings import AccessSettings, access_settings
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.properties import parse_properties
@@ -99,7 +100,11 @@ def from_properties(text: str, base: NameServerConfig) -> tuple[NameServerConfig
     Raises ConfigError naming key and value when a known key has an impossible value.
     """
     wanted = parse_properties(text)
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {
+        "access": access_settings({key: value for key, value in wanted.items() if key in ACCESS_KEYS})
+    }
+    if "clusterName" in wanted:
+        fields["cluster_name"] = wanted["clusterName"]
     if "listenPort" in wanted:
         fields["listen_port"] = _number("listenPort", wanted["listenPort"])
     if "bindAddress" in wanted:
@@ -112,8 +117,8 @@ def from_properties(text: str, base: NameServerConfig) -> tuple[NameServerConfig
     config = changed(
         replace(base, **fields), {key: value for key, value in wanted.items() if key in LIMITS or key in _SWITCHES}
     )
-    known = shown(config)
-    return config, [key for key in wanted if key not in known and key not in _IGNORED]
+    known = {*shown(config), *ACCESS_KEYS, *_IGNORED, "clusterName"}
+    return config, [key for key in wanted if key not in known]
 
 
 def _number(key: str, value: str) -> int:

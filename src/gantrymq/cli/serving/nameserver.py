@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.cli.serving.network import server_network
 from gantrymq.cli.serving.running import Started, run, say
@@ -16,6 +16,9 @@ from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Network
+
+if TYPE_CHECKING:
+    from gantrymq.access.opening import Access
 
 ANY_ADDRESS: Final = "0.0.0.0"  # nosec B104 # RocketMQ's default
 
@@ -62,8 +65,11 @@ def _read_config(path: Path) -> NameServerConfig:
 
 
 @asynccontextmanager
-async def running_name_server(config: NameServerConfig, network: Network) -> AsyncIterator[str]:
-    name_server = NameServer(config, network, SystemClock(), OsDisk())
+async def running_name_server(
+    config: NameServerConfig, network: Network, access: Access | None = None
+) -> AsyncIterator[str]:
+    """``access``: the users of the broker in the same process."""
+    name_server = NameServer(config, network, SystemClock(), OsDisk(), access)
     address = await name_server.start()
     try:
         yield f"name server {address}"
