@@ -1,0 +1,177 @@
+"""Official clients and mqadmin with users of our servers: with all they need, with a part of it, and with none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.apache import REBALANCE_MS, JavaProcess
+from tests.interop.jars import drivers, library
+from tests.interop.mqadmin import CLUSTER, Tool
+from tests.interop.ours import GantryCluster
+
+USERS = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "initAuthenticationUser": json.dumps({"username": "admin", "password": "admin-secret"}),
+    "innerClientAuthenticationCredentials": json.dumps({"accessKey": "broker", "secretKey": "broker-secret"}),
+}
+FAST = {"transactionTimeOut": "2000", "transactionCheckInterval": "3000", "flushDiskType": "ASYNC_FLUSH"}
+
+
+def mqadmin_as(tool: Tool, directory: Path, name: str) -> None:
+    """From now on the tool signs as this user: it reads the file with each command."""
+    (directory / "conf" / "tools.yml").write_text(f"accessKey: {name}\nsecretKey: {name}-secret\n")
+
+
+@pytest.fixture(scope="module")
+def guarded(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]:
+    """Our broker with users, and our name server with users of its own."""
+    directory = tmp_path_factory.mktemp("users")
+    cluster = GantryCluster(directory)
+    try:
+        conf = directory / "namesrv.conf"
+        conf.write_text(
+            "".join(f"{key}={value}\n" for key, value in {**USERS, "authConfigPath": directory / "names"}.items())
+        )
+        cluster.start_name_server("--config", str(conf))
+        cluster.start_broker(**USERS, **FAST)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="module")
+def admin(guarded: GantryCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Tool, Path]]:
+    """mqadmin 5.5.0, as the super user."""
+    directory = tmp_path_factory.mktemp("mqadmin") / "home"
+    tool = Tool("5.5.0", guarded, directory, "Unused")
+    mqadmin_as(tool, directory, "admin")
+    yield tool, directory
+    tool.close()
+
+
+def everywhere(guarded: GantryCluster) -> list[tuple[str, str]]:
+    """What mqadmin is told so that the command goes to the broker, and then to the name server."""
+    return [("-b", guarded.broker_address), ("-b", guarded.name_servers)]
+
+
+def make(admin: tuple[Tool, Path], guarded: GantryCluster, name: str, *policies: str) -> None:
+    """A user with policies such as ``Topic:orders=Pub,Sub``."""
+    tool, _ = admin
+    for where in everywhere(guarded):
+        assert "success" in tool.run("createUser", *where, "-u", name, "-p", f"{name}-secret", "-t", "Normal")
+        for policy in policies:
+            resource, _, actions = policy.partition("=")
+            done = tool.run("createAcl", *where, "-s", f"User:{name}", "-r", resource, "-a", actions, "-d", "Allow")
+            assert "success" in done, done
+
+
+def java(version: str, directory: Path, *arguments: str) -> JavaProcess:
+    """The driver ``Accounts`` with the client of one version; in 4.x the signing hook is in a jar of its own."""
+    where = [drivers(f"client-{version}"), library(f"client-{version}")]
+    where += [library("acl-4.9.8")] if version == "4.9.8" else []
+    directory.mkdir(parents=True, exist_ok=True)
+    patient = {"rocketmq.client.rebalance.waitInterval": REBALANCE_MS}
+    return JavaProcess("accounts", where, "Accounts", list(arguments), directory, properties=patient)
+
+
+@pytest.mark.parametrize("version", ["4.9.8", "5.5.0"])
+def test_an_official_client_does_what_its_user_may(
+    version: str, guarded: GantryCluster, admin: tuple[Tool, Path], tmp_path: Path
+) -> None:
+    name = f"app-{version.replace('.', '')}"
+    topic, group = f"Orders{name}", f"G{name}"
+    make(admin, guarded, name, f"Topic:{topic}=Pub,Sub", f"Group:{group}=Sub")
+    client = java(version, tmp_path, guarded.name_servers, name, f"{name}-secret", topic, "Forbidden", group)
+    try:
+        client.await_step("end")
+        tried = {step["what"]: step["code"] for step in client.steps("tried")}
+        assert tried["send"] == tried["commit"] == tried["unknown"] == 0 and tried["forbidden"] != 0
+        assert {step["keys"] for step in client.steps("got")} == {"sent", "commit", "unknown"}
+        (check,) = client.steps("check")
+        assert check == {"step": "check", "keys": "unknown", "topic": topic}
+    finally:
+        client.kill()
+
+
+@pytest.mark.parametrize("version", ["4.9.8", "5.5.0"])
+def test_a_client_with_a_wrong_secret_or_without_rights_gets_nowhere(
+    version: str, guarded: GantryCluster, admin: tuple[Tool, Path], tmp_path: Path
+) -> None:
+    name = f"poor-{version.replace('.', '')}"
+    make(admin, guarded, name)
+    for secret in (f"{name}-secret", "guess"):
+        client = java(
+            version, tmp_path / secret, guarded.name_servers, name, secret, "OrdersX", "Forbidden", "GX", "no wait"
+        )
+        try:
+            client.await_step("end")
+            assert {step["code"] for step in client.steps("tried")}.isdisjoint({0})
+            assert not client.steps("got") and not client.steps("check")
+        finally:
+            client.kill()
+
+
+def test_mqadmin_changes_users(guarded: GantryCluster, admin: tuple[Tool, Path]) -> None:
+    tool, _ = admin
+    at = ("-b", guarded.broker_address)
+    assert "success" in tool.run("createUser", "-c", CLUSTER, "-u", "one", "-p", "one-secret", "-t", "Normal")
+    assert "exists already" in tool.run("createUser", *at, "-u", "one", "-p", "x")
+    assert "success" in tool.run("updateUser", *at, "-u", "one", "-s", "disable")
+    got = tool.run("getUser", *at, "-u", "one")
+    assert "disable" in got and "one-secret" not in got
+    assert "one" in tool.run("listUser", *at, "-f", "on") and "admin" not in tool.run("listUser", *at, "-f", "on")
+    assert "success" in tool.run("deleteUser", *at, "-u", "one")
+    assert "one" not in tool.run("listUser", *at, "-f", "on").replace("None", "")
+
+
+def test_mqadmin_changes_policies(guarded: GantryCluster, admin: tuple[Tool, Path]) -> None:
+    tool, _ = admin
+    at, subject = ("-b", guarded.broker_address), ("-s", "User:two")
+    tool.run("createUser", *at, "-u", "two", "-p", "two-secret", "-t", "Normal")
+    allow = ("-d", "Allow")
+    assert "success" in tool.run(
+        "createAcl", *at, *subject, "-r", "Topic:a,Group:b*", "-a", "Pub,Sub", "-i", "10.0.0.0/8", *allow
+    )
+    got = tool.run("getAcl", *at, *subject)
+    assert all(word in got for word in ("Topic:a", "Group:b*", "10.0.0.0/8", "Allow", "Pub"))
+    assert "success" in tool.run("updateAcl", *at, *subject, "-r", "Topic:a", "-a", "Sub", "-d", "Deny")
+    assert "Deny" in tool.run("listAcl", *at, *subject)
+    assert "success" in tool.run("deleteAcl", *at, *subject, "-r", "Topic:a")
+    left = tool.run("listAcl", *at, *subject)
+    assert "Topic:a" not in left and "Group:b*" in left
+
+
+def test_mqadmin_of_a_user_without_rights_is_refused(guarded: GantryCluster, admin: tuple[Tool, Path]) -> None:
+    tool, directory = admin
+    make(admin, guarded, "watcher", f"Cluster:{CLUSTER}=Get,List")
+    try:
+        mqadmin_as(tool, directory, "watcher")
+        assert "broker-a" in tool.run("clusterList")
+        at = ("-b", guarded.broker_address)
+        for command in (
+            ("updateBrokerConfig", *at, "-k", "fileReservedTime", "-v", "1"),
+            ("createUser", *at, "-u", "boss", "-p", "boss-secret", "-t", "Super"),
+            ("updateTopic", *at, "-t", "New"),
+        ):
+            text = tool.run(*command)
+            assert "CODE: 16" in text and "watcher needs" in text, text
+        mqadmin_as(tool, directory, "nobody")
+        assert "CODE: 16" in tool.run("getBrokerConfig", *at)
+    finally:
+        mqadmin_as(tool, directory, "admin")
+
+
+def test_mqadmin_of_4_9_signs_too(guarded: GantryCluster, admin: tuple[Tool, Path], tmp_path: Path) -> None:
+    tool = Tool("4.9.7", guarded, tmp_path / "home", "Unused4")
+    try:
+        assert "broker-a" not in tool.run("clusterList")
+        mqadmin_as(tool, tmp_path / "home", "admin")
+        assert "broker-a" in tool.run("clusterList")
+        assert "success" in tool.run("updateTopic", "-b", guarded.broker_address, "-t", "MadeBy4")
+    finally:
+        tool.close()
