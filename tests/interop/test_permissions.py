@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.apache import REBALANCE_MS, JavaProcess
+from tests.interop import permission_table
+from tests.interop.apache import REBALANCE_MS, ApacheCluster, JavaProcess
 from tests.interop.jars import drivers, library
 from tests.interop.mqadmin import CLUSTER, Tool
 from tests.interop.ours import GantryCluster
@@ -19,6 +20,14 @@ USERS = {
     "initAuthenticationUser": json.dumps({"username": "admin", "password": "admin-secret"}),
     "innerClientAuthenticationCredentials": json.dumps({"accessKey": "broker", "secretKey": "broker-secret"}),
 }
+_APACHE = "org.apache.rocketmq.auth."
+PROVIDERS = {
+    "authenticationProvider": f"{_APACHE}authentication.provider.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": f"{_APACHE}authentication.provider.LocalAuthenticationMetadataProvider",
+    "authorizationProvider": f"{_APACHE}authorization.provider.DefaultAuthorizationProvider",
+    "authorizationMetadataProvider": f"{_APACHE}authorization.provider.LocalAuthorizationMetadataProvider",
+}
+"""What Apache's broker needs beside ``USERS``."""
 FAST = {"transactionTimeOut": "2000", "transactionCheckInterval": "3000", "flushDiskType": "ASYNC_FLUSH"}
 
 
@@ -175,3 +184,42 @@ def test_mqadmin_of_4_9_signs_too(guarded: GantryCluster, admin: tuple[Tool, Pat
         assert "success" in tool.run("updateTopic", "-b", guarded.broker_address, "-t", "MadeBy4")
     finally:
         tool.close()
+
+
+APACHE_ASKS_NOTHING = {
+    "CLEAN_EXPIRED_CONSUMEQUEUE", "GET_ALL_CONSUMER_OFFSET", "GET_ALL_DELAY_OFFSET", "GET_ALL_MESSAGE_REQUEST_MODE",
+    "GET_ALL_SUBSCRIPTIONGROUP_CONFIG", "GET_ALL_TOPIC_CONFIG", "GET_BROKER_CONFIG", "GET_BROKER_RUNTIME_INFO",
+    "GET_SYSTEM_TOPIC_LIST_FROM_BROKER", "GET_TIMER_CHECK_POINT", "GET_TIMER_METRICS", "POP_ROLLBACK",
+    "SET_MESSAGE_REQUEST_MODE", "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST",
+    "UPDATE_AND_CREATE_TOPIC_LIST", "UPDATE_BROKER_CONFIG",
+}  # fmt: skip
+"""Requests that 5.5.0 serves for every user who signs."""
+APACHE_ASKS_NOTHING_OF_CLIENTS = {
+    "BATCH_ACK_MESSAGE", "CHECK_CLIENT_CONFIG", "LITE_PULL_MESSAGE", "QUERY_ASSIGNMENT", "SEND_REPLY_MESSAGE",
+    "SEND_REPLY_MESSAGE_V2",
+}  # fmt: skip
+"""The same, of requests that need Pub or Sub here."""
+SUB_IS_ENOUGH_HERE = {"GET_EARLIEST_MSG_STORETIME", "GET_MAX_OFFSET", "GET_MIN_OFFSET", "SEARCH_OFFSET_BY_TIMESTAMP"}
+NOTHING_THERE = {"VIEW_MESSAGE_BY_ID"}
+"""Ours judges by the message; where none is, it says that. 5.5.0 believes the topic in the request."""
+
+
+def test_the_same_requests_on_apache_and_here(jdk: None, tmp_path: Path) -> None:
+    """Who is refused what: users without, with partial and with full rights ask everything that both brokers know."""
+    ours, apache = GantryCluster(tmp_path / "ours"), ApacheCluster("5.5.0", tmp_path / "apache")
+    found = []
+    for cluster, more in ((ours, {}), (apache, {**PROVIDERS, "authConfigPath": str(tmp_path / "apache" / "auth")})):
+        cluster.directory.mkdir(parents=True, exist_ok=True)
+        try:
+            cluster.start_name_server()
+            cluster.start_broker(**USERS, **more)
+            found.append(permission_table.run(cluster.broker_address))
+        finally:
+            cluster.close()
+    here, there = ({user: set(codes) for user, codes in table.items()} for table in found)
+    assert here["none"] - there["none"] == APACHE_ASKS_NOTHING | APACHE_ASKS_NOTHING_OF_CLIENTS
+    assert there["none"] - here["none"] == NOTHING_THERE
+    assert here["partial"] - there["partial"] == APACHE_ASKS_NOTHING
+    assert there["partial"] - here["partial"] == SUB_IS_ENOUGH_HERE | NOTHING_THERE
+    assert here["full"] == there["full"] == set()
+    assert len(here["none"] & there["none"]) > 50
