@@ -20,6 +20,7 @@ from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, Prod
 from gantrymq.protocol.codes import RequestCode as Code
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, Header
+from gantrymq.protocol.halves import HalfEnd, decode_codes, encode_ends
 from gantrymq.protocol.headers import access, transaction
 from gantrymq.protocol.headers.consumer import SendBack
 from gantrymq.protocol.headers.pull import ViewMessage
@@ -212,6 +213,28 @@ def test_a_transaction_is_ended_by_the_right_on_its_real_topic(tmp_path: Path) -
         # Clients copy the topic of the check, or send none, as those of 4.x.
         await owner.fine(Code.END_TRANSACTION, end_header(sent))
         assert "Topic:orders" in await other.denied(Code.END_TRANSACTION, end_header(sent, "payments"))
+
+    play(work, tmp_path)
+
+
+def test_many_ends_are_judged_one_by_one(tmp_path: Path) -> None:
+    async def work(broker: Guarded) -> None:
+        admin = broker.caller(ADMIN)
+        owner = broker.caller(await admin.make_user("owner", "Topic:orders=Pub", "Topic:refunds=Pub"))
+        other = broker.caller(await admin.make_user("other", "Topic:orders=Pub"))
+        ends: list[HalfEnd] = []
+        for number, topic in enumerate(("orders", "refunds")):
+            text = f"TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01K{number}\x02"
+            header = send_header(topic, text, sys_flag=4)
+            sent = (await owner.fine(Code.SEND_MESSAGE_V2, header, b"paid")).header(SendMessageAnswer)
+            ends.append(HalfEnd(sent.queue_offset, parse_offset_message_id(sent.msg_id)[1], f"K{number}"))
+        for caller in (owner, other):
+            await caller.fine(Code.HEART_BEAT, None, heartbeat("PG"))
+        header = transaction.EndHalves(producer_group="PG", commit_or_rollback=8)
+        assert "Pub on Topic:refunds" in await other.denied(Code.END_HALVES, header, encode_ends(ends))
+        answer = await owner.fine(Code.END_HALVES, header, encode_ends(ends))
+        assert decode_codes(answer.body) == (0, 0)
+        assert "Topic:refunds" in await other.denied(Code.SEND_HALVES, send_header("refunds"), b"x")
 
     play(work, tmp_path)
 

@@ -12,7 +12,7 @@ from gantrymq.access.file import NAME, open_directory
 from gantrymq.access.values import Action, Decision, Policy, Resource, User, UserKind
 from gantrymq.errors import ConfigError, StoreError
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.testing.disk import SimDisk
+from gantrymq.testing.disk import PowerCut, SimDisk
 
 ADMIN = User("admin", "secret-a", UserKind.SUPER)
 APP = User("app", "secret-b")
@@ -126,3 +126,24 @@ def test_a_file_that_cannot_be_used_stops_the_start(text: str, tmp_path: Path) -
     (tmp_path / NAME).write_text(text)
     with pytest.raises(ConfigError, match="cannot be used"):
         open_directory(OsDisk(), str(tmp_path))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_power_cut_leaves_the_users_before_or_after_a_change(seed: int) -> None:
+    for operations in range(12):
+        disk = SimDisk(seed)
+        users = open_directory(disk, "/config/auth")
+        users.create(ADMIN, None)
+        disk.operations_left = operations
+        done = False
+        try:
+            users.create(APP, ADMIN)
+            done = True
+        except PowerCut:
+            pass
+        disk.operations_left = None
+        found = open_directory(disk.power_cut(), "/config/auth").users()
+        assert found == [ADMIN, APP] or (found == [ADMIN] and not done), (seed, operations)
+        if done:
+            return
+    raise AssertionError("the change was never made")

@@ -111,6 +111,8 @@ def _commands(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = tool.decisions()
     assert {line["phase"] for line in lines} == {"intended", "done", "dry run"} and lines[0]["action"] == "create user"
     assert "secret" not in json.dumps(lines)
+    numbers = [line["decision"] for line in lines if line["phase"] == "intended"]
+    assert len(set(numbers)) == len(numbers) and {line["decision"] for line in lines} >= set(numbers)
     # Another user by options; its secret comes from a file.
     key = tool.audit.parent / "key"
     key.write_text("reader-secret\n")

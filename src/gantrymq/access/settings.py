@@ -71,6 +71,11 @@ class AccessSettings:
         """Whether anything is checked at all."""
         return self.authentication_enabled or self.acl_enable
 
+    @property
+    def has_secrets(self) -> bool:
+        """Whether the file that these settings come from is to be kept from others."""
+        return bool(self.init_authentication_user or self.inner_client_authentication_credentials)
+
     def unsigned_codes(self) -> frozenset[int]:
         """``authenticationWhitelist`` as numbers."""
         return _codes("authenticationWhitelist", self.authentication_whitelist)

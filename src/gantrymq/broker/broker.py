@@ -44,6 +44,7 @@ from gantrymq.store.log.conditions import Condition
 from gantrymq.store.message_store import MessageStore
 
 if TYPE_CHECKING:
+    from gantrymq.access.guard import Guard
     from gantrymq.access.opening import Access
     from gantrymq.broker.http.server import HttpServer
     from gantrymq.broker.transactions.explanations import TransactionExplanations
@@ -292,6 +293,11 @@ class Broker:
     def held_pulls(self) -> HeldPulls:
         """Pulls that wait for messages."""
         return self.operations.consuming.pulls.held
+
+    @property
+    def guard(self) -> Guard | None:
+        """Decides what users may do, for doors other than remoting; None: there are no users."""
+        return None if self._access is None else self._access.guard
 
     @property
     def handlers(self) -> dict[int, Handler]:

@@ -106,7 +106,7 @@ def _put(
     words = [word.strip() for word in actions.split(",") if word.strip()]
     entries = [EntryBody(resource=one, actions=words, source_ips=sources, decision=decision) for one in resources]
     guarded(lambda: grants_of(AclBody(policies=[PolicyBody(entries=entries)])), command)  # before anybody is asked
-    facts = {"user": user, "resources": resources, "actions": words, "decision": decision, "from": sources or []}
+    facts = {"user": user, "resources": resources, "actions": words, "policy": decision, "from": sources or []}
     question = f"{decision} {', '.join(words)} on {', '.join(resources)} to {user}?"
     change = Change(command, f"{decision.lower()} by policy", question, facts)
     carry_out(change, consent, lambda admin: admin.access.put_policies(user, entries, cluster))

@@ -31,7 +31,7 @@ class Change:
     action: str
     question: str
     facts: dict[str, Any]
-    """Never a secret."""
+    """Never a secret, and none of the names that every line has (``cli.audit``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,8 @@ class Settings:
         if self._file:
             text = read_whole(self._disk, self._file).decode() if self._disk.exists(self._file) else ""
             changes = {key_of(name): _word(value) for name, value in new.items()}
-            write_durably(self._disk, self._file, with_properties(text, changes).encode())
+            private = self._config.access.has_secrets
+            write_durably(self._disk, self._file, with_properties(text, changes).encode(), private=private)
         before = self._config.current
         for name, value in new.items():
             log.info("%s is %s now (it was %s)", key_of(name), value, before.value(name))
