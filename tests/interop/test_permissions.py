@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.tool import Tool as CommandLine
 from tests.interop import permission_table
 from tests.interop.apache import REBALANCE_MS, ApacheCluster, JavaProcess
 from tests.interop.jars import drivers, library
@@ -204,7 +205,7 @@ NOTHING_THERE = {"VIEW_MESSAGE_BY_ID"}
 """Ours judges by the message; where none is, it says that. 5.5.0 believes the topic in the request."""
 
 
-def test_the_same_requests_on_apache_and_here(jdk: None, tmp_path: Path) -> None:
+def test_the_same_requests_on_apache_and_here(jdk: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is refused what: users without, with partial and with full rights ask everything that both brokers know."""
     ours, apache = GantryCluster(tmp_path / "ours"), ApacheCluster("5.5.0", tmp_path / "apache")
     found = []
@@ -214,6 +215,7 @@ def test_the_same_requests_on_apache_and_here(jdk: None, tmp_path: Path) -> None
             cluster.start_name_server()
             cluster.start_broker(**USERS, **more)
             found.append(permission_table.run(cluster.broker_address))
+            _our_commands(cluster.name_servers, tmp_path / "audit.jsonl", monkeypatch)
         finally:
             cluster.close()
     here, there = ({user: set(codes) for user, codes in table.items()} for table in found)
@@ -223,3 +225,24 @@ def test_the_same_requests_on_apache_and_here(jdk: None, tmp_path: Path) -> None
     assert there["partial"] - here["partial"] == SUB_IS_ENOUGH_HERE | NOTHING_THERE
     assert here["full"] == there["full"] == set()
     assert len(here["none"] & there["none"]) > 50
+
+
+def _our_commands(name_servers: str, audit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``gantry user`` and ``gantry acl`` do with Apache's broker what they do with ours."""
+    monkeypatch.setenv("GANTRY_ACCESS_KEY", "admin")
+    monkeypatch.setenv("GANTRY_SECRET_KEY", "admin-secret")
+    tool = CommandLine(name_servers, audit)
+    said = ("--yes", "--why", "a test")
+    status, out, err = tool.run("user", "create", "mine", "--password-file", "-", *said, input="mine-secret\n")
+    assert status == 0, (out, err)
+    tool.text("acl", "allow", "mine", "-r", "Topic:a", "-r", "Group:b*", "-a", "Pub,Sub", "--from", "10.0.0.0/8", *said)
+    tool.text("user", "update", "mine", "--disable", *said)
+    shown = tool.json("user", "show", "mine")
+    assert [(row["type"], row["status"]) for row in shown["at"]] == [("Normal", "disable")]
+    assert {(row["resource"], row["decision"], row["from"]) for row in shown["policies"]} == {
+        ("Topic:a", "Allow", "10.0.0.0/8"), ("Group:b*", "Allow", "10.0.0.0/8"),
+    }  # fmt: skip
+    tool.text("acl", "remove", "mine", "-r", "Topic:a", *said)
+    assert [row["resource"] for row in tool.json("acl", "list", "--user", "mine")] == ["Group:b*"]
+    tool.text("user", "delete", "mine", *said)
+    assert "mine" not in {row["user"] for row in tool.json("user", "list")}

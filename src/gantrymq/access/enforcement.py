@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from gantrymq.access.guard import Denied, Guard, rejected
 from gantrymq.access.needs import Places, Row
 from gantrymq.protocol.command import Command
 from gantrymq.remoting.server import Handler
+
+log = logging.getLogger("gantrymq.access")
 
 
 def guarded(
@@ -27,6 +30,9 @@ def _behind(guard: Guard, handler: Handler, row: Row | None, places: Places) -> 
         try:
             session.user = guard.admit(command, row, places, session.peer)
         except Denied as denied:
+            if not session.refused:
+                session.refused = True
+                log.warning("request %d of %s is refused: %s", command.code, session.peer, denied)
             raise rejected(denied) from None
         return handler(session, command)
 

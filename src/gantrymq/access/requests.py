@@ -166,9 +166,10 @@ NAME_SERVER_ROWS: Final[Mapping[int, Row]] = {
     Code.GET_ROUTEINFO_BY_TOPIC: (
         Computed("Pub, Sub or Get on Topic `topic`; of a retry topic: Sub or Get on its group", computed.route),
     ),
-    Code.REGISTER_BROKER: (Named(Kind.CLUSTER, "clusterName", UPDATE),),
-    Code.UNREGISTER_BROKER: (Named(Kind.CLUSTER, "clusterName", UPDATE),),
-    Code.QUERY_DATA_VERSION: (Named(Kind.CLUSTER, "clusterName", UPDATE),),
+    # The cluster of the name server, too: a broker of any cluster could say that it has the topics of all others.
+    Code.REGISTER_BROKER: (*_CLUSTER_UPDATE, Named(Kind.CLUSTER, "clusterName", UPDATE)),
+    Code.UNREGISTER_BROKER: (*_CLUSTER_UPDATE, Named(Kind.CLUSTER, "clusterName", UPDATE)),
+    Code.QUERY_DATA_VERSION: (*_CLUSTER_UPDATE, Named(Kind.CLUSTER, "clusterName", UPDATE)),
     Code.GET_BROKER_CLUSTER_INFO: _CLUSTER_LIST,
     Code.WIPE_WRITE_PERM_OF_BROKER: _CLUSTER_UPDATE,
     Code.ADD_WRITE_PERM_OF_BROKER: _CLUSTER_UPDATE,

@@ -63,6 +63,7 @@ class Session:
         "id",
         "local",
         "peer",
+        "refused",
         "user",
         "writable",
     )
@@ -91,6 +92,8 @@ class Session:
         """Whether a whole command ever came."""
         self.user: Any = None
         """Who sent the last request, where the server has users (``gantrymq.access``)."""
+        self.refused = False
+        """Whether a request of this connection was refused for lack of rights; only the first one is logged."""
         self.peer = ""
         self.local = ""
         self.client = ""
