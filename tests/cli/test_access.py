@@ -16,8 +16,9 @@ import pytest
 from gantrymq import LocalTransactionState, Message, Producer, PullConsumer, TransactionProducer
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import GantryError, RequestRejected
+from gantrymq.message.system_topics import TRANSACTION_TOPICS
 from tests.cli.test_serve import Program, address, program
-from tests.cli.tool import Tool, eventually
+from tests.cli.tool import Tool, Undecided, eventually
 
 USERS = """
 authenticationEnabled=true
@@ -86,8 +87,32 @@ def test_a_server_with_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         for nobody in ({"access_key": "app", "secret_key": "guess"}, {"access_key": "who", "secret_key": "x"}):
             with pytest.raises(GantryError), Producer("GNo", name_servers=names, **nobody) as producer:
                 producer.send(Message("orders", b"no"))
+        _operator(tool, app, monkeypatch)
         _commands(tool, monkeypatch)
         _over_http(port)
+
+
+OPERATOR = (
+    "Cluster:*=Get,List", "Group:TOOLS_CONSUMER=Sub", "Group:CID_RMQ_SYS_TRANS=Get",
+    "Topic:orders=Update,Get",
+    *(f"Topic:{topic}=Sub,Get" for topic in sorted(TRANSACTION_TOPICS)),
+)  # fmt: skip
+"""What docs/permissions.md says that a person needs to decide transactions."""
+
+
+def _operator(tool: Tool, app: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who is no super user finds a transaction, explains it and commits it."""
+    make(tool, "operator", *OPERATOR)
+    with TransactionProducer("GOpen", name_servers=tool.name_servers, listener=Undecided(), **app) as producer:
+        open_one = producer.send_in_transaction(Message("orders", b"by the operator"))
+    with monkeypatch.context() as environment:
+        environment.setenv("GANTRY_ACCESS_KEY", "operator")
+        environment.setenv("GANTRY_SECRET_KEY", "operator-secret")
+        (row,) = tool.json("transactions", "list", "--group", "GOpen")
+        assert row["id"] == open_one.message_id
+        assert tool.json("transactions", "explain", row["id"])[0]["state"] == "open"
+        tool.text("transactions", "commit", row["id"], "--yes", "--why", "a test")
+    tool.text("user", "delete", "operator", "--yes", "--why", "a test")
 
 
 def _commands(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:

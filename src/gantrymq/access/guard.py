@@ -42,6 +42,9 @@ class Unknown(Denied):
     """Nobody knows who sent the request."""
 
 
+_UNJUDGED: Final = Denied("not judged yet")
+
+
 class Guard:
     """Knows users and policies, and counts what it refuses.
 
@@ -67,7 +70,7 @@ class Guard:
         self.authorizes: Final = authorize
         self._unsigned = unsigned
         self._unjudged = unjudged
-        self._judged: dict[tuple[str, Need, str], Denied | None] = {}
+        self._judged: dict[tuple[str, str, Need], Denied | None] = {}
         directory.changed.append(self._judged.clear)
 
     def admit(self, command: Command, row: Row | None, places: Places, address: str) -> User | None:
@@ -75,7 +78,7 @@ class Guard:
         nobody said, so it needs a super user. Raises Denied.
         """
         source = host_of(address)
-        if any(matches(source) for matches in self.open_to):
+        if self.open_to and any(matches(source) for matches in self.open_to):
             return None
         fields = command.ext_fields()
         user = None if command.code in self._unsigned else self._sender(command, fields, source)
@@ -102,12 +105,12 @@ class Guard:
         for need in needs:
             if user is None:
                 raise self._unknown(f"this needs {need.text}, and the request is not signed")
-            key = user.name, need, source
-            if key not in self._judged:
+            key = user.name, source, need
+            denied = self._judged.get(key, _UNJUDGED)
+            if denied is _UNJUDGED:
                 if len(self._judged) >= JUDGEMENTS_KEPT:
                     self._judged.clear()
-                self._judged[key] = self._judge(user, need, source)
-            denied = self._judged[key]
+                denied = self._judged[key] = self._judge(user, need, source)
             if denied is not None:
                 self.refusals.forbidden += 1
                 raise Denied(str(denied))

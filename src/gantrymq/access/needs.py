@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gantrymq.access.values import Action, Kind, Need
 from gantrymq.errors import GantryError
@@ -45,8 +45,7 @@ class NoPlaces:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A request, and where it was received."""
 
     command: Command

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from gantrymq.access.addresses import check_range
 from gantrymq.errors import ConfigError
@@ -16,6 +16,8 @@ from gantrymq.message.given import shown
 
 class Action(enum.StrEnum):
     """What is done to a resource."""
+
+    __hash__ = str.__hash__  # that of Enum is written in Python, and judgements are looked up for each request
 
     ALL = "All"
     """In a policy: every action."""
@@ -39,6 +41,8 @@ class Decision(enum.StrEnum):
 
 class Kind(enum.StrEnum):
     """What a resource is."""
+
+    __hash__ = str.__hash__  # that of Enum is written in Python, and judgements are looked up for each request
 
     ANY = "Any"
     CLUSTER = "Cluster"
@@ -170,9 +174,8 @@ class User:
         return self.kind is UserKind.SUPER
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What a request needs: one of ``actions`` on a resource."""
+class Need(NamedTuple):
+    """What a request needs: one of ``actions`` on a resource. A tuple, since one is made and looked up per request."""
 
     kind: Kind
     name: str
