@@ -1,4 +1,4 @@
-"""Official clients and mqadmin with users of our servers: with all they need, with a part of it, and with none."""
+"""Official clients and mqadmin with TLS and users of our servers: with all they need, with a part, and with none."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.interop.apache import REBALANCE_MS, ApacheCluster, JavaProcess
 from tests.interop.jars import drivers, library
 from tests.interop.mqadmin import CLUSTER, Tool
 from tests.interop.ours import GantryCluster
+from tests.interop.test_tls import JAVA, OURS
 
 USERS = {
     "authenticationEnabled": "true",
@@ -39,19 +40,23 @@ def mqadmin_as(tool: Tool, directory: Path, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def guarded(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]:
-    """Our broker with users, and our name server with users of its own."""
+    """Our broker with users, and our name server with users of its own; both only take connections with TLS and a
+    certificate of the client. The processes of official software get that from the environment."""
     directory = tmp_path_factory.mktemp("users")
     cluster = GantryCluster(directory)
-    try:
-        conf = directory / "namesrv.conf"
-        conf.write_text(
-            "".join(f"{key}={value}\n" for key, value in {**USERS, "authConfigPath": directory / "names"}.items())
-        )
-        cluster.start_name_server("--config", str(conf))
-        cluster.start_broker(**USERS, **FAST)
-        yield cluster
-    finally:
-        cluster.close()
+    tls, conf = directory / "tls.properties", directory / "namesrv.conf"
+    tls.write_text(OURS)
+    own = {**USERS, "authConfigPath": directory / "names"}
+    conf.write_text("".join(f"{key}={value}\n" for key, value in own.items()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GANTRY_TLS_CONFIG", str(tls))
+        patch.setenv("JAVA_TOOL_OPTIONS", " ".join(f"-D{key.replace('_', '.')}={value}" for key, value in JAVA.items()))
+        try:
+            cluster.start_name_server("--config", str(conf))
+            cluster.start_broker(**USERS, **FAST)
+            yield cluster
+        finally:
+            cluster.close()
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +212,8 @@ NOTHING_THERE = {"VIEW_MESSAGE_BY_ID"}
 
 def test_the_same_requests_on_apache_and_here(jdk: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is refused what: users without, with partial and with full rights ask everything that both brokers know."""
+    monkeypatch.delenv("GANTRY_TLS_CONFIG", raising=False)
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
     ours, apache = GantryCluster(tmp_path / "ours"), ApacheCluster("5.5.0", tmp_path / "apache")
     found = []
     for cluster, more in ((ours, {}), (apache, {**PROVIDERS, "authConfigPath": str(tmp_path / "apache" / "auth")})):
