@@ -141,7 +141,7 @@ def test_only_signed_requests_of_enabled_users_are_served(tmp_path: Path) -> Non
         off = UserBody(user_status="disable").encode()
         await admin.fine(Code.AUTH_UPDATE_USER, access.UserOnly(username="app"), off)
         assert "disabled" in await caller.denied(Code.SEND_MESSAGE_V2, send_header("orders"))
-        assert broker.running.broker.metrics.total("gantry_requests_refused_total") == 4
+        assert broker.running.broker.metrics.total("gantry_permission_refusals_total") == 4
 
     play(work, tmp_path)
 

@@ -9,7 +9,7 @@ from gantrymq.access.counts import Refusals
 from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading
 
 REFUSED_REQUESTS: Final[Metric] = Metric(
-    "gantry_requests_refused_total", Kind.COUNTER, "requests", ("reason",),
+    "gantry_permission_refusals_total", Kind.COUNTER, "requests", ("reason",),
     "Requests that were refused because nobody knows who sent them (unauthenticated), or because the user may not make "
     "them (forbidden).",
 )  # fmt: skip
