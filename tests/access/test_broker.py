@@ -353,6 +353,21 @@ def test_requests_on_the_lists_need_no_signature_or_no_permission(tmp_path: Path
     play(work, tmp_path, authentication_whitelist="34", authorization_whitelist=f"34, {int(Code.SEND_MESSAGE_V2)}")
 
 
+def test_the_requests_of_a_user_are_counted_together(tmp_path: Path) -> None:
+    """``maxRequestsPerSecond`` is for each user, from wherever the requests come."""
+
+    async def work(broker: Guarded) -> None:
+        admin = broker.caller(ADMIN)
+        app = await admin.make_user("app", "Topic:orders=Pub")
+        for caller in (broker.caller(app), broker.caller(app)):
+            await caller.fine(Code.SEND_MESSAGE_V2, send_header("orders"), b"hello")
+        await broker.caller(None).denied(Code.SEND_MESSAGE_V2, send_header("orders"), b"hello")
+        clients = sorted(session.client for session in broker.running.broker._door._server.sessions)
+        assert clients == ["127.0.0.1", "user admin", "user app", "user app"]
+
+    play(work, tmp_path)
+
+
 def test_without_authorization_every_user_may_do_everything(tmp_path: Path) -> None:
     async def work(broker: Guarded) -> None:
         app = broker.caller(await broker.caller(ADMIN).make_user("app"))

@@ -97,7 +97,7 @@ class Session:
         self.peer = ""
         self.local = ""
         self.client = ""
-        """Who shares the limits of one client: the peer's IP address."""
+        """Who shares the limits of one client: the peer's IP address, or the user where a guard knows one."""
 
     def connected(self, link: Link) -> None:
         self._link = link
