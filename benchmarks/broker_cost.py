@@ -21,9 +21,10 @@ import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gantrymq.access.values import Action, Decision, Policy, Resource, User
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.running import GC_THRESHOLDS
@@ -36,6 +37,7 @@ from gantrymq.protocol.halves import HalfEnd, decode_codes, decode_places, encod
 from gantrymq.protocol.headers.pull import QueryMessage
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.headers.transaction import EndHalves, EndTransaction
+from gantrymq.protocol.signature import Account, signed_frame
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Gate, Link, Listener, Receiver
@@ -49,6 +51,7 @@ HELD_OPEN = 50_000
 records are no longer in memory."""
 FORMS = {"binary": SerializeType.ROCKETMQ, "json": SerializeType.JSON}
 TOPIC = "T"
+FIRST_USER = '{"username":"admin","password":"admin-secret"}'
 HEARTBEAT = b'{"clientID":"127.0.0.1@bench","producerDataSet":[{"groupName":"PG"}],"consumerDataSet":[]}'
 PROPERTIES = "KEYS\x01k{0}\x02UNIQ_KEY\x017F0000016D98E784C4C96794C4{0:06d}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 COMMON = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x013600\x02WAIT\x01true\x02"
@@ -100,12 +103,15 @@ class Peer:
     """The client: makes requests, and counts the processor time that the broker needs for them."""
 
     def __init__(
-        self, network: NoNetwork, form: SerializeType, body_bytes: int, profile: cProfile.Profile | None
-    ) -> None:
+        self, network: NoNetwork, form: SerializeType, body_bytes: int, profile: cProfile.Profile | None,
+        account: Account | None = None,
+    ) -> None:  # fmt: skip
+        """``account``: signs every request, which is not counted either."""
         self._wire = wire = _Wire()
         self._form = form
         self._body = b"x" * body_bytes
         self._profile = profile
+        self._account = account
         self._session = network.accept()
         self._session.connected(wire)
         self._number = 0
@@ -186,6 +192,8 @@ class Peer:
 
     async def ask(self, data: bytes, expected: int) -> bytes:
         """Pass ``data`` to the broker, and return its answers when there are ``expected`` of them."""
+        if self._account is not None:
+            data = b"".join(signed_frame(frame, self._account) for frame in _frames(data))
         out = self._wire.out
         splitter = FrameSplitter()
         answered = counted = turns = 0
@@ -227,6 +235,24 @@ class Peer:
         await self.ask(self.sends(count, half=False), count)
 
 
+def _frames(data: bytes) -> Iterator[bytes]:
+    position = 0
+    while position < len(data):
+        end = position + 4 + int.from_bytes(data[position : position + 4], "big")
+        yield data[position:end]
+        position = end
+
+
+def _account(broker: Broker) -> Account | None:
+    """A user that may do what is measured; None: the broker has no users."""
+    if broker.guard is None:
+        return None
+    actions = frozenset({Action.PUB, Action.SUB, Action.CREATE})
+    broker.guard.directory.create(User("bench", "bench-secret"), None)
+    broker.guard.directory.grant("bench", [Policy(Resource.parse(f"Topic:{TOPIC}"), actions, Decision.ALLOW)])
+    return Account("bench", "bench-secret")
+
+
 def _body(answer: bytes) -> bytes:
     ((form, head, body),) = FrameSplitter().feed(answer)
     command = decode_command(form, head, body)
@@ -241,10 +267,12 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         config = BrokerConfig.of(
             store_path_root_dir=str(scratch), listen_port=0, bind_address="127.0.0.1",
             flush_disk_type="ASYNC_FLUSH", disk_space_warning_level_ratio=100, mapped_file_size_commit_log=64 << 20,
+            authentication_enabled=chosen.users != "none", authorization_enabled=chosen.users == "judged",
+            init_authentication_user="" if chosen.users == "none" else FIRST_USER,
         )  # fmt: skip
         broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk())
         await broker.start()
-        peer = Peer(network, FORMS[chosen.form], chosen.size, profile)
+        peer = Peer(network, FORMS[chosen.form], chosen.size, profile, _account(broker))
         await peer.ask(encode_request(RequestCode.HEART_BEAT, 1, body=HEARTBEAT), 1)
         await peer.plain(4)
         rounds: list[float] = []
@@ -268,7 +296,7 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         await broker.close()  # includes the rest of the indexing
         spent = peer.spent_s + time.thread_time() - started
         return {
-            "kind": chosen.kind, "form": chosen.form, "best_us": round(min(rounds), 1),
+            "kind": chosen.kind, "form": chosen.form, "users": chosen.users, "best_us": round(min(rounds), 1),
             "median_us": round(statistics.median(rounds), 1), "all_us": round(spent / total * 1e6, 1),
         }  # fmt: skip
     finally:
@@ -279,6 +307,12 @@ def main() -> None:
     arguments = argparse.ArgumentParser(prog="python -m benchmarks.broker_cost", description=__doc__)
     arguments.add_argument("--kind", choices=("transaction", "plain", "batch", "halves"), default="transaction")
     arguments.add_argument("--form", choices=("binary", "json"), default="binary", help="form of the headers")
+    arguments.add_argument(
+        "--users",
+        choices=("none", "signed", "judged"),
+        default="none",
+        help="are requests signed, and do policies count?",
+    )
     arguments.add_argument("--one-way", action="store_true", help="ends without answers, as Java's producer sends them")
     arguments.add_argument(
         "--batch", type=int, default=32, help="frames that one read brings; of batch and halves: messages in a request"

@@ -11,12 +11,15 @@ from benchmarks.broker_cost import ROUND, measure
 
 
 @pytest.mark.parametrize(
-    ("kind", "form", "one_way"),
-    [("transaction", "binary", False), ("transaction", "json", True), ("plain", "json", False)],
-)
-def test_a_round(kind: str, form: str, one_way: bool, tmp_path: Path) -> None:
+    ("kind", "form", "one_way", "users"),
+    [
+        ("transaction", "binary", False, "none"), ("transaction", "json", True, "none"),
+        ("plain", "json", False, "signed"), ("transaction", "binary", False, "judged"),
+    ],
+)  # fmt: skip
+def test_a_round(kind: str, form: str, one_way: bool, users: str, tmp_path: Path) -> None:
     chosen = argparse.Namespace(
-        kind=kind, form=form, one_way=one_way, batch=32, size=128, count=ROUND, dir=str(tmp_path)
+        kind=kind, form=form, one_way=one_way, batch=32, size=128, count=ROUND, dir=str(tmp_path), users=users
     )  # fmt: skip
     found = asyncio.run(measure(chosen, None))
     assert found["kind"] == kind

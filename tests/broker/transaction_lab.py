@@ -177,7 +177,7 @@ class LabProducers:
         self.groups: dict[str, list[LabClient]] = {}
         self._next = 0
 
-    def pick(self, group: str, turn: int | None = None) -> LabClient | None:
+    def pick(self, group: str, turn: int | None = None, topic: str = "") -> LabClient | None:
         usable = [session for session in self.groups.get(group, ()) if session.writable]
         self._next += 1
         return usable[self._next % len(usable)] if usable else None

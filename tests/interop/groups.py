@@ -41,6 +41,7 @@ OF_FILE = {
     "test_same_name.py": Group.OWN_SERVERS,
     "test_accounts.py": Group.OWN_SERVERS,
     "test_tls.py": Group.OWN_SERVERS,
+    "test_permissions.py": Group.OWN_SERVERS,
     "test_java_checks.py": Group.OWN_SERVERS,
     "test_compatibility.py": Group.DOCUMENT,
 }

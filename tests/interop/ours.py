@@ -28,9 +28,9 @@ class GantryCluster:
         self._running: list[Process] = []
         self._count = 0
 
-    def start_name_server(self) -> Process:
+    def start_name_server(self, *options: str) -> Process:
         port = free_port()
-        started = self.gantry("nameserver", "--listen-port", str(port), "--host", "127.0.0.1")
+        started = self.gantry("nameserver", "--listen-port", str(port), "--host", "127.0.0.1", *options)
         started.await_line(READY)
         self.name_servers = f"127.0.0.1:{port}"
         return started
@@ -51,7 +51,8 @@ class GantryCluster:
         started = self.gantry("broker", "-c", str(path))
         started.await_line(READY)
         self.broker_address = f"127.0.0.1:{settings['listenPort']}"
-        for name_server in settings["namesrvAddr"].split(";"):
+        # With users nobody may ask; the ready line comes after the registration.
+        for name_server in settings["namesrvAddr"].split(";") if "authenticationEnabled" not in conf else ():
             await_route(name_server, name)
         return started
 

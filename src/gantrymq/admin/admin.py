@@ -30,6 +30,7 @@ from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAns
 from gantrymq.protocol.headers.topics import TopicOnly
 
 if TYPE_CHECKING:
+    from gantrymq.admin.access import Access
     from gantrymq.admin.brokers import Brokers
     from gantrymq.admin.browsing import Browsing
     from gantrymq.admin.consumers import Consumers
@@ -165,6 +166,13 @@ class Admin(Lifetime):
         from gantrymq.admin.brokers import Brokers
 
         return Brokers(self._asking)
+
+    @cached_property
+    def access(self) -> Access:
+        """Users and what they may do."""
+        from gantrymq.admin.access import Access
+
+        return Access(self._asking)
 
     @cached_property
     def groups(self) -> Groups:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from gantrymq.access.counts import Refusals
 from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.access import declare_access
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.metrics.declared import metrics_of
 from gantrymq.broker.operations.settings import Settings
@@ -30,6 +32,7 @@ from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
 from gantrymq.protocol.hosts import pack_host
+from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.server import Handler
 from gantrymq.runtime.clock import Clock
@@ -41,13 +44,20 @@ from gantrymq.store.log.conditions import Condition
 from gantrymq.store.message_store import MessageStore
 
 if TYPE_CHECKING:
+    from gantrymq.access.guard import Guard
+    from gantrymq.access.opening import Access
     from gantrymq.broker.http.server import HttpServer
     from gantrymq.broker.transactions.explanations import TransactionExplanations
 
 log = logging.getLogger("gantrymq.broker")
 
+ACCOUNTS_SECONDS: Final = 2.0
+"""How often it is looked whether ``plain_acl.yml`` has changed."""
 FAST_PORT_BELOW: Final = 2
 """A port this far below ``listenPort`` serves producers that want to be apart from consumers, by RocketMQ's rule."""
+
+USERS_FOLDER: Final = "config/auth"
+"""In the store: users and policies, unless ``authConfigPath`` names another folder."""
 
 
 class Broker:
@@ -67,11 +77,13 @@ class Broker:
         *,
         config_file: str = "",
         conditions: Sequence[Condition] = (),
+        access: Access | None = None,
     ) -> None:
         """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
 
         ``config_file``: the broker.conf that keeps what tools change while the broker runs. ``conditions``: what else,
-        beside the disk here, must confirm a record before it counts as stored; see ``LogSafety``.
+        beside the disk here, must confirm a record before it counts as stored; see ``LogSafety``. ``access``: users
+        that are open already; None: this broker opens its own, if the settings say that it has users.
         """
         self._config = LiveConfig(config)
         self._config_file = config_file
@@ -82,7 +94,8 @@ class Broker:
         """The limits of clients, for all doors."""
         self._config.changed.append(lambda: self.client_limits.change(self._config.network.limits))
         self._door = RemotingDoor(network, clock, self._connection_closed, self.client_limits)
-        self._client = RemotingClient(network, clock, rng)
+        self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
+        self._access = access
         self._housekeeping = Housekeeping(clock)
         self._started = False
         self._opened: MessageStore | None = None
@@ -133,8 +146,9 @@ class Broker:
 
         network, clock = self._outside.network, self._outside.clock
         self.http = await open_endpoint(
-            self._config, network, clock, self.address, self.store, self.metrics, self.explanations, self.client_limits
-        )
+            self._config, network, clock, self.address, self.store, self.metrics, self.explanations, self.client_limits,
+            None if self._access is None else self._access.guard,
+        )  # fmt: skip
 
     def _open(self) -> None:
         config, clock, disk = self._config, self._outside.clock, self._outside.disk
@@ -146,6 +160,13 @@ class Broker:
             self._store_config, disk, clock, place.host, conditions=self._conditions
         )
         disk.make_dirs(store.path("config"))
+        if self._access is None and config.access.is_on:
+            from gantrymq.access.opening import open_access  # loaded only where there are users
+
+            folder, cluster = store.path(USERS_FOLDER), config.identity.broker_cluster_name
+            self._access = open_access(
+                config.access, disk, folder=folder, config_file=self._config_file, cluster=cluster
+            )
         registries = open_registries(config, disk, clock, store.path)
         self.topics, self.groups, self.offsets = registries.topics, registries.groups, registries.offsets
         self.producers, self.consumers = registries.producers, registries.consumers
@@ -155,6 +176,7 @@ class Broker:
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         counters = MessageCounters()
         self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters, self.client_limits)
+        declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(
@@ -179,7 +201,14 @@ class Broker:
         self.operations = operations_of(parts, settings, NameServerRoutes(parts.config, self._client))
         self.popping = self.operations.consuming.popping
         self._explain = ExplainHandler(lambda: self.explanations)
-        self._door.serve(handlers_of(parts, self.operations, self._explain))
+        table = handlers_of(parts, self.operations, self._explain).table()
+        # Once, here: a broker without users asks nobody about a request.
+        if self._access is None:
+            self._door.serve(table)
+            return
+        from gantrymq.broker.remoting.access import behind_guard
+
+        self._door.serve(behind_guard(table, self._access, parts))
 
     def _begin(self) -> None:
         config = self._config
@@ -196,6 +225,8 @@ class Broker:
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
+        if self._access is not None and self._access.reload is not None:
+            every(ACCOUNTS_SECONDS, "reading the accounts", self._access.reload)
         every(EXPIRY_SECONDS, "removing silent clients", self.operations.members.expire)
 
     async def close(self) -> None:
@@ -264,6 +295,17 @@ class Broker:
         return self.operations.consuming.pulls.held
 
     @property
+    def guard(self) -> Guard | None:
+        """Decides what users may do, for doors other than remoting; None: there are no users."""
+        return None if self._access is None else self._access.guard
+
+    @property
     def handlers(self) -> dict[int, Handler]:
         """What is answered over remoting, by request code."""
         return self._door.handlers
+
+
+def _inner_account(config: BrokerConfig) -> Account | None:
+    """As whom the broker signs its requests to name servers; None: it does not."""
+    account = config.access.inner_account()
+    return None if account is None else Account(*account)

@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from gantrymq.access.settings import AccessSettings
 from gantrymq.broker.config_sections import (
     DelaySettings,
     GroupSettings,
@@ -39,6 +40,7 @@ class BrokerConfig:
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    access: AccessSettings = field(default_factory=AccessSettings)
 
     @classmethod
     def of(cls, **fields: Any) -> Self:

@@ -33,6 +33,7 @@ class LiveConfig:
         self.transactions = config.transactions
         self.store = config.store
         self.retention = config.retention
+        self.access = config.access
 
     def replace(self, config: BrokerConfig) -> None:
         """``config`` counts from now on."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import platform
 from importlib.util import find_spec
-from typing import Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -25,6 +27,8 @@ _COMMANDS: Final = {
     "transactions": ("gantrymq.cli.transactions", "app"),
     "cluster": ("gantrymq.cli.cluster", "app"),
     "console": ("gantrymq.cli.console", "console"),
+    "user": ("gantrymq.cli.user", "app"),
+    "acl": ("gantrymq.cli.acl", "app"),
     "sql": ("gantrymq.cli.sql", "app"),
     "checker": ("gantrymq.cli.checker", "checker"),
     "spark-checker": ("gantrymq.cli.spark_checker", "spark_checker"),
@@ -83,5 +87,21 @@ def gantry(
         callback=_show_version,
         is_eager=True,
     ),
+    access_key: Annotated[
+        str | None,
+        typer.Option(help="The user as whom commands sign their requests. Default: GANTRY_ACCESS_KEY."),
+    ] = None,
+    secret_key_file: Annotated[
+        Path | None, typer.Option(help="A file with the user's secret key. Default: GANTRY_SECRET_KEY.")
+    ] = None,
 ) -> None:
     """Transactional messaging, compatible with Apache RocketMQ."""
+    if (access_key is None) != (secret_key_file is None):
+        raise typer.BadParameter("give --access-key and --secret-key-file together")
+    if access_key is not None and secret_key_file is not None:
+        try:
+            secret = secret_key_file.read_text().partition("\n")[0].strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise typer.BadParameter(f"{secret_key_file} cannot be read: {error}") from error
+        # Every client of the command takes them from there.
+        os.environ["GANTRY_ACCESS_KEY"], os.environ["GANTRY_SECRET_KEY"] = access_key, secret

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from gantrymq.access.settings import KEYS as ACCESS_KEYS
+from gantrymq.access.settings import AccessSettings, access_settings
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.properties import parse_properties
@@ -29,6 +31,9 @@ class NameServerConfig:
     return_order_topic_config_to_broker: bool = True
     limits: Limits = field(default_factory=Limits)
     """What clients and brokers may take."""
+    cluster_name: str = "DefaultCluster"
+    """``clusterName``: the cluster of which a user needs rights to change something here."""
+    access: AccessSettings = field(default_factory=AccessSettings)
 
     def __post_init__(self) -> None:
         if not 0 <= self.listen_port <= 65535:
@@ -95,7 +100,11 @@ def from_properties(text: str, base: NameServerConfig) -> tuple[NameServerConfig
     Raises ConfigError naming key and value when a known key has an impossible value.
     """
     wanted = parse_properties(text)
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {
+        "access": access_settings({key: value for key, value in wanted.items() if key in ACCESS_KEYS})
+    }
+    if "clusterName" in wanted:
+        fields["cluster_name"] = wanted["clusterName"]
     if "listenPort" in wanted:
         fields["listen_port"] = _number("listenPort", wanted["listenPort"])
     if "bindAddress" in wanted:
@@ -108,8 +117,8 @@ def from_properties(text: str, base: NameServerConfig) -> tuple[NameServerConfig
     config = changed(
         replace(base, **fields), {key: value for key, value in wanted.items() if key in LIMITS or key in _SWITCHES}
     )
-    known = shown(config)
-    return config, [key for key in wanted if key not in known and key not in _IGNORED]
+    known = {*shown(config), *ACCESS_KEYS, *_IGNORED, "clusterName"}
+    return config, [key for key in wanted if key not in known]
 
 
 def _number(key: str, value: str) -> int:

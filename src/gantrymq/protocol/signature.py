@@ -32,12 +32,8 @@ class Account:
 
 def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
     """The signature of a request with these extension fields, of which ``AccessKey`` is one."""
-    signed = hmac.new(secret_key.encode(), digestmod="sha1")
-    for key in sorted(fields):
-        if key != SIGNATURE:
-            signed.update(fields[key].encode())
-    signed.update(body)
-    return base64.b64encode(signed.digest()).decode()
+    text = "".join([fields[key] for key in sorted(fields) if key != SIGNATURE])
+    return base64.b64encode(hmac.digest(secret_key.encode(), text.encode() + body, "sha1")).decode()
 
 
 def is_signed_by(fields: Mapping[str, str], body: bytes, secret_key: str) -> bool:

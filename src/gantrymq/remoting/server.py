@@ -63,6 +63,8 @@ class Session:
         "id",
         "local",
         "peer",
+        "refused",
+        "user",
         "writable",
     )
 
@@ -88,10 +90,14 @@ class Session:
         """False while the peer does not read and too much is unsent."""
         self.asked = False
         """Whether a whole command ever came."""
+        self.user: Any = None
+        """Who sent the last request, where the server has users (``gantrymq.access``)."""
+        self.refused = False
+        """Whether a request of this connection was refused for lack of rights; only the first one is logged."""
         self.peer = ""
         self.local = ""
         self.client = ""
-        """Who shares the limits of one client: the peer's IP address."""
+        """Who shares the limits of one client: the peer's IP address, or the user where a guard knows one."""
 
     def connected(self, link: Link) -> None:
         self._link = link

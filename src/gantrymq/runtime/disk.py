@@ -118,6 +118,9 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Atomically give ``source`` the name ``target``, replacing it."""
 
+    def protect(self, path: str) -> None:
+        """Let nobody but the user of this process read or write a file."""
+
     def sync_dir(self, path: str) -> None:
         """Make creations, renames and removals in a directory durable."""
 
@@ -152,8 +155,10 @@ def read_whole(disk: Disk, path: str) -> bytes:
         file.close()
 
 
-def write_durably(disk: Disk, path: str, data: bytes) -> None:
+def write_durably(disk: Disk, path: str, data: bytes, *, private: bool = False) -> None:
     """Replace a file so that a crash leaves either the old or the new content, never a mixture.
+
+    ``private``: nobody but the user of this process can read the file, at any moment.
 
     The steps are: write a temporary file, sync it, rename it, sync the directory. When this raises, the old content is
     there, because the directory is opened before the rename. Only if the last sync fails may either content be there.
@@ -162,7 +167,7 @@ def write_durably(disk: Disk, path: str, data: bytes) -> None:
     directory = disk.open_dir(os.path.dirname(path))
     try:
         try:
-            _write_synced(disk, temporary, data)
+            _write_synced(disk, temporary, data, private)
             disk.rename(temporary, path)
         except StoreError:
             with contextlib.suppress(StoreError, OSError):
@@ -173,10 +178,12 @@ def write_durably(disk: Disk, path: str, data: bytes) -> None:
         directory.close()
 
 
-def _write_synced(disk: Disk, path: str, data: bytes) -> None:
+def _write_synced(disk: Disk, path: str, data: bytes, private: bool) -> None:
     file = disk.open(path, create=True)
     try:
         file.truncate(0)
+        if private:
+            disk.protect(path)  # before there is anything to read
         file.write(data, 0)
         file.sync()
     finally:
@@ -241,6 +248,10 @@ class OsDisk:
     def rename(self, source: str, target: str) -> None:
         with refusals("to replace", target):
             os.replace(source, target)
+
+    def protect(self, path: str) -> None:
+        with refusals("to protect", path):
+            os.chmod(path, 0o600)
 
     def sync_dir(self, path: str) -> None:
         directory = self.open_dir(path)

@@ -265,6 +265,9 @@ class SimDisk:
             raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
         return SimFile(self, path, content)
 
+    def protect(self, path: str) -> None:
+        """Nobody else uses this disk."""
+
     def exists(self, path: str) -> bool:
         directory = self._directories.get(os.path.dirname(path))
         return path in self._directories or (directory is not None and os.path.basename(path) in directory.entries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,20 @@ def test_brokers_of_one_configuration_do_not_share_changes(tmp_path: Path) -> No
             assert (await two.send("T", b"four")).code == ResponseCode.SUCCESS
 
     run(work())
+
+
+def test_secrets_are_hidden_and_their_file_stays_private(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text('initAuthenticationUser={"username":"a","password":"hush"}\nfileReservedTime=48\n')
+    file.chmod(0o600)
+    config, _ = from_properties(file.read_text(), BrokerConfig.of(store_path_root_dir="/data"))
+    settings = settings_of(LiveConfig(config), str(file))
+    shown = parse_properties(settings.text())
+    assert shown["initAuthenticationUser"] == "******" and shown["innerClientAuthenticationCredentials"] == ""
+    # Tools send back what they were shown.
+    settings.update({"initAuthenticationUser": "******", "fileReservedTime": "49"})
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "hush" in file.read_text() and "fileReservedTime=49" in file.read_text()
+    with pytest.raises(Refused) as caught:
+        settings.update({"initAuthenticationUser": '{"username":"b","password":"other-secret"}'})
+    assert "other-secret" not in str(caught.value) and "hush" not in str(caught.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq import LocalTransactionState, Message, MessageView, Producer, TransactionProducer
+from gantrymq.access.values import Action, Decision, Policy, Resource, User
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.testing import LocalCluster
 
@@ -102,3 +103,25 @@ def test_who_has_left_is_asked_nothing(virtual: LocalCluster) -> None:
         door.send_half(Message("orders", b"x"))
     virtual.advance(60)
     assert door.checks == 0 and len(virtual.open_transactions()) == 1
+
+
+def test_a_broker_with_users_asks_the_guard_at_this_door_too() -> None:
+    first = '{"username":"admin","password":"admin-secret"}'
+    settings = {"authenticationEnabled": True, "authorizationEnabled": True, "initAuthenticationUser": first}
+    with LocalCluster(broker={**settings, "namesrvAddr": ""}) as guarded:
+        guard = guarded.broker.guard
+        assert guard is not None
+        guard.directory.create(User("app", "secret"), None)
+        orders = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), Decision.ALLOW)
+        guard.directory.grant("app", [orders])
+        with guarded.door("payments", user="app") as door, guarded.door("payments", user="admin") as admin:
+            half = admin.send_half(Message("refunds", b"x"))
+            for refused in (
+                lambda: door.send(Message("refunds", b"x")), lambda: door.end(half, COMMIT),
+                lambda: door.read("orders"), lambda: guarded.door().send(Message("orders", b"x")),
+            ):  # fmt: skip
+                with pytest.raises(Refused) as caught:
+                    refused()
+                assert caught.value.reason is Refusal.NOT_PERMITTED
+            door.send(Message("orders", b"by the application"))
+            assert [view.body for view in admin.read("orders")] == [b"by the application"]

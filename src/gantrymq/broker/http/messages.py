@@ -19,6 +19,10 @@ class Request:
     path: tuple[str, ...]
     """Its segments, decoded; none for ``/``."""
     query: dict[str, str] = field(default_factory=dict)
+    authorization: str = field(default="", repr=False)
+    """The header of this name; empty: there is none."""
+    peer: str = ""
+    """``ip:port`` of the client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -228,7 +228,10 @@ class _Connection:
             # A page on the internet may give its own name the address 127.0.0.1 and have a browser ask us.
             reason = f"this endpoint serves its own machine, and {host!r} is no name of that; see httpBindAddress"
             raise Refused(HTTPStatus.FORBIDDEN, reason)
-        return parse_target(asked.target.decode("ascii", "replace"))
+        request = parse_target(asked.target.decode("ascii", "replace"))
+        authorization = next((value for name, value in asked.headers if name == b"authorization"), b"")
+        peer = "" if self._link is None else self._link.peer
+        return replace(request, authorization=authorization.decode("ascii", "replace"), peer=peer)
 
     def _tell(self, answer: Answer) -> None:
         """Send an answer; the next request may follow, if there is to be one."""

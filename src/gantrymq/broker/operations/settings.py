@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gantrymq.access.settings import HIDDEN, SECRET_KEYS
 from gantrymq.broker.config import FIELDS, BrokerConfig, convert, key_of
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
@@ -87,7 +88,8 @@ class Settings:
         if self._file:
             text = read_whole(self._disk, self._file).decode() if self._disk.exists(self._file) else ""
             changes = {key_of(name): _word(value) for name, value in new.items()}
-            write_durably(self._disk, self._file, with_properties(text, changes).encode())
+            private = self._config.access.has_secrets
+            write_durably(self._disk, self._file, with_properties(text, changes).encode(), private=private)
         before = self._config.current
         for name, value in new.items():
             log.info("%s is %s now (it was %s)", key_of(name), value, before.value(name))
@@ -104,6 +106,8 @@ class Settings:
                 raise Refused(
                     Refusal.PARAMETER_INVALID, f"{key} is not a setting of this broker; docs/settings.md lists them"
                 )
+            if key in SECRET_KEYS and text == HIDDEN:
+                continue
             try:
                 value = convert(key, text, str(field.type))
                 now.replaced(**{**new, field.name: value})  # do they go together?
@@ -121,8 +125,12 @@ class Settings:
 
 
 def to_properties(config: BrokerConfig) -> str:
-    """``key=value`` on every line, sorted by key."""
-    return "".join(f"{key}={_word(config.value(field.name))}\n" for key, field in sorted(FIELDS.items()))
+    """``key=value`` on every line, sorted by key; secrets are hidden."""
+    return "".join(f"{key}={_shown(key, config.value(field.name))}\n" for key, field in sorted(FIELDS.items()))
+
+
+def _shown(key: str, value: object) -> str:
+    return HIDDEN if value and key in SECRET_KEYS else _word(value)
 
 
 def with_properties(text: str, changes: Mapping[str, str]) -> str:

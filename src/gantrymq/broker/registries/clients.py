@@ -48,6 +48,8 @@ class ProducerGroups:
         of ``joined``."""
         self.joined: list[Callable[[str], None]] = []
         """Called with the group when a new member joined it: work that waits for a member can continue."""
+        self.may_see: Callable[[Connection, str], bool] | None = None
+        """Whether a connection may get undecided messages of a topic; None: every one may."""
 
     def register(self, group: str, member: Member) -> None:
         """A heartbeat of a member; the latest one of a connection counts."""
@@ -107,13 +109,14 @@ class ProducerGroups:
         del self._groups[group]
         self._turns.pop(group, None)
 
-    def pick(self, group: str, turn: int | None = None) -> Connection | None:
+    def pick(self, group: str, turn: int | None = None, topic: str = "") -> Connection | None:
         """The connection of a live member; None when no member is online.
 
         It is a different one each time. ``turn``: a different one for each number, whatever was picked in between, so
         that who asks again with the next number gets another member.
 
         Members that do not read what was sent to them are skipped, and so are operators' tools, which have no checker.
+        ``topic``: members that may not send to it are skipped (``may_see``).
         """
         members = self._groups.get(group)
         if not members:
@@ -123,6 +126,8 @@ class ProducerGroups:
             for member in members.values()
             if member.connection.alive and member.connection.writable and not member.client_id.endswith(OPERATOR_CLIENT)
         ]
+        if self.may_see is not None:
+            usable = [connection for connection in usable if self.may_see(connection, topic)]
         if not usable:
             return None
         if turn is None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejection
-from gantrymq.broker.remoting.request_table import Handlers
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.protocol.command import Command
 from gantrymq.remoting.server import Handler, RemotingServer
@@ -44,9 +43,9 @@ class RemotingDoor:
         """The address. May be called for several ports. Raises Unreachable when the port is in use."""
         return await self._server.start(host, port)
 
-    def serve(self, handlers: Handlers) -> None:
+    def serve(self, table: Mapping[int, Handler]) -> None:
         """Answer requests from now on."""
-        self.handlers.update(handlers.table())
+        self.handlers.update(table)
 
     def refuse(self) -> None:
         """Answer every request with a refusal from now on; answers that are not given yet still come."""

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 _REASONS: Final[tuple[tuple[Iterable[int], str], ...]] = (
-    (range(50, 54), "access control lists are not available in this broker"),
+    (range(50, 54), "accounts are kept in plain_acl.yml (aclEnable), or made by `gantry user` (authenticationEnabled)"),
     ((354, 355), "this broker does not use RocksDB"),
     ((513,), "static topics are not available in this broker"),
     ((901, 902, 903, 905), "brokers in containers and acting masters are not available"),
     (range(906, 909), "replicas are not available in this broker yet"),
     (range(1001, 1019), "there is no controller"),
     (range(2001, 2005), "reading old messages is not limited in this broker, so there is nothing to configure"),
-    (range(3001, 3011), "users and permissions are not available in this broker"),
+    (range(3001, 3011), "this broker has no users that tools manage; set authenticationEnabled=true"),
 )
 
 

@@ -169,7 +169,7 @@ class TransactionChecks:
         # Each check of a half message goes to another member than the one before. In turn over all half messages, it
         # would not: of an even number that are checked together, each one always meets the same of two members.
         turn = half.queue_offset + half.times_asked
-        producer = self._producers.pick(half.group, turn) if may_ask else None
+        producer = self._producers.pick(half.group, turn, half.real_topic) if may_ask else None
         too_old = (
             age_ms > self.config.reserved_hours * 3_600_000 and now - self._started_at >= AGE_LIMIT_GRACE_S
         )  # fmt: skip

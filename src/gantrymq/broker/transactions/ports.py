@@ -11,9 +11,9 @@ from gantrymq.broker.client import Client, Connection
 class ProducerGroups(Protocol):
     """The connected members of producer groups, by their heartbeats."""
 
-    def pick(self, group: str, turn: int | None = None) -> Connection | None:
+    def pick(self, group: str, turn: int | None = None, topic: str = "") -> Connection | None:
         """A live member of the group that reads what it is sent, round robin; None when there is none. ``turn``: the
-        next number gives another member."""
+        next number gives another member. ``topic``: only one that may see undecided messages of it."""
 
     def members(self, group: str) -> Sequence[object]:
         """All online members of the group."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
@@ -16,6 +17,9 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import SystemRng
+
+if TYPE_CHECKING:
+    from gantrymq.access.opening import Access
 
 
 def broker(
@@ -51,11 +55,13 @@ def broker(
 
 
 @asynccontextmanager
-async def running_broker(config: BrokerConfig, file: Path | None, network: Network) -> AsyncIterator[str]:
-    """``file``: the broker.conf, which keeps what tools change meanwhile."""
+async def running_broker(
+    config: BrokerConfig, file: Path | None, network: Network, access: Access | None = None
+) -> AsyncIterator[str]:
+    """``file``: the broker.conf, which keeps what tools change meanwhile. ``access``: users that are open already."""
     disk = OsDisk()
     path = str(file.resolve()) if file is not None else ""
-    running = Broker(config, network, SystemClock(), SystemRng(), disk, config_file=path)
+    running = Broker(config, network, SystemClock(), SystemRng(), disk, config_file=path, access=access)
     try:
         address = await running.start()
         name, store = config.identity.broker_name, config.store

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.cli.serving.nameserver_http import LOOPBACK, metrics_endpoint
 from gantrymq.cli.serving.network import server_network
@@ -17,6 +17,9 @@ from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Network
+
+if TYPE_CHECKING:
+    from gantrymq.access.opening import Access
 
 ANY_ADDRESS: Final = "0.0.0.0"  # nosec B104 # RocketMQ's default
 
@@ -66,10 +69,14 @@ def _read_config(path: Path) -> NameServerConfig:
 
 @asynccontextmanager
 async def running_name_server(
-    config: NameServerConfig, network: Network, http: tuple[str, int] = (LOOPBACK, 0)
+    config: NameServerConfig,
+    network: Network,
+    http: tuple[str, int] = (LOOPBACK, 0),
+    access: Access | None = None,
 ) -> AsyncIterator[str]:
-    """``http``: address and port of ``/metrics``; port 0: none."""
-    name_server = NameServer(config, network, SystemClock(), OsDisk())
+    """``http``: address and port of ``/metrics``; port 0: none. ``access``: the users of the broker in the same
+    process."""
+    name_server = NameServer(config, network, SystemClock(), OsDisk(), access)
     address = await name_server.start()
     try:
         async with metrics_endpoint(name_server, network, *http) as where:

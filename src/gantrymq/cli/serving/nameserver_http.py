@@ -31,7 +31,7 @@ async def metrics_endpoint(name_server: NameServer, network: Network, host: str,
     from http import HTTPStatus
 
     from gantrymq.broker.http.messages import Answer, Refused
-    from gantrymq.broker.http.server import HttpServer
+    from gantrymq.broker.http.server import Handler, HttpServer
 
     exposition = Exposition(name_server.metrics, common_labels(name_server.address))
 
@@ -40,7 +40,12 @@ async def metrics_endpoint(name_server: NameServer, network: Network, host: str,
             raise Refused(HTTPStatus.NOT_FOUND, "a name server answers /metrics, without parameters")
         return Answer(HTTPStatus.OK, exposition.text(), content_type=CONTENT_TYPE)
 
-    server = HttpServer(network, SystemClock(), handle)
+    answer: Handler = handle
+    if name_server.guard is not None:
+        from gantrymq.broker.http.guard import behind_guard
+
+        answer = behind_guard(handle, name_server.guard)
+    server = HttpServer(network, SystemClock(), answer, client_limits=name_server.client_limits)
     address = await server.start(host, port)
     try:
         yield f", metrics at http://{address}/metrics"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving import supervise
+from gantrymq.cli.serving.access import access_of_name_server, check_inner_account, users_of
 from gantrymq.cli.serving.broker import running_broker
 from gantrymq.cli.serving.nameserver import ANY_ADDRESS, running_name_server
 from gantrymq.cli.serving.network import server_network
@@ -45,11 +47,16 @@ def server(
         settings = settings.replaced(broker_ip1=address, bind_address=listen)
         port = name_server_port_of(name_server_port, settings)
         network = server_network(tls_config, own_name_server=True)
-        names = NameServerConfig(listen_host=listen, listen_port=port, limits=settings.network.limits)
+        names = NameServerConfig(
+            listen_host=listen, listen_port=port, limits=settings.network.limits,
+            cluster_name=settings.identity.broker_cluster_name,
+        )  # fmt: skip
+        check_inner_account(settings)
         if brokers is None:
             check_single(Path(settings.store.store_path_root_dir))
             return _server(settings, names, name_server_http_port, config, network)
         root = Path(settings.store.store_path_root_dir)
+        names = replace(names, access=access_of_name_server(settings, root, config))
         wanted = supervise.plans(brokers, root, settings.network.listen_port, broker_name, settings.network.http_port)
         for path in supervise.left_out(brokers, root):
             say(f"warning: nobody serves the messages in {path}; start with more --brokers to reach them")
@@ -67,11 +74,13 @@ async def _server(
     config: BrokerConfig, name_server: NameServerConfig, http_port: int, file: Path | None, network: Network
 ) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
-        where = await stack.enter_async_context(running_name_server(name_server, network, (LOOPBACK, http_port)))
+        access = users_of(config, file)
+        http = (LOOPBACK, http_port)
+        where = await stack.enter_async_context(running_name_server(name_server, network, http, access))
         port = split_address(where.removeprefix("name server ").partition(",")[0])[1]
         known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
         config = config.replaced(namesrv_addr=f"{known_as}:{port}")
-        broker_where = await stack.enter_async_context(running_broker(config, file, network))
+        broker_where = await stack.enter_async_context(running_broker(config, file, network, access))
         yield f"{where}, {broker_where}"
 
 

@@ -14,6 +14,8 @@ from gantrymq.nameserver.config import DEFAULT_PORT
 from gantrymq.runtime.network import split_address
 
 LOOPBACK: Final = "127.0.0.1"
+OTHERS_READ: Final = 0o044
+"""The bits of a mode that let others read a file."""
 
 
 def settings_of(
@@ -59,6 +61,8 @@ def _read_config(path: Path, base: BrokerConfig) -> BrokerConfig:
     settings, unknown = from_properties(text, base)
     if unknown:
         say(f"warning: {path}: no effect, because unknown here: {', '.join(unknown)}")
+    if settings.access.has_secrets and path.stat().st_mode & OTHERS_READ:
+        say(f"warning: {path} holds secrets, and other users of this machine can read it: chmod 600 {path}")
     return settings
 
 

@@ -91,7 +91,8 @@ async def show(request: Request) -> Response:
         readers = []
         notes.append(f"Which groups have got it cannot be found out here: {error}")
     return page(
-        request, "message.html", message=message, readers=readers, notes=notes, kind=kind if kind in KINDS else kind_of(message.body),
+        request, "message.html", message=message, readers=readers, notes=notes,
+        kind=kind if kind in KINDS else kind_of(message.body),
         kinds=KINDS, origin=origin_topic(message), code=python_of(message), place=place_of(message),
     )  # fmt: skip
 

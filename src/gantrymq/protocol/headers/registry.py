@@ -6,7 +6,7 @@ from typing import Final
 
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.headers import consumer, nameserver, pop, pull, send, tools, topics, transaction
+from gantrymq.protocol.headers import access, consumer, nameserver, pop, pull, send, tools, topics, transaction
 
 REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.SEND_MESSAGE: send.SendMessageLong,
@@ -82,6 +82,16 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.GET_TOPICS_BY_CLUSTER: nameserver.ClusterOnly,
     RequestCode.WIPE_WRITE_PERM_OF_BROKER: nameserver.BrokerNameOnly,
     RequestCode.ADD_WRITE_PERM_OF_BROKER: nameserver.BrokerNameOnly,
+    RequestCode.AUTH_CREATE_USER: access.UserOnly,
+    RequestCode.AUTH_UPDATE_USER: access.UserOnly,
+    RequestCode.AUTH_DELETE_USER: access.UserOnly,
+    RequestCode.AUTH_GET_USER: access.UserOnly,
+    RequestCode.AUTH_LIST_USER: access.ListUsers,
+    RequestCode.AUTH_CREATE_ACL: access.SubjectOnly,
+    RequestCode.AUTH_UPDATE_ACL: access.SubjectOnly,
+    RequestCode.AUTH_DELETE_ACL: access.DeleteAcl,
+    RequestCode.AUTH_GET_ACL: access.SubjectOnly,
+    RequestCode.AUTH_LIST_ACL: access.ListAcls,
 }
 
 ANSWER_HEADERS: Final[dict[RequestCode, type[Header]]] = {

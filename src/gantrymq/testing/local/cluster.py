@@ -204,12 +204,13 @@ class LocalCluster(PassingTime):
             await self._producer.start()
         return await self._producer.send(message)
 
-    def door(self, group: str = "gantry", check: Checker | None = None) -> LocalDoor:
+    def door(self, group: str = "gantry", check: Checker | None = None, user: str | None = None) -> LocalDoor:
         """Send, end and read by values, without a client: ``with gantry.door("payments", check=...) as door: ...``
 
-        ``check``: makes it a member of the producer group that answers check-backs.
+        ``check``: makes it a member of the producer group that answers check-backs. ``user``: whose permissions count,
+        where the broker has users.
         """
-        return LocalDoor(self._calls, self._servers, group, check)
+        return LocalDoor(self._calls, self._servers, group, check, user)
 
     def restart_broker(self, *, kill: bool = True) -> None:
         """Start the broker again on its store, after a crash (``kill``: as by ``kill -9``) or in order."""

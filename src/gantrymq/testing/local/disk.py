@@ -114,6 +114,9 @@ class MemoryDisk:
             entries[name] = _Content(self._clock.wall_ms())
         return MemoryFile(path, self._content(path), self._clock)
 
+    def protect(self, path: str) -> None:
+        """Nobody else uses this disk."""
+
     def exists(self, path: str) -> bool:
         directory, name = os.path.split(path)
         return path in self._directories or name in self._directories.get(directory, {})

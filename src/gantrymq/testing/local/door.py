@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
+from gantrymq.access.addresses import host_of
+from gantrymq.access.guard import Denied
+from gantrymq.access.needs import group_need, topic_need
+from gantrymq.access.values import Action, Need
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.check import Check
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
@@ -26,7 +30,7 @@ from gantrymq.broker.pushes import (
     ReplyDone,
     RunningInfoQuestion,
 )
-from gantrymq.broker.refusal import Refused
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Stored
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.message import flags, properties, system_topics
@@ -115,11 +119,12 @@ class LocalDoor:
     What the broker refuses is raised as ``Refused``, with the reason as an enum and a sentence.
     """
 
-    def __init__(self, calls: Calls, servers: Servers, group: str, check: Checker | None) -> None:
+    def __init__(self, calls: Calls, servers: Servers, group: str, check: Checker | None, user: str | None) -> None:
         self._calls = calls
         self._servers = servers
         self._group = group
         self._checker = check
+        self._user = user
         self._member = _Member(self._asked)
         self.checks = 0
         """How often the broker has asked."""
@@ -174,7 +179,21 @@ class LocalDoor:
         if self._servers.broker is not None:
             self._broker.client_gone(self._member)
 
+    def _demand(self, *needs: Need) -> None:
+        """What the guard does for requests; nothing signs here, since it is the broker's own process."""
+        guard = self._broker.guard
+        if guard is None:
+            return
+        user = guard.directory.user(self._user or "")
+        if user is None or not user.enabled:
+            raise Refused(Refusal.NOT_PERMITTED, "this broker has users: name one that is enabled, door(..., user=...)")
+        try:
+            guard.demand(user, needs if guard.authorizes else (), host_of(ADDRESS))
+        except Denied as denied:
+            raise Refused(Refusal.NOT_PERMITTED, str(denied)) from None
+
     async def _send(self, message: Message, marks: dict[str, str], sys_flag: int) -> Stored:
+        self._demand(topic_need(message.topic, (Action.PUB,)))
         text = properties.encode({**message.properties, **marks})
         submission = _Submission(self._group, message.topic, text, self._servers.wall_ms(), sys_flag, message.flag)
         answer: asyncio.Future[Stored | Refused] = asyncio.get_running_loop().create_future()
@@ -185,6 +204,9 @@ class LocalDoor:
         return stored
 
     async def _end(self, half: Half, state: LocalTransactionState) -> None:
+        open_half = self._broker.coordinator.table.at(half.queue_offset, half.log_offset)
+        if open_half is not None:
+            self._demand(topic_need(open_half.real_topic, (Action.PUB,)))
         ended: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
         request = EndRequest(
             self._group, half.queue_offset, half.log_offset, half.transaction_id, half.transaction_id, state.resolution
@@ -208,6 +230,7 @@ class LocalDoor:
             log.exception("the check of transaction %s failed; the broker asks again", check.unique_key)
 
     async def _read(self, topic: str) -> list[MessageView]:
+        self._demand(topic_need(topic, (Action.SUB,)), group_need(self._group, (Action.SUB,)))
         config = self._broker.topics.get(topic)
         found: list[MessageView] = []
         for queue_id in range(0 if config is None else config.read_queue_nums):

@@ -1,0 +1,41 @@
+"""Puts the guard before the handlers of a remoting server, once, at its start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from gantrymq.access.guard import Denied, Guard, rejected
+from gantrymq.access.needs import Places, Row
+from gantrymq.protocol.command import Command
+from gantrymq.remoting.server import Handler
+
+log = logging.getLogger("gantrymq.access")
+
+
+def guarded(
+    handlers: Mapping[int, Handler], guard: Guard, rows: Mapping[int, Row], places: Places
+) -> dict[int, Handler]:
+    """The same handlers, each behind the guard. A request code without a row is for super users only.
+
+    ``session.user`` is the sender of the last request of a connection, for messages that the server sends there on its
+    own. The requests of a user are counted together, from wherever they come (``Session.client``).
+    """
+    return {code: _behind(guard, handler, rows.get(code), places) for code, handler in handlers.items()}
+
+
+def _behind(guard: Guard, handler: Handler, row: Row | None, places: Places) -> Handler:
+    def handle(session: Any, command: Command) -> bytes | None:
+        try:
+            session.user = user = guard.admit(command, row, places, session.peer)
+        except Denied as denied:
+            if not session.refused:
+                session.refused = True
+                log.warning("request %d of %s is refused: %s", command.code, session.peer, denied)
+            raise rejected(denied) from None
+        if user is not None:
+            session.client = f"user {user.name}"
+        return handler(session, command)
+
+    return handle

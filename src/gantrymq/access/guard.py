@@ -1,0 +1,192 @@
+"""The one place that decides whether a request is served: who sent it, and whether that user may have it.
+
+Every door asks here before it calls an operation. A server without users has no guard at all: its doors were given
+handlers that ask nobody.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gantrymq.access.addresses import Matcher, host_of
+from gantrymq.access.counts import Refusals
+from gantrymq.access.directory import Directory
+from gantrymq.access.judge import judge
+from gantrymq.access.needs import Asked, Places, Row, Unclear
+from gantrymq.access.values import Need, User
+from gantrymq.errors import GantryError, RequestRejected
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.command import Command
+from gantrymq.protocol.signature import ACCESS_KEY, is_signed_by
+
+log = logging.getLogger("gantrymq.access")
+
+JUDGEMENTS_KEPT: Final = 10_000
+"""Judgements that are remembered until users or policies change."""
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+"""The field that old clients add to a question for a message after they have signed it. Source: MixAll."""
+_NOBODY: Final = User("", "")
+"""Whose secret a signature is compared with when there is no such user, so that both take the same time."""
+
+
+class Denied(GantryError):
+    """A request is not served. The sentence says who needs which right on what."""
+
+
+class Unknown(Denied):
+    """Nobody knows who sent the request."""
+
+
+_UNJUDGED: Final = Denied("not judged yet")
+
+
+class Guard:
+    """Knows users and policies, and counts what it refuses.
+
+    ``authorize``: whether policies count; else every user may do everything. ``unsigned``, ``unjudged``: request codes
+    that need no signature, or no permission. ``open_to``: addresses from where everything is served. ``trusted``: users
+    who need no signature from some addresses. (Both only RocketMQ 4.x has.)
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        cluster: str,
+        *,
+        authorize: bool,
+        unsigned: frozenset[int] = frozenset(),
+        unjudged: frozenset[int] = frozenset(),
+    ) -> None:
+        self.directory: Final = directory
+        self.cluster: Final = cluster
+        self.refusals: Final = Refusals()
+        self.open_to: tuple[Matcher, ...] = ()
+        self.trusted: Mapping[str, Matcher] = {}
+        self.authorizes: Final = authorize
+        self._unsigned = unsigned
+        self._unjudged = unjudged
+        self._judged: dict[tuple[str, str, Need], Denied | None] = {}
+        directory.changed.append(self._judged.clear)
+
+    def admit(self, command: Command, row: Row | None, places: Places, address: str) -> User | None:
+        """The user who sent a request and may have it; None: this request needs no user. ``row``: what it needs; None:
+        nobody said, so it needs a super user. Raises Denied.
+        """
+        source = host_of(address)
+        if self.open_to and any(matches(source) for matches in self.open_to):
+            return None
+        fields = command.ext_fields()
+        user = None if command.code in self._unsigned else self._sender(command, fields, source)
+        if self.authorizes and command.code not in self._unjudged:
+            if row is None:
+                self._demand_super(user, f"request code {command.code}")
+            else:
+                self._demand_row(user, row, Asked(command, fields, places, self.cluster), source)
+        return user
+
+    def _demand_row(self, user: User | None, row: Row, asked: Asked, source: str) -> None:
+        try:
+            for ask in row:
+                self.demand(user, ask.needs(asked), source)
+        except Unclear as unclear:
+            if user is None or not user.is_super:  # the operation tells a super user what is wrong
+                self.refusals.forbidden += 1
+                raise Denied(str(unclear)) from None
+
+    def demand(self, user: User | None, needs: Iterable[Need], source: str) -> None:
+        """Raises Denied unless ``user`` may do everything that is needed, from the IP address ``source``."""
+        if user is not None and user.is_super:
+            return
+        for need in needs:
+            if user is None:
+                raise self._unknown(f"this needs {need.text}, and the request is not signed")
+            key = user.name, source, need
+            denied = self._judged.get(key, _UNJUDGED)
+            if denied is _UNJUDGED:
+                if len(self._judged) >= JUDGEMENTS_KEPT:
+                    self._judged.clear()
+                denied = self._judged[key] = self._judge(user, need, source)
+            if denied is not None:
+                self.refusals.forbidden += 1
+                raise Denied(str(denied))
+
+    def allows(self, user: User | None, need: Need, source: str) -> bool:
+        """Whether ``user`` may; nothing is counted."""
+        if not self.authorizes:
+            return True
+        now = None if user is None else self.directory.user(user.name)
+        if now is None or not now.enabled:
+            return False
+        return now.is_super or judge(self.directory.grants(now.name), need, source).allowed
+
+    def user_with_password(self, name: str, password: str) -> User:
+        """The user who says so; for doors that do not sign. Raises Unknown."""
+        user = self.directory.user(name)
+        known = hmac.compare_digest(password.encode(), (user or _NOBODY).secret.encode())
+        if user is None or not known or not user.enabled:
+            raise self._unknown("the user name or the password is wrong, or the user is disabled")
+        return user
+
+    def _judge(self, user: User, need: Need, source: str) -> Denied | None:
+        judgement = judge(self.directory.grants(user.name), need, source)
+        if judgement.allowed:
+            return None
+        policy = judgement.policy
+        why = f"the policy for {policy.resource.text} denies it" if policy is not None else "no policy allows it"
+        return Denied(f"the user {user.name} needs {need.text} (from {source}): {why}")
+
+    def _demand_super(self, user: User | None, what: str) -> None:
+        if user is None or not user.is_super:
+            self.refusals.forbidden += 1
+            raise Denied(f"{what} needs a super user")
+
+    def _sender(self, command: Command, fields: Mapping[str, str], source: str) -> User:
+        name = fields.get(ACCESS_KEY)
+        if not name:
+            raise self._unknown("the request is not signed; set the access key and the secret key of a user")
+        user = self.directory.user(name)
+        trusted = self.trusted.get(name)
+        if user is not None and user.enabled and trusted is not None and trusted(source):
+            return user
+        signed = _is_signed(fields, command.body, (user or _NOBODY).secret)
+        if user is None:
+            raise self._unknown(f"there is no user {name[:128]!r}")
+        if not signed:
+            raise self._unknown(f"the signature of {name} is wrong; check the secret key")
+        if not user.enabled:
+            raise self._unknown(f"the user {name} is disabled")
+        return user
+
+    def _unknown(self, reason: str) -> Unknown:
+        self.refusals.unauthenticated += 1
+        return Unknown(reason)
+
+
+def _is_signed(fields: Mapping[str, str], body: bytes, secret: str) -> bool:
+    if is_signed_by(fields, body, secret):
+        return True
+    if UNIQUE_KEY_QUERY not in fields:
+        return False
+    return is_signed_by({key: value for key, value in fields.items() if key != UNIQUE_KEY_QUERY}, body, secret)
+
+
+def basic_credentials(header: str) -> tuple[str, str] | None:
+    """Name and password of an ``Authorization: Basic`` header; None when it is none."""
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, colon, password = base64.b64decode(text.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return (name, password) if colon else None
+
+
+def rejected(denied: Denied) -> RequestRejected:
+    """The refusal of a request in the words of the remoting protocol; Apache's servers answer with the same code."""
+    return RequestRejected(ResponseCode.NO_PERMISSION, str(denied))

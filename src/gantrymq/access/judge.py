@@ -1,0 +1,66 @@
+"""Whether a user's policies allow what a request needs. Pure.
+
+The rules are those of Apache's ACL 2.0 (AclAuthorizationHandler): of all policies that fit, the most exact one decides.
+A policy for topics is more exact than one for everything, a whole name than a prefix, a long prefix than a short one,
+and a prefix than ``*``. No policy fits: the answer is no. Two differences:
+
+* of two policies that are equally exact the one that denies wins (Apache's comparison has it the other way round,
+  against its own comment);
+* the topics with undecided messages (``TRANSACTION_TOPICS``) are opened only by a policy with their whole name, because
+  who writes ``Topic:*`` means the topics of applications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gantrymq.access.addresses import in_range
+from gantrymq.access.values import Action, Decision, Grants, Kind, Need, Pattern, Policy
+from gantrymq.message.system_topics import TRANSACTION_TOPICS
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The answer, and the policy that gave it."""
+
+    allowed: bool
+    policy: Policy | None
+    """None: no policy fits, which is a no."""
+
+
+def judge(grants: Grants, need: Need, source: str) -> Judgement:
+    """Whether ``grants`` allow ``need`` to a client with the IP address ``source``."""
+    policy = _most_exact(grants.custom, need, source) or _most_exact(grants.default, need, source)
+    return Judgement(policy is not None and policy.decision is Decision.ALLOW, policy)
+
+
+def _most_exact(policies: Iterable[Policy], need: Need, source: str) -> Policy | None:
+    return min((policy for policy in policies if fits(policy, need, source)), key=_rank, default=None)
+
+
+def fits(policy: Policy, need: Need, source: str) -> bool:
+    """Whether a policy is about what is needed: the resource, one of the actions, and the address."""
+    resource = policy.resource
+    if not resource.covers(need.kind, need.name):
+        return False
+    if is_hidden(need) and resource.pattern is not Pattern.LITERAL and policy.decision is Decision.ALLOW:
+        return False
+    if Action.ANY not in need.actions and Action.ALL not in policy.actions and policy.actions.isdisjoint(need.actions):
+        return False
+    return not policy.sources or any(in_range(source, text) for text in policy.sources)
+
+
+def is_hidden(need: Need) -> bool:
+    """Whether it is about a topic with undecided messages."""
+    return need.kind is Kind.TOPIC and need.name in TRANSACTION_TOPICS
+
+
+def _rank(policy: Policy) -> tuple[bool, Pattern, int, bool]:
+    resource = policy.resource
+    return (
+        resource.kind is Kind.ANY,
+        resource.pattern,
+        -len(resource.name),
+        policy.decision is Decision.ALLOW,
+    )

@@ -1,0 +1,143 @@
+"""How the needs of a request are written down: as values that a table of request codes consists of.
+
+The same values answer two questions: what does this request need, and what does the documentation say about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from gantrymq.access.values import Action, Kind, Need
+from gantrymq.errors import GantryError
+from gantrymq.message.system_topics import RETRY_PREFIX
+from gantrymq.protocol.command import Command
+
+
+class Unclear(GantryError):
+    """A request does not say what it is about, so nobody can say whether it is allowed."""
+
+
+class Places(Protocol):
+    """What a server knows of the messages that a request names by their place. None: there is nothing."""
+
+    def topic_of_half(self, queue_offset: int, log_offset: int) -> str | None:
+        """The topic that consumers would get a half message under."""
+
+    def topic_at(self, log_offset: int) -> str | None:
+        """The topic under which a message is stored; for an undecided message a topic of the system."""
+
+    def real_topic_at(self, log_offset: int) -> str | None:
+        """The topic that the sender meant."""
+
+
+class NoPlaces:
+    """A server without messages."""
+
+    def topic_of_half(self, queue_offset: int, log_offset: int) -> str | None:
+        return None
+
+    def topic_at(self, log_offset: int) -> str | None:
+        return None
+
+    def real_topic_at(self, log_offset: int) -> str | None:
+        return None
+
+
+class Asked(NamedTuple):
+    """A request, and where it was received."""
+
+    command: Command
+    fields: Mapping[str, str]
+    """The extension fields of the request."""
+    places: Places
+    cluster: str
+    """The cluster of the server."""
+
+
+def topic_need(topic: str, actions: tuple[Action, ...]) -> Need:
+    """A retry topic belongs to its group."""
+    if topic.startswith(RETRY_PREFIX):
+        return Need(Kind.GROUP, topic.removeprefix(RETRY_PREFIX), actions)
+    return Need(Kind.TOPIC, topic, actions)
+
+
+def group_need(group: str, actions: tuple[Action, ...]) -> Need:
+    return Need(Kind.GROUP, group.removeprefix(RETRY_PREFIX), actions)
+
+
+class Ask(Protocol):
+    """A part of what a request needs."""
+
+    @property
+    def text(self) -> str:
+        """For the documentation."""
+
+    def needs(self, asked: Asked) -> Iterable[Need]:
+        """Raises Unclear, or RemoteProtocolError for a request that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Some actions on a topic, group or cluster that an extension field names."""
+
+    kind: Kind
+    field: str
+    actions: tuple[Action, ...]
+    optional: bool = False
+    """Whether a request without the field is clear all the same."""
+    separator: str = ""
+    """What separates several names."""
+
+    @property
+    def text(self) -> str:
+        names = "each of " if self.separator else ""
+        when = ", if given" if self.optional else ""
+        return f"{_words(self.actions)} on {self.kind.value} {names}`{self.field}`{when}"
+
+    def needs(self, asked: Asked) -> Iterator[Need]:
+        value = asked.fields.get(self.field, "")
+        names = [name for name in value.split(self.separator) if name] if self.separator else [value] if value else []
+        if not names and not self.optional:
+            raise Unclear(f"the request has no {self.field}, so it cannot be judged")
+        for name in names:
+            if self.kind is Kind.TOPIC:
+                yield topic_need(name, self.actions)
+            elif self.kind is Kind.GROUP:
+                yield group_need(name, self.actions)
+            else:
+                yield Need(self.kind, name, self.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class OnCluster:
+    """Some actions on the cluster of the server."""
+
+    actions: tuple[Action, ...]
+
+    @property
+    def text(self) -> str:
+        return f"{_words(self.actions)} on Cluster"
+
+    def needs(self, asked: Asked) -> Iterator[Need]:
+        yield Need(Kind.CLUSTER, asked.cluster, self.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Whatever a function finds in the request."""
+
+    text: str
+    find: Callable[[Asked], Iterable[Need]]
+
+    def needs(self, asked: Asked) -> Iterable[Need]:
+        return self.find(asked)
+
+
+def _words(actions: tuple[Action, ...]) -> str:
+    return " or ".join(action.value for action in actions)
+
+
+Row = tuple[Ask, ...]
+"""Everything that one kind of request needs. Empty: a signature, and nothing else."""

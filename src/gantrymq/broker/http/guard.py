@@ -1,0 +1,40 @@
+"""The same users at the HTTP endpoint: name and password (basic authentication), and what each path needs."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from gantrymq.access.addresses import host_of
+from gantrymq.access.guard import Denied, Guard, Unknown, basic_credentials
+from gantrymq.access.values import Action, Kind, Need
+from gantrymq.broker.http.messages import Answer, Refused, Request
+from gantrymq.broker.http.server import Handler
+
+OPEN_PATHS: Final = frozenset({("health",)})
+"""What a load balancer asks; it says nothing about messages."""
+_CHALLENGE: Final = (("WWW-Authenticate", 'Basic realm="GantryMQ", charset="UTF-8"'),)
+
+
+def behind_guard(handle: Handler, guard: Guard) -> Handler:
+    """``handle`` for users who may look at the cluster (Get)."""
+    need = Need(Kind.CLUSTER, guard.cluster, (Action.GET,))
+
+    async def guarded(request: Request) -> Answer:
+        if request.path not in OPEN_PATHS:
+            _admit(request, guard, need)
+        return await handle(request)
+
+    return guarded
+
+
+def _admit(request: Request, guard: Guard, need: Need) -> None:
+    try:
+        name, password = basic_credentials(request.authorization) or ("", "")
+        user = guard.user_with_password(name, password)
+        if guard.authorizes:
+            guard.demand(user, (need,), host_of(request.peer))
+    except Unknown as unknown:
+        raise Refused(HTTPStatus.UNAUTHORIZED, str(unknown), _CHALLENGE) from None
+    except Denied as denied:
+        raise Refused(HTTPStatus.FORBIDDEN, str(denied)) from None

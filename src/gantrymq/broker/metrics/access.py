@@ -1,0 +1,24 @@
+"""Metrics of what users were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gantrymq.access.counts import Refusals
+from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading
+
+REFUSED_REQUESTS: Final[Metric] = Metric(
+    "gantry_permission_refusals_total", Kind.COUNTER, "requests", ("reason",),
+    "Requests that were refused because nobody knows who sent them (unauthenticated), or because the user may not make "
+    "them (forbidden).",
+)  # fmt: skip
+
+
+def declare_access(metrics: Metrics, refusals: Refusals) -> None:
+    """Declare the metrics of this module."""
+    metrics.declare(REFUSED_REQUESTS, lambda: _refused(refusals))
+
+
+def _refused(refusals: Refusals) -> Iterable[Reading]:
+    return [(("unauthenticated",), refusals.unauthenticated), (("forbidden",), refusals.forbidden)]

@@ -1,0 +1,83 @@
+"""The table of requests: it has every request that a server answers, and the page is made from it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gantrymq.access.needs import Asked, Computed, Named, NoPlaces, OnCluster, Row, Unclear
+from gantrymq.access.pages import replaced
+from gantrymq.access.requests import ACCESS_ROWS, BROKER_ROWS, NAME_SERVER_ROWS
+from gantrymq.access.values import Action, Kind, Need
+from gantrymq.message.system_topics import AUTO_CREATE
+from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.nameserver.kv_config import KVConfig
+from gantrymq.nameserver.processors import Processors
+from gantrymq.nameserver.route_table import RouteTable
+from gantrymq.protocol.codes import RequestCode as Code
+from gantrymq.protocol.command import Command
+from gantrymq.protocol.headers.registry import REQUEST_HEADERS
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.testing.disk import SimDisk
+from tests.support.brokers import cluster
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
+
+
+def test_every_request_of_the_broker_has_a_row(tmp_path: Path) -> None:
+    async def work() -> set[int]:
+        async with cluster(tmp_path) as running:
+            return set(running.broker.handlers)
+
+    assert asyncio.run(work()) | set(ACCESS_ROWS) == set(BROKER_ROWS)
+
+
+def test_every_request_of_the_name_server_has_a_row() -> None:
+    handlers = Processors(NameServerConfig(), RouteTable(), KVConfig(SimDisk(), ""), SystemClock()).table()
+    assert set(handlers) | set(ACCESS_ROWS) == set(NAME_SERVER_ROWS)
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    page = PAGE.read_text()
+    assert replaced(page) == page, "python -m gantrymq.access.pages docs/permissions.md"
+
+
+@pytest.mark.parametrize("rows", [BROKER_ROWS, NAME_SERVER_ROWS])
+def test_every_row_needs_something_that_its_header_has(rows: dict[int, Row]) -> None:
+    for code, row in rows.items():
+        assert row, code
+        for ask in row:
+            assert isinstance(ask, (Computed, Named, OnCluster)) and ask.text
+            if isinstance(ask, Named):
+                assert ask.field in REQUEST_HEADERS[Code(code)].__struct_encode_fields__, (code, ask.field)
+
+
+def needs(code: int, **fields: str) -> list[str]:
+    row = (BROKER_ROWS if code in BROKER_ROWS else NAME_SERVER_ROWS)[code]
+    asked = Asked(Command(code=code), fields, NoPlaces(), "DefaultCluster")
+    return [need.text for ask in row for need in ask.needs(asked)]
+
+
+def test_a_retry_topic_belongs_to_its_group() -> None:
+    assert needs(Code.SEND_MESSAGE_V2, b="%RETRY%G") == ["Pub on Group:G"]
+    assert needs(Code.PULL_MESSAGE, topic="%RETRY%G", consumerGroup="G") == ["Sub on Group:G", "Sub on Group:G"]
+    assert needs(Code.GET_ROUTEINFO_BY_TOPIC, topic="%RETRY%G") == ["Sub or Get on Group:G"]
+    assert needs(Code.GET_ROUTEINFO_BY_TOPIC, topic="T") == ["Pub or Sub or Get on Topic:T"]
+    assert needs(Code.GET_ROUTEINFO_BY_TOPIC, topic=AUTO_CREATE) == []
+
+
+def test_a_request_that_names_nothing_is_unclear() -> None:
+    for code, fields in (
+        (Code.SEND_MESSAGE_V2, {}),
+        (Code.PULL_MESSAGE, {"topic": "T"}),
+        (Code.GET_TOPIC_CONFIG, {"topic": ""}),
+    ):
+        with pytest.raises(Unclear):
+            needs(code, **fields)
+    assert needs(Code.UNREGISTER_CLIENT) == []
+    assert needs(Code.GET_CONSUME_STATS, consumerGroup="G", topicList="A;B") == [
+        "Get on Group:G", "Get on Topic:A", "Get on Topic:B",
+    ]  # fmt: skip
+    assert Need(Kind.TOPIC, "T", (Action.PUB,)).text == "Pub on Topic:T"
