@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from gantrymq.protocol.bodies.register import RegisterBrokerBody
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.nameserver import RegisterBroker
 from tests.console.site import Site, on_site
 
 
@@ -49,6 +52,19 @@ def test_one_transaction_is_a_time_line(tmp_path: Path) -> None:
         assert "No broker has a transaction" in await there.browser.get("/transactions/DEF", 404)
         assert "No broker has a transaction" in await there.browser.get("/transactions?id=%3Cscript%3E", 404)
         assert "<script>" not in await there.browser.get("/transactions/%3Cscript%3E", 404)
+
+    on_site(work, tmp_path)
+
+
+def test_ids_with_signs_that_mean_something_in_addresses(tmp_path: Path) -> None:
+    async def work(there: Site) -> None:
+        odd = "a/b?c#d%2F&e <i>"
+        await there.half(odd)
+        await there.browser.log_in("otto")
+        found = re.search(r'class="id" href="(/transactions/[^"]+)"', await there.browser.get("/transactions"))
+        assert found is not None
+        page = await there.browser.get(found[1].replace("&amp;", "&"))
+        assert "event-stored" in page and "&lt;i&gt;" in page and "<i>" not in page
 
     on_site(work, tmp_path)
 
@@ -116,5 +132,25 @@ def test_the_figures_refresh_themselves(tmp_path: Path) -> None:
         page = await there.browser.get("/transactions")
         assert 'sse-connect="/live/transactions"' in page and "nobody is online" in page
         assert "nothing at" in await there.browser.get("/live/other", 404)
+
+    on_site(work, tmp_path)
+
+
+def test_a_broker_that_is_gone_does_not_hide_the_others(tmp_path: Path) -> None:
+    async def work(there: Site) -> None:
+        await there.half("ABC")
+        header = RegisterBroker(
+            broker_name="broker-b", broker_addr="127.0.0.1:1", cluster_name="DefaultCluster", ha_server_addr="",
+            broker_id=0,
+        )  # fmt: skip
+        body = RegisterBrokerBody().encode()
+        code = RequestCode.REGISTER_BROKER
+        answer = await there.running.client.call(there.name_servers, code, header, body, timeout_ms=10_000)
+        assert answer.code == ResponseCode.SUCCESS
+        await there.browser.log_in("otto")
+        page = await there.browser.get("/transactions")
+        assert "Choose ABC" in page and "broker-b does not answer" in page and "Next page" not in page
+        assert "broker-b" in await there.browser.get("/")
+        assert "no answer" in await there.browser.get("/brokers")
 
     on_site(work, tmp_path)

@@ -17,7 +17,7 @@ import msgspec
 
 from gantrymq.admin.asking import Asking
 from gantrymq.admin.transaction_search import TransactionSearch
-from gantrymq.errors import ConfigError, RemoteProtocolError
+from gantrymq.errors import ConfigError, RemoteProtocolError, TimedOut, Unreachable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Header
 from gantrymq.protocol.headers.tools import ListTransactions
@@ -114,10 +114,12 @@ class _Part:
     rows: list[Undecided]
     next: str
     note: str = ""
+    gone: bool = False
 
 
 class TransactionPages:
-    """Every method raises ConfigError, Unreachable, TimedOut or RequestRejected."""
+    """Every method raises ConfigError, Unreachable, TimedOut or RequestRejected; ``page`` the two in the middle only
+    when no name server answers."""
 
     def __init__(self, asking: Asking, search: TransactionSearch) -> None:
         self._asking = asking
@@ -129,7 +131,10 @@ class TransactionPages:
         starts = read_cursor(cursor)
         asked = {name: address for name, address in masters.items() if starts.get(name, "-1") != _END}
         parts = await asyncio.gather(
-            *(self._of_broker(name, address, wanted, count, starts.get(name, "-1")) for name, address in asked.items())
+            *(
+                self._unless_gone(name, address, wanted, count, starts.get(name, "-1"))
+                for name, address in asked.items()
+            )
         )
         return merged(dict(zip(asked, parts, strict=True)), starts, count)
 
@@ -144,6 +149,13 @@ class TransactionPages:
         if self._asking.endpoint.speaks_java(address):
             return None
         return await self._json(address, RequestCode.SUMMARIZE_TRANSACTIONS, None, "summary of transactions", Summary)
+
+    async def _unless_gone(self, name: str, address: str, wanted: Filter, count: int, start: str) -> _Part:
+        """A broker that is gone must not hide the transactions of the others."""
+        try:
+            return await self._of_broker(name, address, wanted, count, start)
+        except (Unreachable, TimedOut) as error:
+            return _Part([], start, f"{name} does not answer, and its transactions are not shown: {error}", True)
 
     async def _of_broker(self, name: str, address: str, wanted: Filter, count: int, start: str) -> _Part:
         rows: list[Undecided] = []
@@ -215,7 +227,8 @@ def merged(parts: Mapping[str, _Part], starts: Mapping[str, str], count: int) ->
         else:
             cursors[name] = starts.get(name, "-1")
     notes = [part.note for part in parts.values() if part.note]
-    done = all(cursor == _END for cursor in cursors.values())
+    gone = {name for name, part in parts.items() if part.gone}
+    done = all(cursor == _END for name, cursor in cursors.items() if name not in gone)
     return Page(taken, None if done else write_cursor(cursors), notes)
 
 

@@ -58,7 +58,7 @@ PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("GET", "/transactions", Right.LOOK, transactions.show_list),
     ("POST", "/transactions/plan", Right.DECIDE, decisions.plan),
     ("POST", "/transactions/carry-out", Right.DECIDE, decisions.carry_out),
-    ("GET", "/transactions/{id}", Right.LOOK, transactions.show),
+    ("GET", "/transactions/{id:path}", Right.LOOK, transactions.show),
     ("GET", "/topics", Right.LOOK, topics.show_list),
     ("GET", "/topics/{topic}", Right.LOOK, topics.show),
     ("GET", "/consumers", Right.LOOK, consumers.show_list),

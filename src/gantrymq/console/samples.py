@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
@@ -14,6 +15,8 @@ from gantrymq.admin import Admin
 from gantrymq.admin.transaction_pages import Summary
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import Clock
+
+log = logging.getLogger("gantrymq.console")
 
 KEPT: Final = 150
 """Samples; 5 minutes at one every 2 s."""
@@ -98,7 +101,10 @@ class Samples:
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
-            self.kept.append(await self.take())
+            try:
+                self.kept.append(await self.take())
+            except Exception:
+                log.exception("the figures of the brokers could not be read")  # the next time, perhaps
             async with self._news:
                 self._news.notify_all()
             await self.clock.sleep(self.interval_s)
