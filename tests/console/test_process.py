@@ -15,6 +15,8 @@ from tests.cli.test_serve import Program, program
 from tests.console.site import HASH, PASSWORD
 from tests.runtime.tls.peers import file
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "127.0.0.1:1"
 """Where no name server is: the console starts all the same, and says so on its pages."""
 
