@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gantrymq.runtime.limits.connections import OpenConnections
+from gantrymq.runtime.limits.connections import OpenConnections, client_of
 from gantrymq.runtime.limits.refusals import Reason, Refusals
 from gantrymq.runtime.limits.values import Limits
 from tests.support.sim_clock import SimClock
@@ -28,6 +28,23 @@ def test_all_and_those_of_one_client_are_limited() -> None:
     for peer in ("a:2", "a:3", "b:1", "c:1", "c:2"):
         open_.release(peer)
     assert open_.count == 0 and not open_._of_client
+
+
+@pytest.mark.parametrize(
+    ("peer", "client"),
+    [
+        ("10.0.0.1:5", "10.0.0.1"),
+        ("[2001:db8:1:2:3:4:5:6]:5", "2001:db8:1:2::/64"),
+        ("[2001:db8:1:2::]:5", "2001:db8:1:2::/64"),
+        ("[2001:db8:1:3::1]:5", "2001:db8:1:3::/64"),
+        ("[::1]:5", "[::1]"),
+        ("[fe80::1%eth0]:5", "[fe80::1%eth0]"),
+        ("[nonsense]:5", "[nonsense]"),
+        ("?", ""),
+    ],
+)
+def test_who_is_one_client(peer: str, client: str) -> None:
+    assert client_of(peer) == client
 
 
 def test_many_refusals_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gantrymq.runtime.limits.refusals import Reason, Refusals
 from gantrymq.runtime.limits.values import Limits
 
+HOST_BITS: Final = 64
+"""Of an address of IPv6: what tells the machines of one network apart."""
+
 
 def client_of(peer: str) -> str:
-    """The IP address of ``ip:port``: the client to whom a connection belongs."""
-    return peer.rpartition(":")[0]
+    """To whom a connection from ``ip:port`` belongs: the address, and of IPv6 the network.
+
+    Whoever has one address of IPv6 usually has its whole network of 2^64. Those of one link belong to many machines.
+    """
+    host = peer.rpartition(":")[0]
+    if not host.startswith("["):
+        return host
+    from ipaddress import IPv6Address, IPv6Network  # a millisecond of a start, for what many servers never see
+
+    try:
+        address = IPv6Address(host[1:-1])
+    except ValueError:
+        return host
+    if address.is_link_local or address.is_loopback:
+        return host
+    return str(IPv6Network((int(address) >> HOST_BITS << HOST_BITS, 128 - HOST_BITS)))
 
 
 class OpenConnections:

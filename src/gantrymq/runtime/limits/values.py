@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Limits:
     """What the clients of one server may take. 0: no limit.
 
-    A client is an IP address, because until a client has shown who it is, nothing else is known of it.
+    A client is an IP address (``connections.client_of``), because until a client has shown who it is, nothing else is
+    known of it.
     """
 
     connections: int = 20_000
