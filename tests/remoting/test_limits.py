@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+import uvloop
 
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, decode_command, encode_request, encode_response
@@ -124,12 +125,21 @@ async def serving(clock: Clock | None = None, **limits: float) -> AsyncIterator[
         await server.remoting.close()
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(60):
-            await test()
+Run = Callable[[Callable[[], Awaitable[None]]], None]
 
-    asyncio.run(bounded())
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a test on both kinds of event loops: transports differ in when they pause and resume."""
+
+    def bounded(test: Callable[[], Awaitable[None]]) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(60):
+                await test()
+
+        request.param(limited())
+
+    return bounded
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -141,7 +151,7 @@ def asks(count: int, code: int = ASK, *, one_way: bool = False) -> bytes:
     return b"".join(encode_request(code, number + 1, one_way=one_way) for number in range(count))
 
 
-def test_a_refused_connection_is_closed_and_makes_room_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_connection_is_closed_and_makes_room_for_nobody(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
     async def test() -> None:
@@ -163,7 +173,7 @@ def test_a_refused_connection_is_closed_and_makes_room_for_nobody(caplog: pytest
     run(test)
 
 
-def test_too_many_requests_are_refused_and_one_way_requests_are_executed() -> None:
+def test_too_many_requests_are_refused_and_one_way_requests_are_executed(run: Run) -> None:
     async def test() -> None:
         async with serving(requests_per_second=50) as (server, connect):
             client = connect()
@@ -187,7 +197,7 @@ def test_too_many_requests_are_refused_and_one_way_requests_are_executed() -> No
     run(test)
 
 
-def test_a_limit_that_is_set_later_counts_for_open_connections() -> None:
+def test_a_limit_that_is_set_later_counts_for_open_connections(run: Run) -> None:
     async def test() -> None:
         async with serving() as (server, connect):
             client = connect()
@@ -200,7 +210,7 @@ def test_a_limit_that_is_set_later_counts_for_open_connections() -> None:
     run(test)
 
 
-def test_what_a_peer_asks_for_is_not_made_before_it_reads() -> None:
+def test_what_a_peer_asks_for_is_not_made_before_it_reads(run: Run) -> None:
     """Ten thousand requests in few reads, whose answers have ten gigabytes."""
 
     async def test() -> None:
@@ -223,7 +233,7 @@ def test_what_a_peer_asks_for_is_not_made_before_it_reads() -> None:
     run(test)
 
 
-def test_a_peer_that_never_reads_is_cut_off_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_peer_that_never_reads_is_cut_off_and_the_log_says_so(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving(slow_reader_seconds=60) as (server, connect):
             never, slow, other = connect(), connect(), connect()
@@ -245,7 +255,7 @@ def test_a_peer_that_never_reads_is_cut_off_and_the_log_says_so(caplog: pytest.L
     assert "it has read none of the" in caplog.text and "for 60 s" in caplog.text
 
 
-def test_a_connection_that_is_to_be_closed_does_not_wait_for_a_peer_that_never_reads() -> None:
+def test_a_connection_that_is_to_be_closed_does_not_wait_for_a_peer_that_never_reads(run: Run) -> None:
     async def test() -> None:
         async with serving() as (server, connect):
             client = connect()
@@ -261,7 +271,7 @@ def test_a_connection_that_is_to_be_closed_does_not_wait_for_a_peer_that_never_r
     run(test)
 
 
-def test_incomplete_requests_do_not_fill_the_memory(caplog: pytest.LogCaptureFixture) -> None:
+def test_incomplete_requests_do_not_fill_the_memory(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     announced = (16 * MIB).to_bytes(4, "big") + b"\0\0\0\2{}"
 
     async def test() -> None:
@@ -281,7 +291,7 @@ def test_incomplete_requests_do_not_fill_the_memory(caplog: pytest.LogCaptureFix
     assert "raise maxBytesInFlight" in caplog.text
 
 
-def test_a_connection_must_send_a_whole_request_in_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_must_send_a_whole_request_in_time(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving(first_request_seconds=60) as (server, connect):
             silent, trickling, good = connect(), connect(), connect()
@@ -304,7 +314,7 @@ def test_a_connection_must_send_a_whole_request_in_time(caplog: pytest.LogCaptur
     assert "no whole request came within 60 s" in caplog.text
 
 
-def test_who_asks_for_more_than_the_memory_allows_is_cut_off_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_who_asks_for_more_than_the_memory_allows_is_cut_off_once(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving(bytes_in_flight=2 * MIB) as (server, connect):
             other, greedy = connect(), connect()
