@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.demo.ports import free_port
+from tests.interop import secured
 from tests.interop.jars import drivers, java, library
 from tests.interop.places import await_route
 from tests.interop.process import Process
@@ -55,7 +56,8 @@ class JavaProcess(Process):
     ) -> None:
         jars = ":".join(f"{path}:{path}/*" for path in classpath)
         home = {"user.home": str(directory), "rocketmq.home.dir": str(directory)}
-        defines = [f"-D{key}={value}" for key, value in {**home, **(properties or {})}.items()]
+        given = {**home, **secured.java_properties(), **(properties or {})}
+        defines = [f"-D{key}={value}" for key, value in given.items()]
         command = [java(), f"-Xmx{heap_mb}m", *JVM, *defines, "-cp", jars, main, *arguments]
         super().__init__(name, command, directory, {"ROCKETMQ_HOME": str(directory), **(environment or {})})
 

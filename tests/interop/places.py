@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import suppress
 
 from gantrymq.protocol.bodies.route import TopicRoute
@@ -10,6 +9,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
+from tests.interop import secured
 from tests.interop.process import poll
 
 ANSWER_SECONDS = 20.0
@@ -32,7 +32,7 @@ def ask(address: str, code: RequestCode, header: Header | None = None, body: byt
     """What a server answers to one request on a connection of its own. Raises OSError or EOFError."""
     host, port = address.split(":")
     splitter = FrameSplitter()
-    with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
+    with secured.connection(host, int(port), ANSWER_SECONDS) as connection:
         connection.settimeout(ANSWER_SECONDS)
         connection.sendall(encode_request(code, 1, header, body))
         while data := connection.recv(65536):

@@ -14,29 +14,10 @@ from tests.interop.jars import NotHere
 from tests.interop.mqadmin import CLUSTER, Tool
 from tests.interop.ours import READY, GantryCluster
 from tests.interop.process import Process
+from tests.interop.secured import JAVA, OURS, SERVER
 from tests.runtime.tls.peers import file
 
 COUNT = 5
-SERVER = f"""tls.test.mode.enable=false
-tls.server.certPath={file("server.pem")}
-tls.server.keyPath={file("server.key")}
-tls.server.trustCertPath={file("authority.pem")}
-"""
-OURS = f"""{SERVER}tls.server.mode=enforcing
-tls.server.need.client.auth=require
-tls.enable=true
-tls.client.trustCertPath={file("authority.pem")}
-tls.client.certPath={file("client.pem")}
-tls.client.keyPath={file("client.key")}
-"""
-JAVA = {
-    "tls_enable": "true",
-    "tls_test_mode_enable": "false",
-    "tls_client_authServer": "true",
-    "tls_client_trustCertPath": file("authority.pem"),
-    "tls_client_certPath": file("client.pem"),
-    "tls_client_keyPath": file("client.key"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +61,8 @@ def _enforcing(directory: Path, settings: str) -> Iterator[GantryCluster]:
 
 def test_java_clients_on_ours(java_client: JavaClient, enforcing: GantryCluster) -> None:
     name = f"Tls{java_client.version.replace('.', '')}"
-    driver = java_client.play("Plain", enforcing.name_servers, name, f"G{name}", COUNT, **JAVA)
+    properties = {key.replace(".", "_"): value for key, value in JAVA.items()}
+    driver = java_client.play("Plain", enforcing.name_servers, name, f"G{name}", COUNT, **properties)
     driver.done()
     assert sorted(step["body"] for step in driver.steps("got")) == sorted(f"body {i}" for i in range(COUNT))
 
@@ -109,9 +91,8 @@ def test_the_go_client_on_ours(enforcing_without_client_certificates: GantryClus
 @pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
 def test_mqadmin_on_ours(jdk: None, version: str, enforcing: GantryCluster, tmp_path: Path) -> None:
     """With a certificate, as the servers demand it."""
-    properties = {key.replace("_", "."): value for key, value in JAVA.items()}
     topic = f"TlsAdmin{version.replace('.', '')}"
-    tool = Tool(version, enforcing, tmp_path, topic, properties)
+    tool = Tool(version, enforcing, tmp_path, topic, JAVA)
     try:
         everywhere = ("-c", CLUSTER)
         assert "create topic to" in tool.run("updateTopic", *everywhere, "-t", topic, "-r", "1", "-w", "1")
