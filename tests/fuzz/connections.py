@@ -1,5 +1,7 @@
 """``python -m tests.fuzz.connections``: strangers send anything to a broker and a name server, with TLS and without.
 
+With ``--users`` the broker has users, and half of the requests are signed, with right and wrong secrets.
+
 After every round: both servers answer others, over connections that were open all the time; no connection is left, in
 the limits and in the list of sessions; nothing was logged as a defect and nothing reached the event loop. The seed is
 printed; with ``--seed`` and ``--round`` one round is played again.
@@ -25,6 +27,7 @@ from gantrymq.broker.broker import Broker
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
@@ -44,6 +47,13 @@ WITNESSES: Final = 2
 PATIENCE_S: Final = 0.02
 """How long a stranger waits for answers after it has sent everything."""
 ROUND_SECONDS: Final = 60.0
+FIRST_USER: Final = '{"username":"admin","password":"admin-secret"}'
+ACCOUNTS: Final = (
+    Account("admin", "admin-secret"),
+    Account("admin", "wrong"),
+    Account("nobody", "x"),
+    Account("ä", "☃"),
+)
 
 
 class Failed(Exception):
@@ -67,13 +77,21 @@ class Defects(logging.Handler):
 class Target:
     """A server, and who asks it all the time."""
 
-    def __init__(self, address: str, client_limits: ClientLimits, question: RequestCode, sessions: Any) -> None:
+    def __init__(
+        self,
+        address: str,
+        client_limits: ClientLimits,
+        question: RequestCode,
+        sessions: Any,
+        account: Account | None = None,
+    ) -> None:
         self.address = address
         self.client_limits = client_limits
         self._question = question
         self._sessions = sessions
         self._witnesses = [
-            RemotingClient(network, SystemClock(), SystemRng()) for network in (TcpNetwork(), client_side(client_tls()))
+            RemotingClient(network, SystemClock(), SystemRng(), account=account)
+            for network in (TcpNetwork(), client_side(client_tls()))
         ]
 
     async def check(self) -> None:
@@ -124,7 +142,7 @@ async def stranger(target: Target, inputs: Inputs, rng: random.Random, context: 
     return kind
 
 
-async def fuzz(seed: int, rounds: range, directory: Path) -> Counter[str]:
+async def fuzz(seed: int, rounds: range, directory: Path, users: bool) -> Counter[str]:
     """Raises Failed, which says how to play the round again."""
     problems: list[str] = []
     defects = Defects()
@@ -133,10 +151,10 @@ async def fuzz(seed: int, rounds: range, directory: Path) -> Counter[str]:
     context = client_context(client_tls())
     counts: Counter[str] = Counter()
     try:
-        async with servers(directory) as targets:
+        async with servers(directory, users) as targets:
             for number in rounds:
                 rng = random.Random(f"{seed}.{number}")
-                inputs = Inputs(rng)
+                inputs = Inputs(rng, ACCOUNTS if users else ())
                 try:
                     async with asyncio.timeout(ROUND_SECONDS):
                         kinds = [stranger(rng.choice(targets), inputs, rng, context) for _ in range(STRANGERS)]
@@ -146,7 +164,7 @@ async def fuzz(seed: int, rounds: range, directory: Path) -> Counter[str]:
                     if problems or defects.found:
                         raise Failed("; ".join(problems + defects.found))
                 except (Failed, Exception) as error:
-                    again = f"python -m tests.fuzz.connections --seed {seed} --round {number}"
+                    again = f"python -m tests.fuzz.connections --seed {seed} --round {number}" + " --users" * users
                     raise Failed(f"{error!r}\nagain: {again}") from error
             for target in targets:
                 refused = target.client_limits.refusals.counts
@@ -157,10 +175,14 @@ async def fuzz(seed: int, rounds: range, directory: Path) -> Counter[str]:
 
 
 @contextlib.asynccontextmanager
-async def servers(directory: Path) -> AsyncIterator[list[Target]]:
+async def servers(directory: Path, users: bool) -> AsyncIterator[list[Target]]:
     network, clock, rng, disk = server_side(server_tls()), SystemClock(), SystemRng(), OsDisk()
     names = NameServer(NameServerConfig(listen_host="127.0.0.1", listen_port=0), network, clock, disk)
-    broker = Broker(broker_config(directory, flush_disk_type="ASYNC_FLUSH"), network, clock, rng, disk)
+    config = broker_config(
+        directory, flush_disk_type="ASYNC_FLUSH", authentication_enabled=users, authorization_enabled=users,
+        init_authentication_user=FIRST_USER if users else "",
+    )  # fmt: skip
+    broker = Broker(config, network, clock, rng, disk)
     targets: list[Target] = []
     async with contextlib.AsyncExitStack() as stack:
         await names.start()
@@ -174,6 +196,7 @@ async def servers(directory: Path) -> AsyncIterator[list[Target]]:
                 broker.client_limits,
                 RequestCode.GET_BROKER_CONFIG,
                 lambda: broker._door._server.sessions,
+                ACCOUNTS[0] if users else None,
             ),
         ]
         for target in targets:
@@ -181,10 +204,10 @@ async def servers(directory: Path) -> AsyncIterator[list[Target]]:
         yield targets
 
 
-def run(seed: int, rounds: range) -> Counter[str]:
+def run(seed: int, rounds: range, *, users: bool = False) -> Counter[str]:
     """Play rounds. The counts: strangers by kind, and what the servers refused."""
     with tempfile.TemporaryDirectory() as directory:
-        return asyncio.run(fuzz(seed, rounds, Path(directory)))
+        return asyncio.run(fuzz(seed, rounds, Path(directory), users))
 
 
 def main() -> None:
@@ -192,13 +215,14 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
     arguments.add_argument("--rounds", type=int, default=1000)
     arguments.add_argument("--round", type=int, help="only this one")
+    arguments.add_argument("--users", action="store_true", help="the broker has users and permissions")
     chosen = arguments.parse_args()
     print(f"seed {chosen.seed}", flush=True)
     logging.getLogger("gantrymq").setLevel(logging.ERROR)
     logging.getLogger("gantrymq").propagate = False
     rounds = range(chosen.rounds) if chosen.round is None else range(chosen.round, chosen.round + 1)
     try:
-        counts = run(chosen.seed, rounds)
+        counts = run(chosen.seed, rounds, users=chosen.users)
     except Failed as error:
         sys.exit(str(error))
     print(f"{len(rounds)} rounds: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -14,6 +14,7 @@ from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import SerializeType, encode_request
 from gantrymq.protocol.frame import FrameSplitter, join_frame
 from gantrymq.protocol.headers.registry import REQUEST_HEADERS
+from gantrymq.protocol.signature import Account, signed_frame
 
 TEXTS: Final = (
     "", "T", "Fuzz", "TBW102", "%RETRY%G", "RMQ_SYS_TRANS_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX", "G", "a" * 300, "\x00",
@@ -35,8 +36,10 @@ STOPS: Final = frozenset({RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_N
 class Inputs:
     """Bytes from one seed."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, accounts: Sequence[Account] = ()) -> None:
+        """``accounts``: sign requests in one of two cases; their secrets may be right or wrong."""
         self._rng = rng
+        self._accounts = accounts
         self._hello = client_hello()
 
     def plain(self) -> list[bytes]:
@@ -78,10 +81,11 @@ class Inputs:
         if code in STOPS:
             extra, body = {}, b"\xff"
         fits = -(1 << 15) <= code < 1 << 15
-        return encode_request(
+        made = encode_request(
             code, rng.randrange(1 << 31), None, body, one_way=rng.random() < 0.2, extra=extra,
             serialize=rng.choice(list(SerializeType)) if fits else SerializeType.JSON,
         )  # fmt: skip
+        return signed_frame(made, rng.choice(self._accounts)) if self._accounts and rng.random() < 0.5 else made
 
     def _requests(self) -> bytes:
         return b"".join(self.request() for _ in range(self._rng.choice((1, 2, 20))))

@@ -21,16 +21,17 @@ from tests.fuzz.inputs import client_hello
 from tests.runtime.tls.peers import server_tls
 from tests.support.connections import FakeLink
 
-ROUNDS = 25
+ROUNDS = 15
 CODE = 1
 SETTINGS = server_tls()
 CERTIFICATES = ServerCertificates(SETTINGS)
 
 
-def test_strangers_may_send_anything() -> None:
+@pytest.mark.parametrize("users", [False, True], ids=["", "users"])
+def test_strangers_may_send_anything(users: bool) -> None:
     seed = secrets.randbelow(1 << 32)
-    print(f"seed {seed}: python -m tests.fuzz.connections --seed {seed} --rounds {ROUNDS}")
-    counts = run(seed, range(ROUNDS))
+    print(f"seed {seed}: python -m tests.fuzz.connections --seed {seed} --rounds {ROUNDS}" + " --users" * users)
+    counts = run(seed, range(ROUNDS), users=users)
     assert min(counts[kind] for kind in ("plain", "handshake", "tls")) > 0
 
 
