@@ -149,7 +149,7 @@ def update(
     facts: dict[str, Any] = {"user": name}
     facts |= {} if is_super is None else {"type": _SUPER if is_super else _NORMAL}
     facts |= {} if enabled is None else {"status": "enable" if enabled else "disable"}
-    facts |= {"new_password": True} if changes_secret else {}
+    facts |= {"new_password": True} if changes_secret else {}  # nosec B105 # it is said that there is one
     if len(facts) == 1:
         fail("say what to change: --super, --disable, --new-password and so on", "user update", USAGE)
     secret = _password(password_file, "user update") if changes_secret and not dry_run else None
