@@ -293,8 +293,8 @@ def test_failed_handshakes_are_counted_once_each_and_named_once(caplog: pytest.L
 
 
 def test_only_the_network_below_writes_to_descriptors() -> None:
-    """What writes to a socket beside the TLS layer sends plain bytes. The command line writes to pipes and files, and so
-    does the record of what operators did."""
+    """What writes to a socket beside the TLS layer sends plain bytes. The command line and the record of what operators
+    did write to pipes and files."""
     package = Path(gantrymq.__file__).parent
     writes = re.compile(r"os\.writev?\(|\.send(all|msg|file|to)\(|\.sock_send|\.fileno\(\)|get_extra_info\(\"socket\"")
     found = {
