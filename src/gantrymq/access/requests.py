@@ -74,6 +74,8 @@ _TRANSACTIONS: Final[Mapping[int, Row]] = {
     Code.RESUME_CHECK_HALF_MESSAGE: (Computed("Update on the topic of the half message", computed.resume),),
     Code.EXPLAIN_TRANSACTION: _CLUSTER_GET,
     Code.LIST_CHECKS: _CLUSTER_GET,
+    Code.LIST_TRANSACTIONS: _CLUSTER_GET,
+    Code.SUMMARIZE_TRANSACTIONS: _CLUSTER_GET,
     Code.SEND_HALVES: (_topic(PUB, "b"),),
     Code.END_HALVES: (Computed("Pub on the topic of each half message", computed.end_halves),),
 }

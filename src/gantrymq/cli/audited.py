@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from gantrymq.admin import Admin
+from gantrymq.admin.audit import AuditFailed, AuditFile, Phase, default_path
 from gantrymq.cli import show
-from gantrymq.cli.audit import AuditFailed, AuditFile, Phase, default_path
 from gantrymq.cli.cluster_options import USAGE, agreed, fail, guarded, sentence, with_cluster
 from gantrymq.errors import GantryError, TimedOut, Unreachable
 from gantrymq.runtime.clock import SystemClock
@@ -31,7 +31,7 @@ class Change:
     action: str
     question: str
     facts: dict[str, Any]
-    """Never a secret, and none of the names that every line has (``cli.audit``)."""
+    """Never a secret, and none of the names that every line has (``admin.audit``)."""
 
 
 @dataclass(frozen=True, slots=True)
