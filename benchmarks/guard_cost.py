@@ -8,8 +8,9 @@ variant is divided by that of the broker without guards; the median of these rat
 |---|---|---|
 | metrics | counters of deliveries and histograms do nothing | they count; all is read every ``--scrape`` messages |
 | tls | plain bytes | TLS 1.3; only the broker's side is counted |
-| users | everybody may do everything | requests are signed, which is not counted, and judged by a policy |
 | limits | no limit of requests | each request is counted against a limit that is never reached |
+| signed | no users | each request is signed by a user; signing is not counted |
+| permissions | no users | the same, and a policy must allow it |
 """
 
 from __future__ import annotations
@@ -59,17 +60,19 @@ class Variant:
     name: str
     metrics: bool = False
     tls: bool = False
-    users: bool = False
     limits: bool = False
+    users: bool = False
+    policies: bool = False
 
 
 VARIANTS: Final = (
     Variant("none"),
     Variant("metrics", metrics=True),
     Variant("tls", tls=True),
-    Variant("users", users=True),
     Variant("limits", limits=True),
-    Variant("all", metrics=True, tls=True, users=True, limits=True),
+    Variant("signed", users=True),
+    Variant("permissions", users=True, policies=True),
+    Variant("all", metrics=True, tls=True, limits=True, users=True, policies=True),
 )
 
 
@@ -166,7 +169,7 @@ async def running(variant: Variant, chosen: argparse.Namespace, root: Path) -> A
         store_path_root_dir=str(root / variant.name), listen_port=0, bind_address="127.0.0.1",
         flush_disk_type="ASYNC_FLUSH", disk_space_warning_level_ratio=100, mapped_file_size_commit_log=64 << 20,
         max_requests_per_second=NEVER_REACHED if variant.limits else 0,
-        authentication_enabled=variant.users, authorization_enabled=variant.users,
+        authentication_enabled=variant.users, authorization_enabled=variant.policies,
         init_authentication_user=FIRST_USER if variant.users else "",
     )  # fmt: skip
     broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk())
