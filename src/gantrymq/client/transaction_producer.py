@@ -33,7 +33,7 @@ from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Begun, Halves
 from gantrymq.client.sending.longest import LongestTime
 from gantrymq.client.sending.open_half import OpenHalf
-from gantrymq.client.tracing.watch import Act
+from gantrymq.client.tracing.watch import Act, Watch
 from gantrymq.errors import (
     ConfigError,
     MessageIllegal,
@@ -338,11 +338,13 @@ class TransactionProducer(Producer):
         self._memory.ended(half.transaction_id, outcome.state)
         self._figures.of_sends(half.message.topic).ended(outcome.state)
         act = None if self._watch is None else self._watch.ending(half.given, half.result, outcome.state)
-        self._ends.decide_now(channel, half, outcome, partial(self._finished, half.transaction_id, act, then))
+        self._ends.decide_now(channel, half, outcome, partial(self._finished, half, act, then))
         return True
 
-    def _finished(self, transaction_id: str, act: Act | None, then: Callable[[Ended], None], ended: Ended) -> None:
-        self._open.discard(transaction_id)
+    def _finished(self, half: OpenHalf, act: Act | None, then: Callable[[Ended], None], ended: Ended) -> None:
+        self._open.discard(half.transaction_id)
+        if isinstance(ended, TransactionSendResult) and not ended.decided:
+            self._figures.of_sends(half.message.topic).unconfirmed += 1
         if act is not None:
             act.failed(ended) if isinstance(ended, BaseException) else act.done(ended)
         then(ended)
@@ -360,6 +362,8 @@ class TransactionProducer(Producer):
                 result = result_of(half, outcome, decided=False)
             else:
                 result = await self._ends.decide(half, outcome)
+                if not result.decided:
+                    self._figures.of_sends(half.message.topic).unconfirmed += 1
         except BaseException as error:
             if act is not None:
                 act.failed(error)
@@ -374,11 +378,25 @@ class TransactionProducer(Producer):
         """``finish`` did not decide it: repeat it for a while, until the broker has answered. Where the outcome was not
         known, the listener is asked first."""
         if self._checks is not None:
-            await self._ends.decide_late(half, outcome, self._checks.ask_about)
+            decide = self._ends.decide if self._watch is None else partial(self._decide, self._watch)
+            await self._ends.decide_late(half, outcome, self._checks.ask_about, decide)
+
+    async def _decide(self, watch: Watch, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+        act = watch.ending(half.given, half.result, outcome.state)
+        try:
+            result = await self._ends.decide(half, outcome)
+        except BaseException as error:
+            act.failed(error)
+            raise
+        act.done(result)
+        return result
 
     def interrupted(self, half: OpenHalf) -> None:
         """The local transaction was interrupted: send UNKNOWN to the broker, without waiting for an answer."""
         self._memory.ended(half.transaction_id, LocalTransactionState.UNKNOWN)
+        self._figures.of_sends(half.message.topic).ended(LocalTransactionState.UNKNOWN)
+        if self._watch is not None:
+            self._watch.ending(half.given, half.result, LocalTransactionState.UNKNOWN).done()
         self._open.discard(half.transaction_id)
         self._ends.tell_unknown(half, INTERRUPTED)
 

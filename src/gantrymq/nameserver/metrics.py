@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.nameserver.route_table import Removed, RouteTable
+from gantrymq.observability.limits import declare_limits
 from gantrymq.observability.metrics import Kind, Metric, Metrics, single
 from gantrymq.remoting.latency import RPC_LATENCY, RequestLatency
-from gantrymq.remoting.server import RemotingServer
+from gantrymq.runtime.limits.client_limits import ClientLimits
 
 BROKERS: Final[Metric] = Metric(
     "gantry_nameserver_brokers", Kind.GAUGE, "brokers", ("cluster",), "Processes of brokers that are registered."
@@ -23,12 +24,9 @@ REMOVED: Final[Metric] = Metric(
     "gantry_nameserver_brokers_removed_total", Kind.COUNTER, "brokers", ("reason",),
     "Brokers that were removed: unregistered (they stopped), lost (the connection ended), silent (they sent nothing).",
 )  # fmt: skip
-CONNECTIONS: Final[Metric] = Metric(
-    "gantry_connections", Kind.GAUGE, "connections", (), "Open connections of brokers and clients."
-)
 
 
-def metrics_of(routes: RouteTable, server: RemotingServer, requests: RequestLatency) -> Metrics:
+def metrics_of(routes: RouteTable, limits: ClientLimits, requests: RequestLatency) -> Metrics:
     """All metrics of one name server."""
     metrics = Metrics()
     metrics.declare(BROKERS, lambda: [((cluster,), count) for cluster, count in routes.brokers_by_cluster().items()])
@@ -37,7 +35,7 @@ def metrics_of(routes: RouteTable, server: RemotingServer, requests: RequestLate
         REGISTERED, lambda: [(("true",), routes.registered_new), (("false",), routes.registered_again)]
     )  # fmt: skip
     metrics.declare(REMOVED, lambda: [((reason.value,), routes.removed[reason]) for reason in Removed])
-    metrics.declare(CONNECTIONS, single(lambda: len(server.sessions)))
+    declare_limits(metrics, limits)
     metrics.declare(RPC_LATENCY, requests.read)
     return metrics
 

@@ -52,7 +52,7 @@ class NameServer:
             network, clock, self._handlers(processors, disk), closed=self._closed, client_limits=limits
         )  # fmt: skip
         self._tasks = TaskGroupOwner("nameserver")
-        self.metrics: Final = metrics_of(self._routes, self._server, processors.requests)
+        self.metrics: Final = metrics_of(self._routes, limits, processors.requests)
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         self.address = ""
         """The ``ip:port`` on which it listens; empty before ``start``."""

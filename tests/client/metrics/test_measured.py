@@ -23,6 +23,7 @@ from gantrymq.aio import (
     PushConsumer,
     TransactionProducer,
 )
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.metrics.declared import metrics_of
 from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.demo.ports import free_port
@@ -118,6 +119,23 @@ def test_transactions_are_measured(tmp_path: Path) -> None:
             assert value("gantry_client_transactions_ended_total", "T", "PG", state) == 1
         assert value("gantry_client_ends_unconfirmed_total", "T", "PG") == 0
         assert value("gantry_client_messages_sent_total", "T", "PG") == 3
+
+    run(test)
+
+
+def test_an_end_that_no_broker_confirmed_is_counted_once() -> None:
+    async def test() -> None:
+        async with cluster() as scripted:
+            producer = TransactionProducer("PG", name_servers=scripted.address, listener=Listener(), end_retries=0)
+            async with producer:
+                half = await producer.begin(Message("T", "1"))
+                busy = [lambda _, command: encode_response(command, ResponseCode.SYSTEM_BUSY)] * 2
+                scripted.broker.next(RequestCode.END_TRANSACTION, *busy)
+                outcome = ListenerAnswer(LocalTransactionState.ROLLBACK)
+                assert not (await producer.finish(half, outcome)).decided
+                await producer.finish_late(half, outcome)
+        assert value("gantry_client_ends_unconfirmed_total", "T", "PG") == 1
+        assert value("gantry_client_transactions_ended_total", "T", "PG", "rollback") == 1
 
     run(test)
 

@@ -20,14 +20,17 @@ from gantrymq.aio import (
     TransactionProducer,
 )
 from gantrymq.client import sync
+from gantrymq.client.listener import ListenerAnswer
 from gantrymq.errors import RequestRejected
 from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import encode_response
 from gantrymq.runtime.clock import SystemClock
 
 trace = pytest.importorskip("opentelemetry.trace")
 pytest.importorskip("opentelemetry.sdk")
 
-from tests.client.peer import run, until  # noqa: E402
+from tests.client.peer import cluster, run, until  # noqa: E402
 from tests.client.real import server  # noqa: E402
 from tests.client.tracing.recorded import Recorded, of, recording  # noqa: E402
 
@@ -310,5 +313,26 @@ def test_what_a_blocking_listener_does_belongs_to_its_local_transaction(tmp_path
         assert of(local, "error.type") == ["ValueError"] and not local.status.is_ok
         assert recorded.parent(recorded.one("unknown T")) == "half T"
         assert recorded.parent(recorded.one("half T")) == "request"
+
+    run(test)
+
+
+def test_an_end_that_is_repeated_later_has_a_span_for_each_time() -> None:
+    async def test() -> None:
+        with recording() as recorded:
+            async with cluster() as scripted:
+                producer = TransactionProducer(
+                    "PG", name_servers=scripted.address, listener=Listener(LocalTransactionState.COMMIT), end_retries=0
+                )
+                async with producer:
+                    half = await producer.begin(Message("T", "1"))
+                    busy = lambda _, command: encode_response(command, ResponseCode.SYSTEM_BUSY)  # noqa: E731
+                    scripted.broker.next(RequestCode.END_TRANSACTION, busy)
+                    outcome = ListenerAnswer(LocalTransactionState.COMMIT)
+                    assert not (await producer.finish(half, outcome)).decided
+                    await producer.finish_late(half, outcome)
+        first, second = recorded.named("commit T")
+        assert of(first, "error.type") == ["gantrymq.errors.RequestRejected"] and second.status.is_unset
+        assert recorded.parent(second) == "half T"
 
     run(test)

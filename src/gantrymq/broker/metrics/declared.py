@@ -5,12 +5,12 @@ from __future__ import annotations
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.clients import declare_clients
 from gantrymq.broker.metrics.counters import MessageCounters
-from gantrymq.broker.metrics.limits import declare_limits
 from gantrymq.broker.metrics.messages import declare_messages
 from gantrymq.broker.metrics.storage import declare_storage
 from gantrymq.broker.metrics.transactions import declare_transactions
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.observability.limits import declare_limits
 from gantrymq.observability.metrics import Metrics
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.limits.client_limits import ClientLimits

@@ -44,6 +44,8 @@ longer than brokers let a half wait before they ask."""
 Ended: TypeAlias = TransactionSendResult | BaseException
 AskAgain: TypeAlias = Callable[[MessageView, str], Awaitable[ListenerAnswer]]
 """Asks the listener what became of a local transaction: its half message and its id."""
+Decide: TypeAlias = Callable[[OpenHalf, ListenerAnswer], Awaitable[TransactionSendResult]]
+"""``HalfEnds.decide``."""
 
 
 class HalfEnds:
@@ -79,7 +81,6 @@ class HalfEnds:
             self._memory.confirmed(half.transaction_id)
             then(result_of(half, outcome, decided=True))
         elif isinstance(found, Closed):
-            self._delivery.figures.of_sends(half.message.topic).unconfirmed += 1
             then(undecided(half, outcome, found))
         else:
             in_task(self._endpoint.tasks, "end of a half", self.decide(half, outcome, (channel, answer)), then)
@@ -134,12 +135,11 @@ class HalfEnds:
             error = refused
             if answer.code not in RETRIED_CODES or self._endpoint.speaks_java(channel.address):
                 break
-        self._delivery.figures.of_sends(half.message.topic).unconfirmed += 1
         return undecided(half, outcome, error)
 
-    async def decide_late(self, half: OpenHalf, outcome: ListenerAnswer, ask: AskAgain) -> None:
+    async def decide_late(self, half: OpenHalf, outcome: ListenerAnswer, ask: AskAgain, decide: Decide) -> None:
         """``decide`` did not reach the broker: repeat it for a while, until the broker has answered. Where the outcome
-        was not known, ``ask`` the listener first.
+        was not known, ``ask`` the listener first. ``decide``: the method above, perhaps with somebody who records it.
 
         Not with an Apache broker: it would deliver again if it had carried out the first attempt. It will ask.
         """
@@ -156,7 +156,7 @@ class HalfEnds:
                 continue
             self._memory.ended(half.transaction_id, outcome.state)
             try:
-                result = await self.decide(half, outcome)
+                result = await decide(half, outcome)
             except TransactionConflict:  # which is in the log
                 return
             refused = result.decision_error

@@ -1,4 +1,4 @@
-"""Metrics of what clients take, and of what the broker refused because of its limits."""
+"""Metrics of what clients take, and of what a server refused because of its limits: of brokers and name servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED: Final[Metric] = Metric(
 )  # fmt: skip
 CUT_OFF: Final[Metric] = Metric(
     "gantry_connections_cut_off_total", Kind.COUNTER, "connections", ("reason",),
-    "Connections that the broker ended: tls (no agreement on TLS), first_request (it did not come in time), "
+    "Connections that the server ended: tls (no agreement on TLS), first_request (it did not come in time), "
     "slow_reader (answers were not read), bytes_in_flight (too much memory).",
 )  # fmt: skip
 REFUSED_REQUESTS: Final[Metric] = Metric(
