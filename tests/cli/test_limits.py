@@ -6,12 +6,16 @@ import os
 import re
 import socket
 import ssl
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from gantrymq import Message, Producer, PullConsumer
-from gantrymq.protocol.codes import RequestCode
+from gantrymq.errors import RequestRejected
+from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.pull import ViewMessage
 from gantrymq.runtime.network import split_address
@@ -19,6 +23,7 @@ from gantrymq.runtime.tls.certificates import client_context
 from tests.cli.test_serve import Program, address, program
 from tests.runtime.tls.peers import client_tls, file
 
+T = TypeVar("T")
 MIB = 1 << 20
 CONNECTIONS, REQUESTS = 4, 150
 """600 MiB of answers, if the broker made them all."""
@@ -69,10 +74,24 @@ def test_a_client_that_sends_faster_than_it_may_is_slowed_down_and_loses_nothing
         names = address(running.ready(), "name server")
         with Producer("PG", name_servers=names) as producer, PullConsumer(name_servers=names) as consumer:
             sent = {producer.send(Message("Many", b"%d" % number)).message_id for number in range(300)}
+            queues = patiently(lambda: consumer.queues("Many"))
             stored = [
-                message for queue in consumer.queues("Many") for message in consumer.pull(queue, 0, 1000).messages
+                message
+                for queue in queues
+                for message in patiently(lambda queue=queue: consumer.pull(queue, 0, 1000).messages)  # type: ignore[misc]
             ]
         assert len(sent) == 300 and sorted(int(message.body) for message in stored) == list(range(300))
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """A single pull that is refused is not tried again by the client: the senders have used up what both may do."""
+    for _ in range(200):
+        try:
+            return call()
+        except RequestRejected as refused:
+            assert refused.code == ResponseCode.SYSTEM_BUSY
+            time.sleep(0.05)
+    raise AssertionError("refused for ten seconds")
 
 
 def _question(message_id: str, opaque: int) -> bytes:
