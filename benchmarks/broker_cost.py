@@ -243,7 +243,7 @@ def _frames(data: bytes) -> Iterator[bytes]:
         position = end
 
 
-def _account(broker: Broker) -> Account | None:
+def account_of(broker: Broker) -> Account | None:
     """A user that may do what is measured; None: the broker has no users."""
     if broker.guard is None:
         return None
@@ -272,7 +272,7 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         )  # fmt: skip
         broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk())
         await broker.start()
-        peer = Peer(network, FORMS[chosen.form], chosen.size, profile, _account(broker))
+        peer = Peer(network, FORMS[chosen.form], chosen.size, profile, account_of(broker))
         await peer.ask(encode_request(RequestCode.HEART_BEAT, 1, body=HEARTBEAT), 1)
         await peer.plain(4)
         rounds: list[float] = []

@@ -9,6 +9,8 @@ variant is divided by that of the broker without guards; the median of these rat
 | metrics | counters of deliveries and histograms do nothing | they count; all is read every ``--scrape`` messages |
 | tls | plain bytes | TLS 1.3; only the broker's side is counted |
 | limits | no limit of requests | each request is counted against a limit that is never reached |
+| signed | no users | each request is signed by a user; signing is not counted |
+| permissions | no users | the same, and a policy must allow it |
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.broker_cost import FORMS, HEARTBEAT, ROUND, NoNetwork, Peer
+from benchmarks.broker_cost import FIRST_USER, FORMS, HEARTBEAT, ROUND, NoNetwork, Peer, account_of
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.metrics.counters import MessageCounters
@@ -59,6 +61,8 @@ class Variant:
     metrics: bool = False
     tls: bool = False
     limits: bool = False
+    users: bool = False
+    policies: bool = False
 
 
 VARIANTS: Final = (
@@ -66,7 +70,9 @@ VARIANTS: Final = (
     Variant("metrics", metrics=True),
     Variant("tls", tls=True),
     Variant("limits", limits=True),
-    Variant("all", metrics=True, tls=True, limits=True),
+    Variant("signed", users=True),
+    Variant("permissions", users=True, policies=True),
+    Variant("all", metrics=True, tls=True, limits=True, users=True, policies=True),
 )
 
 
@@ -163,12 +169,14 @@ async def running(variant: Variant, chosen: argparse.Namespace, root: Path) -> A
         store_path_root_dir=str(root / variant.name), listen_port=0, bind_address="127.0.0.1",
         flush_disk_type="ASYNC_FLUSH", disk_space_warning_level_ratio=100, mapped_file_size_commit_log=64 << 20,
         max_requests_per_second=NEVER_REACHED if variant.limits else 0,
+        authentication_enabled=variant.users, authorization_enabled=variant.policies,
+        init_authentication_user=FIRST_USER if variant.users else "",
     )  # fmt: skip
     broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk())
     await broker.start()
     try:
         kind = SecurePeer if variant.tls else Peer
-        peer = kind(bare, FORMS[chosen.form], chosen.size, None)
+        peer = kind(bare, FORMS[chosen.form], chosen.size, None, account_of(broker))
         await peer.ask(encode_request(RequestCode.HEART_BEAT, 1, body=HEARTBEAT), 1)
         yield Runner(variant, broker, peer, chosen)
     finally:
