@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.access.counts import Refusals
+from gantrymq.access.metrics import declare_access
 from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.metrics.access import declare_access
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.metrics.declared import metrics_of
 from gantrymq.broker.operations.settings import Settings

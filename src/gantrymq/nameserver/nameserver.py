@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from gantrymq.access.counts import Refusals
+from gantrymq.access.metrics import declare_access
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.metrics import metrics_of
@@ -51,6 +53,7 @@ class NameServer:
         )  # fmt: skip
         self._tasks = TaskGroupOwner("nameserver")
         self.metrics: Final = metrics_of(self._routes, self._server, processors.requests)
+        declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         self.address = ""
         """The ``ip:port`` on which it listens; empty before ``start``."""
 
