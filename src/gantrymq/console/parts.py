@@ -65,7 +65,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 def render(request: Request, template: str, **values: Any) -> str:
     """A rendered template, which may be a part of a page."""
     console, person, session = console_of(request), person_of(request), session_of(request)
-    return console.templates.get_template(template).render(
+    text: str = console.templates.get_template(template).render(
         **values,
         version=__version__,
         name_servers=console.name_servers,
@@ -76,6 +76,7 @@ def render(request: Request, template: str, **values: Any) -> str:
         here=request.url.path,
         may={right.name.lower(): person is not None and person.may(right) for right in Right},
     )
+    return text
 
 
 def text_of(request: Request, name: str) -> str | None:
