@@ -112,7 +112,7 @@ class MessageStore:
             config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end), self._deleted.positions
         )
         self.recovered: Recovered = recovery.run()
-        if flushed < self.recovered.end or not clean:
+        if self._mark_file.kept < self.recovered.end or not clean:
             # All of it is durable now, and damage in it is no torn tail: at no start to come, also after a power cut.
             with contextlib.suppress(StoreError, OSError):
                 self._mark_file.keep(self.recovered.end)

@@ -85,3 +85,31 @@ def test_the_older_note_is_written_over_also_by_the_next_process() -> None:
         again.note_flushed(position)
         data = bytes(disk.bytes_of("/gantry/mark")[0])
         assert sorted((read_mark(data[:512])[0], read_mark(bytes(512) + data[512:])[0])) == [before, position]
+
+
+def test_what_the_last_start_found_outlives_a_power_cut_that_tears_both_notes(tmp_path: Path) -> None:
+    """Found by simulation, seed 19002648."""
+    path = tmp_path / "gantry" / "mark"
+    mark = MarkFile(OsDisk(), str(path))
+    mark.keep(8_303)
+    mark.note_flushed(8_988)
+    mark.note_flushed(9_440)
+    mark.close()
+    with path.open("r+b") as file:
+        for at in (4, 516):  # the checksum arrived, and the position did not
+            file.seek(at)
+            file.write(bytes(8))
+    mark = MarkFile(OsDisk(), str(path))
+    assert mark.read() == (8_303, None)
+    mark.close()
+
+
+def test_a_log_that_ends_earlier_than_before_leaves_no_higher_note(tmp_path: Path) -> None:
+    path = tmp_path / "gantry" / "mark"
+    for position in (8_303, 9_440, 1_017):
+        mark = MarkFile(OsDisk(), str(path))
+        mark.read()
+        mark.keep(position)
+        assert mark.kept == position
+        mark.close()
+        assert read_mark(path.read_bytes())[0] == position

@@ -3,12 +3,14 @@
 ``checkpoint`` (4096 bytes, big-endian longs): store time of the last durable log record, of the last durable queue
 entry, of the last index write; master's flushed offset; confirm offset. Source: StoreCheckpoint.
 
-``gantry/mark`` is private and disposable: without it recovery only has more to read. Three records of one sector each:
+``gantry/mark`` is private and disposable: without it recovery only has more to read. Five records of one sector each:
 
     from   bytes  content
        0      4   CRC-32 of the following
        4      8   durable end of the log, written after every sync, here and
      512     12   here by turns: whatever becomes of one of them, the other says as much but for one sync
+    1024     12   the same at the last start, synced, here and
+    1536     12   here by turns: a power cut may tear both of the others, because nobody syncs them
     4096      4   CRC-32 of the following
     4100      8   position: queues (and everything before it in the log) are durable up to here
     4108      8   index position: the index is durable up to here
@@ -33,6 +35,7 @@ _FLUSHED = struct.Struct(">q")
 _MARK = struct.Struct(">qqqI")
 _MARK_AT = 4096
 _FLUSHED_AT = (0, 512)
+_KEPT_AT = (1024, 1536)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,29 +105,39 @@ class MarkFile:
         self._disk = disk
         self._path = path
         self._file: File = disk.open(path, create=True)
-        self._next = 0
+        self._next = self._next_kept = 0
+        self.kept = 0
+        """A durable end of the log that outlives every power cut."""
 
     def read(self) -> tuple[int, Mark | None]:
-        """See ``read_mark``. The older note is the next to be written over."""
+        """See ``read_mark``. The older notes are the next to be written over."""
         data = self._file.read(_MARK_AT + _CRC.size + _MARK.size, 0)
-        first, second = _notes(data)
-        self._next = 0 if first <= second else 1
+        self._next, _ = _older_and_newest(data, _FLUSHED_AT)
+        self._next_kept, self.kept = _older_and_newest(data, _KEPT_AT)
         return read_mark(data)
 
     def note_flushed(self, position: int) -> None:
         """The log is durable up to ``position``. Called after every sync, so it costs one small write. DiskFull."""
-        data = _FLUSHED.pack(position)
-        self._file.write(_CRC.pack(crc32(data)) + data, _FLUSHED_AT[self._next])
+        self._note(position, _FLUSHED_AT[self._next])
         self._next = 1 - self._next
 
     def keep(self, position: int) -> None:
         """``note_flushed`` that outlives a power cut, with the names that lead to it. Raises StoreError, OSError."""
         for _ in _FLUSHED_AT:
             self.note_flushed(position)
-        self._file.sync()
+        # A log that ends earlier than before, because an older copy took its place, leaves no higher note behind.
+        for _ in _KEPT_AT if position < self.kept else _KEPT_AT[:1]:
+            self._note(position, _KEPT_AT[self._next_kept])
+            self._file.sync()
+            self._next_kept = 1 - self._next_kept
+        self.kept = position
         directory = os.path.dirname(self._path)
         self._disk.sync_dir(directory)
         self._disk.sync_dir(os.path.dirname(directory))
+
+    def _note(self, position: int, at: int) -> None:
+        data = _FLUSHED.pack(position)
+        self._file.write(_CRC.pack(crc32(data)) + data, at)
 
     def write(self, mark: Mark) -> None:
         """Raises DiskFull."""
@@ -140,12 +153,18 @@ def read_mark(data: bytes) -> tuple[int, Mark | None]:
     is written."""
     values = _checked(data, _MARK_AT, _MARK)
     mark = Mark(*values) if values else None
-    return max(*_notes(data), mark.position if mark else 0), mark
+    return max(*_notes(data, _FLUSHED_AT), *_notes(data, _KEPT_AT), mark.position if mark else 0), mark
 
 
-def _notes(data: bytes) -> list[int]:
+def _notes(data: bytes, places: tuple[int, int]) -> list[int]:
     """The durable ends in both places; 0 where nothing usable is written."""
-    return [found[0] if (found := _checked(data, at, _FLUSHED)) else 0 for at in _FLUSHED_AT]
+    return [found[0] if (found := _checked(data, at, _FLUSHED)) else 0 for at in places]
+
+
+def _older_and_newest(data: bytes, places: tuple[int, int]) -> tuple[int, int]:
+    """Which of both places has the older note, and the position in the other one."""
+    first, second = _notes(data, places)
+    return (0, second) if first <= second else (1, first)
 
 
 def _checked(data: bytes, at: int, layout: struct.Struct) -> tuple[int, ...] | None:
