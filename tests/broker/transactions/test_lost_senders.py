@@ -490,3 +490,15 @@ def test_another_member_is_asked_when_one_that_left_closes_without_an_answer(lab
     assert asked_early(sibling) == [True]
     answer(lab, sibling, half, Resolution.COMMIT)
     assert len(lab.delivered()) == 1
+
+
+def test_the_place_of_a_half_that_was_not_stored_belongs_to_who_gets_it_next(lab: Lab) -> None:
+    """A disk was full, so its queue offset was given to another sender's half. Found by simulation, seed 19012961."""
+    refused, sender, sibling = lab.online(), lab.online(), lab.online()
+    lab.disk.full = True
+    assert decisive(lab, refused).error is not None
+    lab.disk.full = False
+    assert decisive(lab, sender).error is None
+    lab.offline(refused)
+    lab.clock.advance(IMMUNITY_S - 0.001)
+    assert sender.checks() == sibling.checks() == []

@@ -284,7 +284,7 @@ class TransactionCoordinator:
             self.checks.watch((half,))
         else:
             half.take(Event.FAILED)
-            self.table.remove(half)
+            self._remove(half)
         _tell(half, error)
 
     def _stored_late(self, half: OpenHalf, error: StoreError | None) -> None:
@@ -298,7 +298,11 @@ class TransactionCoordinator:
             if undecided:
                 self.checks.watch((half,))
         elif undecided:
-            self.table.remove(half)
+            self._remove(half)
+
+    def _remove(self, half: OpenHalf) -> None:
+        self.table.remove(half)
+        self._lost_senders.not_stored(half)
 
     def producer_joined(self, group: str) -> None:
         """Call when a producer registered for ``group``: what waited for one is checked at once."""

@@ -109,6 +109,11 @@ class LostSenders:
         """A half with decisive checkers (or the retry of one) came by the connection from there."""
         self._belong([half.queue_offset], born_host)
 
+    def not_stored(self, half: OpenHalf) -> None:
+        """A half could not be stored. Its queue offset will be that of another one, perhaps of another sender."""
+        for owner in (*self._sent.values(), *self._gone.values()):
+            owner.offsets.pop(half.queue_offset, None)
+
     def client_gone(self, client: Client) -> None:
         """A connection ended; call it while the heartbeats of the connection are known."""
         sent = self._sent.pop(client.host, None) if self._sent else None
