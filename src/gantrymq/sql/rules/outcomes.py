@@ -23,7 +23,9 @@ class Outcomes:
     """The statements about outcomes for one database and one producer group."""
 
     def __init__(self, dialect: Dialect, group: str, table: str = OUTCOMES, claim_timeout_ms: int = 2_000) -> None:
-        check_group(group)  # it stands in a statement, see insert_and_commit
+        """``group``: empty where the database is only identified, as by a migration. Raises MessageIllegal."""
+        if group:
+            check_group(group)  # it stands in a statement, see insert_and_commit
         self.dialect: Final = dialect
         self.table: Final = table
         self.group: Final = group
