@@ -127,6 +127,9 @@ OURS_ALONE = {
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
     "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
     "shortPollingTimeMills",
+    # Apache has these in its AuthConfig, which the command does not show; plainAclFile is ours.
+    "authenticationEnabled", "authorizationEnabled", "initAuthenticationUser", "innerClientAuthenticationCredentials",
+    "authenticationWhitelist", "authorizationWhitelist", "authConfigPath", "aclEnable", "plainAclFile",
 }  # fmt: skip
 DIFFERENT = {
     "maxTransferCountOnMessageInMemory": "our clients and Spark ask for large pulls",
