@@ -111,8 +111,9 @@ class LostSenders:
 
     def not_stored(self, half: OpenHalf) -> None:
         """A half could not be stored. Its queue offset will be that of another one, perhaps of another sender."""
-        for owner in (*self._sent.values(), *self._gone.values()):
-            owner.offsets.pop(half.queue_offset, None)
+        known = [sent.offsets for sent in self._sent.values()] + [lost.offsets for lost in self._gone.values()]
+        for offsets in known:
+            offsets.pop(half.queue_offset, None)
 
     def client_gone(self, client: Client) -> None:
         """A connection ended; call it while the heartbeats of the connection are known."""
