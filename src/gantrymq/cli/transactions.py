@@ -14,6 +14,7 @@ from gantrymq.admin.audit import AuditFile, default_path
 from gantrymq.admin.decisions import Action, Decisions, the_one
 from gantrymq.admin.transactions import Place
 from gantrymq.cli import show
+from gantrymq.cli.audited import Audit, Why
 from gantrymq.cli.cluster_options import (
     LOCAL,
     USAGE,
@@ -32,11 +33,6 @@ from gantrymq.transactions.rules.states import State
 
 app = typer.Typer(help="Show undecided transactions, explain them, and decide them.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="Transaction id (the message's unique key), or offset message id of its half.")]
-Why = Annotated[str | None, typer.Option("--why", "-w", help="The reason; it is written to the audit file.")]
-Audit = Annotated[
-    Path | None,
-    typer.Option("--audit", help="The audit file. Default: GANTRY_AUDIT, else ~/.local/state/gantry/audit.jsonl."),
-]
 FIRST_SHOWN: Final = 12
 LAST_SHOWN: Final = 20
 """Number of events that are shown of one transaction, when there are many."""
