@@ -11,7 +11,7 @@ from typing import TypeAlias
 from gantrymq.errors import CorruptRecord
 from gantrymq.protocol.stored_message import properties_text
 from gantrymq.store.log.commit_log import CommitLog
-from gantrymq.store.log.records import LARGEST_RECORD_BYTES, PLACE_BYTES, is_good, place_of
+from gantrymq.store.log.records import LARGEST_RECORD_BYTES, PLACE_BYTES, are_good, is_good, place_of
 from gantrymq.store.queues.consume_queue import BLANK_SIZE, ENTRY, ENTRY_BYTES, ConsumeQueue
 from gantrymq.store.recovery.quarantine import Quarantine
 from gantrymq.store.values import Boundary, GetResult, GetStatus
@@ -78,9 +78,12 @@ class QueueReader:
             status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
             return GetResult(status, next_offset, least, most, len(found), b"".join(found))
         own = offset >= queue.loaded_end
-        if tag_codes is None and own and self._is_trusted(raw):
-            count, data = self._copy(raw, max_bytes)
-            return GetResult(GetStatus.FOUND, offset + count, least, most, count, data)
+        if tag_codes is None:
+            trusted = own and self._is_trusted(raw)
+            copied = self._copy(raw, max_bytes) if trusted else self._checked(raw, max_bytes)
+            if copied is not None:
+                count, data = copied
+                return GetResult(GetStatus.FOUND, offset + count, least, most, count, data)
         wanted, passed = self._choose(queue, raw, offset, max_count, max_bytes, tag_codes)
         pieces = self._fetch(queue, wanted, own)
         if pieces:
@@ -130,6 +133,41 @@ class QueueReader:
                 pieces += [view[low - first : high - first] for low, high in runs[at:stop]]
             at = stop
         return count, pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else b"".join(pieces)
+
+    def _checked(self, raw: bytes, max_bytes: int) -> tuple[int, bytes] | None:
+        """As ``_copy``, for records that have to be checked. None: something here is not as it should be.
+
+        Then ``_choose`` and ``_fetch`` look at each record for itself, and say what is damaged.
+        """
+        spans: list[list[tuple[int, int]]] = []
+        span: list[tuple[int, int]] = []
+        log_start, log_end = self._log.start, self._log.written
+        start = end = -GAP_BYTES - 1
+        count = total = 0
+        for log_offset, size, _ in ENTRY.iter_unpack(raw):
+            if log_offset < log_start or not 0 < size <= log_end - log_offset:
+                return None
+            total += size
+            if total > max_bytes and count:
+                break
+            if not 0 <= log_offset - end <= GAP_BYTES or log_offset + size - start > SPAN_BYTES:
+                span = []
+                spans.append(span)
+                start = log_offset
+            span.append((log_offset, size))
+            end = log_offset + size
+            count += 1
+        pieces: list[bytes | memoryview] = []
+        for span in spans:
+            first, (last, size) = span[0][0], span[-1]
+            data = self._log.read(first, last + size - first)
+            if not are_good(data, first, span):
+                return None
+            if len(spans) == 1 and len(data) == sum([size for _, size in span]):
+                return count, data
+            view = memoryview(data)
+            pieces += [view[at - first : at - first + size] for at, size in span]
+        return count, b"".join(pieces)
 
     def _look(
         self, queue: ConsumeQueue, raw: bytes, offset: int, max_count: int, max_bytes: int, wants: Wants
@@ -214,7 +252,7 @@ class QueueReader:
             pieces.update((number, view[offset - first : offset - first + size]) for offset, size, number in span)
             return
         for offset, size, number in span:
-            if is_good(view, offset - first, offset, size):
+            if is_good(data, offset - first, offset, size):
                 pieces[number] = view[offset - first : offset - first + size]
             else:
                 self._blame(queue, number, offset, size)
@@ -225,7 +263,7 @@ class QueueReader:
         own_size, queue_id, queue_offset, own = place_of(head)
         whole = self._log.read(log_offset, own_size) if 0 < own_size <= LARGEST_RECORD_BYTES else b""
         its_head = own == log_offset or (queue_id, queue_offset) == (queue.queue_id, number)
-        if its_head and not is_good(memoryview(whole), 0, log_offset, own_size):
+        if its_head and not is_good(whole, 0, log_offset, own_size):
             self._quarantine.record(log_offset)
         else:
             self._quarantine.entry(queue, number, log_offset, size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 from zlib import crc32
 
@@ -116,30 +116,51 @@ _ZERO_SECTOR: Final = "\0" * 64
 """Shorter than the zeros of any lost sector, those of simulated disks included; nobody's properties hold so many."""
 
 
-def is_good(data: memoryview, at: int, position: int, size: int) -> bool:
+def is_good(data: bytes, at: int, position: int, size: int) -> bool:
     """Whether the ``size`` bytes at ``data[at:]`` are an intact record of log offset ``position``; a quick check.
 
     As strict as ``parse``: a client cannot skip a record whose parts do not add up, so such a record would block all
     messages behind it in the queue.
     """
-    last = at + size
-    if last > len(data) or size < SMALLEST_RECORD_BYTES:
-        return False
-    said, magic, crc, own, sys_flag, length = _CHECKED.unpack_from(data, at)
-    start = at + 88
-    if sys_flag & _HOSTS_V6:
-        start = body_place(data, at, sys_flag) + 4
-        if start > last:
+    return are_good(data, position - at, ((position, size),))
+
+
+def are_good(data: bytes, base: int, places: Iterable[tuple[int, int]]) -> bool:
+    """Whether all of these records, each a (log offset, size), are intact; ``data`` begins at log offset ``base``.
+
+    One loop without calls: it is nearly all that the broker does for a message that it reads from old parts of the log.
+    """
+    known = len(data)
+    for position, size in places:
+        at = position - base
+        last = at + size
+        if at < 0 or last > known or size < SMALLEST_RECORD_BYTES:
             return False
-        (length,) = _INT.unpack_from(data, start - 4)
-    end = start + length
-    if said != size or own != position or length < 0 or end + 3 > last or magic not in _MAGICS:
-        return False
-    length = data[end] + 1 if magic == MAGIC_V1 else _SHORT.unpack_from(data, end)[0] + 2
-    end_of_topic = end + length
-    if length <= 0 or end_of_topic + 2 > last or end_of_topic + 2 + _SHORT.unpack_from(data, end_of_topic)[0] != last:
-        return False
-    return not crc or crc32(data[start:end]) & 0x7FFFFFFF == crc
+        said, magic, crc, own, sys_flag, length = _CHECKED.unpack_from(data, at)
+        start = at + 88
+        if sys_flag & _HOSTS_V6:
+            start = body_place(data, at, sys_flag) + 4
+            if start > last:
+                return False
+            (length,) = _INT.unpack_from(data, start - 4)
+        end = start + length
+        if said != size or own != position or length < 0 or end + 3 > last:
+            return False
+        if magic == MAGIC_V1:
+            end_of_topic = end + 1 + data[end]
+        elif magic == MAGIC_V2:
+            end_of_topic = end + 2 + _SHORT.unpack_from(data, end)[0]
+        else:
+            return False
+        if (
+            end_of_topic <= end
+            or end_of_topic + 2 > last
+            or end_of_topic + 2 + _SHORT.unpack_from(data, end_of_topic)[0] != last
+        ):
+            return False
+        if crc and crc32(data[start:end]) & 0x7FFFFFFF != crc:
+            return False
+    return True
 
 
 class LogWalk:

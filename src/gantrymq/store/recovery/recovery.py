@@ -38,6 +38,9 @@ NO_LIMIT = 1 << 62
 RECORDS_PER_WRITE = 1 << 18
 """After how many records the entries built so far go to their files, so that they do not fill the memory."""
 
+WRITTEN_AGAIN_AT_ONCE = 1 << 20
+"""Bytes."""
+
 
 @dataclass(slots=True)
 class Recovered:
@@ -93,7 +96,7 @@ class Recovery:
             self._keep_last_places(queue, found.end)
         if torn or not self.clean:
             self._cut(found)
-            self._sync(found.end)
+            self._make_durable(found)
         return found
 
     def _facts(self, mark: Mark | None) -> Facts:
@@ -290,8 +293,23 @@ class Recovery:
             log.warning("cut the log at offset %d: %d bytes behind it were zeroed", found.end, found.cut_bytes)
             self.files.sync_directory()
 
-    def _sync(self, end: int) -> None:
-        """Make durable what a killed process had written and not synced: from now on it is served."""
+    def _make_durable(self, found: Recovered) -> None:
+        """Make durable what a killed process had written and not synced: from now on it is served.
+
+        It is written once more first. After a sync that failed, the kernel takes pages for clean that are on no disk:
+        it would sync nothing, and the next loss of power would take what was served until then.
+        """
+        position = self.flushed or self._last_read_file(found)
+        while position < found.end:
+            size = min(WRITTEN_AGAIN_AT_ONCE, found.end - position)
+            # Not the zeros at the end of a file: they may have no place on the disk yet, and it may be full.
+            self.files.write(position, self.files.read(position, size).rstrip(b"\0"))
+            position += size
         for segment in self.files.segments:
-            if segment.end > self.flushed and segment.base <= end:
+            if segment.end > self.flushed and segment.base <= found.end:
                 segment.file.sync()
+
+    def _last_read_file(self, found: Recovered) -> int:
+        """Where nobody noted what is durable, as in a store of Apache's: the start of the last file that was read."""
+        segment = self.files.segment(max(found.end - 1, 0))
+        return max(found.start, segment.base) if segment is not None else found.end

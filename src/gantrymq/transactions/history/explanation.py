@@ -5,9 +5,9 @@ its private request, and from ``gantry transactions explain --json`` on an Apach
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
+from gantrymq.runtime import calendar
 from gantrymq.transactions.history.diagnosis import Surroundings, Transaction
 from gantrymq.transactions.history.events import Event, Kind
 from gantrymq.transactions.history.timeline import checks_in_short, timeline
@@ -88,5 +88,5 @@ def _notes(
 
 
 def iso(time_ms: int | None) -> str | None:
-    """ms since 1970 as ISO 8601 in UTC; None for None."""
-    return None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    """As ``calendar.iso``; None for None."""
+    return None if time_ms is None else calendar.iso(time_ms)
