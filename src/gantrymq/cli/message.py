@@ -7,14 +7,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from gantrymq.admin import Admin
 from gantrymq.admin.messages import FOREVER_MS
+from gantrymq.admin.traces import TraceSteps
 from gantrymq.cli import show
 from gantrymq.cli.cluster_options import LOCAL, USAGE, Json, NameServers, fail, guarded, note, pairs, with_cluster
 from gantrymq.cli.message_reading import Lines, Reading, fields, print_queues
 from gantrymq.errors import RequestRejected
+from gantrymq.message import system_topics
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 
@@ -175,6 +178,35 @@ def _draw(message: MessageView, readers: list[dict[str, Any]], body_bytes: int, 
     if trace:
         columns = {"group": "GROUP", "state": "STATE", "consumer_offset": "GROUP IS AT"}
         show.table(readers, columns, "no group reads this topic yet")
+
+
+@app.command()
+def trace(
+    word: Annotated[str, typer.Argument(metavar="ID_OR_KEY", help="Unique key of a message, or one of its KEYS.")],
+    trace_topic: Annotated[str, typer.Option("--trace-topic", help="Where clients record.")] = system_topics.TRACE,
+    as_json: Json = False,
+    name_servers: NameServers = LOCAL,
+) -> None:
+    """Show what clients recorded of a message: who sent it, who consumed it, how long it took.
+
+    Clients record when they are made with trace=True (Java: enableMsgTrace).
+    """
+
+    async def work(admin: Admin) -> TraceSteps:
+        return await admin.traces.of(word, trace_topic)
+
+    found = with_cluster(name_servers, work, "message trace")
+    if found.more:
+        note("there are more records than are read at once; search for one message by its id")
+    if found.unreadable:
+        note(f"records that could not be read and are left out: {found.unreadable}")
+    rows = [
+        {**msgspec.structs.asdict(step), "at": show.when(step.at_ms), "outcome": step.outcome} for step in found.steps
+    ]
+    columns = {"at": "TIME", "happened": "STEP", "outcome": "", "group": "GROUP", "client": "CLIENT",
+               "took_ms": "MS", "topic": "TOPIC", "broker": "BROKER", "message_id": "MESSAGE"}  # fmt: skip
+    nothing = "no client recorded anything of a message with this id or key (clients do with trace=True)"
+    show.answer(as_json, rows, lambda: show.table(rows, columns, nothing))
 
 
 @app.command()

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gantrymq.runtime.calendar import iso, utc_of
+
 WIDE: Final = 4_096
 """Width of the output in a pipe, so that nothing is cut or wrapped there."""
 UNBROKEN: Final = frozenset({"id", "client", "message_id"})
@@ -90,12 +92,14 @@ def when(time_ms: int | None) -> str | None:
     """ms since 1970 as local time; None for 0 and None."""
     if not time_ms or time_ms < 0:
         return None
-    return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(sep=" ", timespec="milliseconds")
+    moment = utc_of(time_ms)
+    return iso(time_ms) if moment is None else moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
 
 
 def clock_time(time_ms: int) -> str:
     """ms since 1970 as local date and time, without the zone: for columns."""
-    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    moment = utc_of(time_ms)
+    return iso(time_ms) if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def since(span_ms: int) -> str:

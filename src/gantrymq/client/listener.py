@@ -44,6 +44,9 @@ class ListenerAnswer(msgspec.Struct, frozen=True):
     error: BaseException | None = None
     remark: str | None = None
     """Travels to the broker with an UNKNOWN, for people who read its log."""
+    ask_again: bool = False
+    """With an UNKNOWN of a check: the reason soon passes, so the producer calls the checker again within seconds, and
+    not only when the broker asks again (30 s later by default)."""
 
 
 Answer = LocalTransactionState | ListenerAnswer | Awaitable[LocalTransactionState] | Awaitable[ListenerAnswer]

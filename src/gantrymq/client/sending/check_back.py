@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gantrymq.client.config import TransactionProducerConfig
@@ -30,6 +30,7 @@ from gantrymq.client.listener import (
     read_failure,
 )
 from gantrymq.client.metrics.figures import ClientFigures
+from gantrymq.client.sending.check_again import CheckAgain
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.longest import RUNNING
 from gantrymq.client.tracing.watch import Check, Watch
@@ -49,8 +50,11 @@ NOT_DECISIVE = ListenerAnswer(
     LocalTransactionState.UNKNOWN, remark="this member's checker is not decisive; ask when the immunity is over"
 )
 STILL_CHECKED = ListenerAnswer(
-    LocalTransactionState.UNKNOWN, remark="the checker is still at work on earlier checks of this transaction"
+    LocalTransactionState.UNKNOWN,
+    remark="the checker is still at work on earlier checks of this transaction",
+    ask_again=True,
 )
+GONE = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the broker that asked has gone")
 CHECKS_AT_ONCE: Final = 2
 """Checks of one transaction that may run at the same time. The first may hang in a lost connection to the database, so
 a second one is allowed. With more, one transaction whose checks all hang could occupy every thread."""
@@ -90,6 +94,7 @@ class CheckBack:
         self._decisive = is_decisive(listener)
         self._memory = memory
         self._config = config
+        self._again = CheckAgain(endpoint, config.check_queue_size)
         self._free = asyncio.Semaphore(config.check_threads)
         self._pool = ThreadPoolExecutor(config.check_threads, "gantrymq-check")
         self._waiting = self._unconfirmed = 0
@@ -177,8 +182,28 @@ class CheckBack:
             raise
         if outcome.error is not None:
             log.warning("check of transaction %s: %s", question.transaction_id, outcome.remark, exc_info=outcome.error)
+        half = (question.broker_name, question.header.commit_log_offset)
         if outcome.state is not LocalTransactionState.UNKNOWN:
             self._memory.ended(question.transaction_id, outcome.state)
+            self._again.told(half)
+        self._answer(question, outcome)
+        if outcome.state is LocalTransactionState.UNKNOWN and outcome.ask_again:
+            again = replace(question, check=None)  # the trace of this check ends with its answer
+            self._again.later(half, lambda: self._once_more(again), lambda found: self._found(again, found))
+
+    async def _once_more(self, question: Question) -> ListenerAnswer:
+        """The outcome of a half message whose check was answered UNKNOWN."""
+        if not question.channel.alive:
+            return GONE
+        known = self._memory.answer(question.transaction_id, question.broker_name, question.header.commit_log_offset)
+        if known is not None:
+            return ListenerAnswer(known)
+        async with self._free:
+            return await self._outcome(question.view, question.transaction_id)
+
+    def _found(self, question: Question, outcome: ListenerAnswer) -> None:
+        log.warning("the outcome of transaction %s is known now: %s", question.transaction_id, outcome.state.name)
+        self._memory.ended(question.transaction_id, outcome.state)
         self._answer(question, outcome)
 
     async def ask_about(self, view: MessageView, transaction_id: str) -> ListenerAnswer:

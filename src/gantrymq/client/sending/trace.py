@@ -1,7 +1,5 @@
-"""Message trace: records of what happened to each message are sent to a topic. ``mqadmin queryMsgTraceById`` reads it.
-
-A trace message contains records, one after the other. Its KEYS are the ids and keys of the messages in the records.
-Source: TraceDataEncoder, AsyncTraceDispatcher; docs/protocol.md#message-trace.
+"""Message trace: records of what happened to each message are sent to a topic. ``mqadmin queryMsgTraceById`` and the
+console read them. Source: AsyncTraceDispatcher; the records themselves: ``protocol.trace_records``.
 """
 
 from __future__ import annotations
@@ -28,16 +26,10 @@ from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.send import SendMessage
+from gantrymq.protocol.trace_records import CONSUMED, FAILED, TracedMessage, TraceKind, TraceRecord, encode
 
 log = logging.getLogger("gantrymq.client")
 
-FIELD, RECORD = "\x01", "\x02"
-NO_KEYS: Final = "null"
-"""Java's client writes this for no keys, because its reader loses an empty last field."""
-NORMAL, HALF, COMMITTED, DELAYED, ORDERED = range(5)
-"""Kinds of messages by their numbers (MessageType)."""
-CONSUMED, FAILED = 0, 4
-"""How consuming ended (ConsumeReturnType)."""
 STATES: Final = {
     LocalTransactionState.COMMIT: "COMMIT_MESSAGE",
     LocalTransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
@@ -51,16 +43,15 @@ TIMEOUT_MS: Final = 5_000
 GROUP: Final = "_INNER_TRACE_PRODUCER-"
 
 
-class TraceRecord(NamedTuple):
+class _Waiting(NamedTuple):
     """One record as text, and the keys under which it is found."""
 
     text: str
     keys: tuple[str, ...]
 
 
-def record(*fields: object, keys: tuple[str, ...]) -> TraceRecord:
-    words = ("true" if field is True else "false" if field is False else str(field) for field in fields)
-    return TraceRecord(FIELD.join(words) + RECORD, keys)
+def _waiting(record: TraceRecord, keys: Sequence[str]) -> _Waiting:
+    return _Waiting(encode(record), (record.message_id, *keys))
 
 
 class _Pub(Act):
@@ -87,7 +78,7 @@ class MessageTrace(Watch):
         self._endpoint = endpoint
         self._group = group
         self._topic = topic
-        self._waiting: deque[TraceRecord] = deque(maxlen=MAX_WAITING)
+        self._waiting: deque[_Waiting] = deque(maxlen=MAX_WAITING)
         self._config = ProducerConfig(name_servers=endpoint.config.name_servers)
         self._delivery = Delivery(endpoint, self._config)
 
@@ -105,28 +96,35 @@ class MessageTrace(Watch):
         """Record that a message was stored."""
         values = message.properties
         if half:
-            kind = HALF
+            kind = TracedMessage.HALF
         elif not values.keys().isdisjoint(properties.DELAYS):
-            kind = DELAYED
+            kind = TracedMessage.DELAYED
         else:
-            kind = ORDERED if properties.SHARDING_KEY in values else NORMAL
-        entry = record(
-            "Pub", begun_ms, result.region, self._group, self._topic_of(message), result.message_id, message.tags or "",
-            values.get(properties.KEYS, ""), self._address(result.queue), len(message.body),
-            self.now_ms() - begun_ms, kind, result.offset_message_id, result.status is SendStatus.SEND_OK,
-            keys=(result.message_id, *message.keys),
+            kind = TracedMessage.ORDERED if properties.SHARDING_KEY in values else TracedMessage.NORMAL
+        record = TraceRecord(
+            kind=TraceKind.PUB, **self._named(message, result), time_ms=begun_ms, size=len(message.body),
+            cost_ms=self.now_ms() - begun_ms, message_kind=kind, offset_message_id=result.offset_message_id,
+            good=result.status is SendStatus.SEND_OK,
         )  # fmt: skip
-        self._waiting.append(entry)
+        self._waiting.append(_waiting(record, message.keys))
 
     def ended(self, message: Message, sent: SendResult, state: LocalTransactionState) -> None:
         """Record that a transaction was ended."""
-        entry = record(
-            "EndTransaction", self.now_ms(), sent.region, self._group, self._topic_of(message), sent.message_id,
-            message.tags or "", message.properties.get(properties.KEYS, ""), self._address(sent.queue), COMMITTED,
-            sent.transaction_id or sent.message_id, STATES[state], False,
-            keys=(sent.message_id, *message.keys),
+        record = TraceRecord(
+            kind=TraceKind.END_TRANSACTION, **self._named(message, sent), time_ms=self.now_ms(),
+            message_kind=TracedMessage.COMMITTED, transaction_id=sent.transaction_id or sent.message_id,
+            state=STATES[state],
         )  # fmt: skip
-        self._waiting.append(entry)
+        self._waiting.append(_waiting(record, message.keys))
+
+    def _named(self, message: Message, sent: SendResult) -> dict[str, Any]:
+        """The fields that name a message and its broker."""
+        return {
+            "message_id": sent.message_id, "region": sent.region, "group": self._group,
+            "topic": self._topic_of(message), "tags": message.tags or "",
+            "keys": message.properties.get(properties.KEYS, ""),
+            "broker": self._address(sent.queue),
+        }  # fmt: skip
 
     def _topic_of(self, message: Message) -> str:
         return with_namespace(self._endpoint.config.namespace, message.topic)
@@ -169,23 +167,22 @@ class MessageTrace(Watch):
         begun_ms = self.now_ms()
         request = self._endpoint.rng.token(16).hex().upper()
         for view in messages:
-            region = view.properties.get(properties.REGION, "DefaultRegion")
-            words = view.properties.get(properties.KEYS, NO_KEYS)
-            entry = record(
-                "SubBefore", begun_ms, region, self._group, request, view.message_id, view.reconsume_times, words,
-                keys=(view.message_id, *view.keys),
+            record = TraceRecord(
+                kind=TraceKind.SUB_BEFORE, message_id=view.message_id, time_ms=begun_ms, group=self._group,
+                region=view.properties.get(properties.REGION, "DefaultRegion"), request_id=request,
+                deliveries_before=view.reconsume_times, keys=view.properties.get(properties.KEYS, ""),
             )  # fmt: skip
-            self._waiting.append(entry)
+            self._waiting.append(_waiting(record, view.keys))
 
         def done(consumed: bool) -> None:
             now_ms = self.now_ms()
             for view in messages:
-                words = view.properties.get(properties.KEYS, NO_KEYS)
-                entry = record(
-                    "SubAfter", request, view.message_id, (now_ms - begun_ms) // len(messages), consumed, words,
-                    CONSUMED if consumed else FAILED, now_ms, self._group, keys=(view.message_id, *view.keys),
+                record = TraceRecord(
+                    kind=TraceKind.SUB_AFTER, message_id=view.message_id, time_ms=now_ms, group=self._group,
+                    request_id=request, cost_ms=(now_ms - begun_ms) // len(messages), good=consumed,
+                    keys=view.properties.get(properties.KEYS, ""), context_code=CONSUMED if consumed else FAILED,
                 )  # fmt: skip
-                self._waiting.append(entry)
+                self._waiting.append(_waiting(record, view.keys))
 
         return done
 
@@ -200,7 +197,7 @@ class MessageTrace(Watch):
             except GantryError as error:
                 log.info("%d records of the message trace are lost: %s", len(part), error)
 
-    async def _send(self, part: list[TraceRecord]) -> None:
+    async def _send(self, part: list[_Waiting]) -> None:
         # A dict keeps the order, and every key once.
         keys = " ".join(dict.fromkeys(key for one in part for key in one.keys if key))
         unique_key = self._endpoint.next_unique_key()
