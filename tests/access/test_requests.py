@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.access.needs import Asked, Computed, Named, NoPlaces, OnCluster, Row, Unclear
+from gantrymq.access.needs import Asked, Computed, Named, NoPlaces, OnCluster, Row, Sending, Unclear
 from gantrymq.access.pages import replaced
 from gantrymq.access.requests import ACCESS_ROWS, BROKER_ROWS, NAME_SERVER_ROWS
 from gantrymq.access.values import Action, Kind, Need
@@ -49,8 +49,8 @@ def test_every_row_needs_something_that_its_header_has(rows: dict[int, Row]) -> 
     for code, row in rows.items():
         assert row, code
         for ask in row:
-            assert isinstance(ask, (Computed, Named, OnCluster)) and ask.text
-            if isinstance(ask, Named):
+            assert isinstance(ask, (Computed, Named, OnCluster, Sending)) and ask.text
+            if isinstance(ask, (Named, Sending)):
                 assert ask.field in REQUEST_HEADERS[Code(code)].__struct_encode_fields__, (code, ask.field)
 
 
@@ -61,11 +61,27 @@ def needs(code: int, **fields: str) -> list[str]:
 
 
 def test_a_retry_topic_belongs_to_its_group() -> None:
-    assert needs(Code.SEND_MESSAGE_V2, b="%RETRY%G") == ["Pub on Group:G"]
+    for code, field in (
+        (Code.SEND_MESSAGE, "topic"), (Code.SEND_MESSAGE_V2, "b"), (Code.SEND_BATCH_MESSAGE, "b"),
+        (Code.SEND_HALVES, "b"),
+    ):  # fmt: skip
+        assert needs(code, **{field: "%RETRY%G"}) == ["Sub on Group:G"]  # consumers send back what failed
+        assert needs(code, **{field: "T"}) == ["Pub on Topic:T"]
     assert needs(Code.PULL_MESSAGE, topic="%RETRY%G", consumerGroup="G") == ["Sub on Group:G", "Sub on Group:G"]
     assert needs(Code.GET_ROUTEINFO_BY_TOPIC, topic="%RETRY%G") == ["Sub or Get on Group:G"]
     assert needs(Code.GET_ROUTEINFO_BY_TOPIC, topic="T") == ["Pub or Sub or Get on Topic:T"]
     assert needs(Code.GET_ROUTEINFO_BY_TOPIC, topic=AUTO_CREATE) == []
+
+
+def test_a_retry_topic_of_pop_belongs_to_its_group_and_its_topic() -> None:
+    for code in (Code.ACK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME):
+        for topic in ("T", "%RETRY%G_T", "%RETRY%G+T"):
+            assert needs(code, topic=topic, consumerGroup="G") == ["Sub on Group:G", "Sub on Topic:T"]
+        assert needs(code, topic="%RETRY%G", consumerGroup="G") == ["Sub on Group:G", "Sub on Group:G"]
+        assert needs(code, topic="%RETRY%X_T", consumerGroup="G") == ["Sub on Group:G", "Sub on Group:X_T"]
+        for fields in ({"topic": "T"}, {"consumerGroup": "G"}):
+            with pytest.raises(Unclear):
+                needs(code, **fields)
 
 
 def test_a_request_that_names_nothing_is_unclear() -> None:

@@ -19,6 +19,7 @@ from gantrymq.observability.metrics import Histogram, Kind, Metric
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.latency import BOUNDS_MS, RPC_LATENCY
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import TcpNetwork
@@ -41,6 +42,15 @@ def test_the_documentation_lists_what_is_declared() -> None:
         assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
 
 
+def test_the_latency_of_requests_is_declared_as_by_apaches_servers() -> None:
+    """Source: RemotingMetricsConstant and RemotingMetricsManager of 5.x."""
+    assert (RPC_LATENCY.name, RPC_LATENCY.unit, RPC_LATENCY.kind) == (
+        "rocketmq_rpc_latency", "milliseconds", Kind.HISTOGRAM,
+    )  # fmt: skip
+    assert set(RPC_LATENCY.labels) == {"protocol_type", "request_code", "response_code", "is_long_polling"}
+    assert BOUNDS_MS == (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
+
+
 def test_brokers_and_requests_are_measured() -> None:
     async def scenario(server: NameServer, client: RemotingClient) -> None:
         read = server.metrics.read
@@ -54,8 +64,8 @@ def test_brokers_and_requests_are_measured() -> None:
         assert read("gantry_connections") == {(): 1}
         answered = {}
         for labels, histogram in read("rocketmq_rpc_latency").items():
-            assert isinstance(histogram, Histogram) and labels[0] == "remoting"
-            answered[labels[1:]] = sum(histogram.counts)
+            assert isinstance(histogram, Histogram) and (labels[0], labels[3]) == ("remoting", "false")
+            answered[labels[1:3]] = sum(histogram.counts)
         assert answered == {
             ("register_broker", "success"): 2, ("get_routeinfo_by_topic", "success"): 1,
             ("get_routeinfo_by_topic", "topic_not_exist"): 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -12,12 +13,16 @@ from hypothesis import strategies as st
 
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_command
 from gantrymq.protocol.frame import FrameSplitter
-from gantrymq.protocol.signature import Account, is_signed_by, signature_of, signed_frame
+from gantrymq.protocol.signature import SIGNATURE, Account, SecretKey, signature_of, signed_frame
 
 ME = Account("me", "very secret")
 FIELDS = st.dictionaries(
     st.from_regex(r"[a-zA-Z_]{1,12}", fullmatch=True), st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 )
+
+
+def is_signed_by(fields: Mapping[str, str], body: bytes, secret_key: str) -> bool:
+    return fields.get(SIGNATURE) == signature_of(fields, body, secret_key)
 
 
 def decoded(frame: bytes) -> Command:
@@ -55,6 +60,35 @@ def test_an_answer_is_not_signed() -> None:
 @pytest.mark.parametrize("fields", [{}, {"AccessKey": "me"}, {"Signature": "é"}])
 def test_a_request_without_a_signature_is_not_signed(fields: dict[str, str]) -> None:
     assert not is_signed_by(fields, b"", "very secret")
+
+
+FEW = st.dictionaries(st.sampled_from(["a", "b", "topic", "AccessKey"]), st.text("ab1ü", max_size=3), max_size=3)
+
+
+@given(st.lists(st.tuples(FEW, st.binary(max_size=9), st.sampled_from(["right", "wrong", "none", "é"])), max_size=4))
+def test_a_prepared_key_says_what_the_secret_says(requests: list[tuple[dict[str, str], bytes, str]]) -> None:
+    """Also for the second request with the same fields, for which it remembers their order."""
+    key = SecretKey("very secret")
+    for fields, body, kind in requests * 2:
+        right = signature_of(fields, body, "very secret")
+        signature = {"right": right, "wrong": signature_of(fields, body, "another"), "none": ""}.get(kind, kind)
+        # Where it stands among the fields is the sender's choice.
+        for signed in ({**fields, SIGNATURE: signature}, {SIGNATURE: signature, **fields}):
+            assert key.signs(signed, body) is is_signed_by(signed, body, "very secret") is (kind == "right")
+            assert not key.signs({**signed, "more1": "x"}, body)
+            assert not key.signs(signed, body + b"x")
+
+
+def test_a_key_remembers_nothing_of_strangers_and_not_much_of_others() -> None:
+    key = SecretKey("very secret")
+    for number in range(300):
+        fields = {"AccessKey": "me", f"f{number}": "1"}
+        assert not key.signs({**fields, SIGNATURE: "guess"}, b"")
+    assert not key._orders
+    for number in range(300):
+        fields = {"AccessKey": "me", f"f{number}": "1"}
+        assert key.signs({**fields, SIGNATURE: signature_of(fields, b"", "very secret")}, b"")
+    assert 0 < len(key._orders) <= 64
 
 
 def test_the_secret_is_shown_nowhere() -> None:

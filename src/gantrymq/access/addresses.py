@@ -18,6 +18,7 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _BYTE_MAX = 255
 
 
+@lru_cache(maxsize=4096)
 def host_of(address: str) -> str:
     """The IP address of ``ip:port`` or ``[ip]:port``."""
     return address.rpartition(":")[0].strip("[]")

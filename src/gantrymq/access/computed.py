@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gantrymq.access.needs import Asked, Unclear, group_need, topic_need
+from gantrymq.access.needs import Asked, Unclear, group_need, send_need, topic_need
 from gantrymq.access.values import Action, Kind, Need
 from gantrymq.errors import GantryError
-from gantrymq.message.system_topics import AUTO_CREATE
+from gantrymq.message.system_topics import AUTO_CREATE, normal_topic
 from gantrymq.message.transaction import OPERATOR_REMARK
 from gantrymq.protocol.bodies.groups import Group, GroupConfigList
 from gantrymq.protocol.bodies.heartbeat import CheckClient, HeartbeatData
@@ -39,7 +39,7 @@ def end(asked: Asked) -> Iterator[Need]:
     header = asked.command.header(EndTransaction)
     topic = asked.places.topic_of_half(header.tran_state_table_offset, header.commit_log_offset) or header.topic
     if topic:
-        yield topic_need(topic, UPDATE if _by_operator(asked) else PUB)
+        yield topic_need(topic, UPDATE) if _by_operator(asked) else send_need(topic)
 
 
 def _by_operator(asked: Asked) -> bool:
@@ -52,7 +52,7 @@ def end_halves(asked: Asked) -> Iterator[Need]:
     topics = {of_half(one.queue_offset, one.log_offset): None for one in decode_ends(asked.command.body)}
     for topic in topics:
         if topic:
-            yield topic_need(topic, PUB)
+            yield send_need(topic)
 
 
 def resume(asked: Asked) -> Iterator[Need]:
@@ -120,6 +120,13 @@ def locks(asked: Asked) -> Iterator[Need]:
         yield topic_need(topic, SUB)
 
 
+def popped(asked: Asked) -> Iterator[Need]:
+    """A message that was popped before lies in a retry topic that has the names of its group and of its topic."""
+    group = _present(asked, "consumerGroup")
+    yield group_need(group, SUB)
+    yield topic_need(normal_topic(_present(asked, "topic"), group), SUB)
+
+
 def batch_ack(asked: Asked) -> Iterator[Need]:
     if asked.command.body:
         for ack in BatchAckRequest.decode(asked.command.body).acks:
@@ -151,6 +158,13 @@ def group(asked: Asked) -> Iterator[Need]:
 def group_list(asked: Asked) -> Iterator[Need]:
     for one in GroupConfigList.decode(asked.command.body).group_config_list:
         yield group_need(one.group_name, MAKE)
+
+
+def _present(asked: Asked, name: str) -> str:
+    text = asked.fields.get(name)
+    if not text:
+        raise Unclear(f"the request has no {name}, so it cannot be judged")
+    return text
 
 
 def _number(asked: Asked, name: str) -> int:

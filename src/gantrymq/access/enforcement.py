@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from gantrymq.access.gate import Gate
 from gantrymq.access.guard import Denied, Guard, rejected
 from gantrymq.access.needs import Places, Row
 from gantrymq.protocol.command import Command
@@ -22,20 +23,24 @@ def guarded(
     ``session.user`` is the sender of the last request of a connection, for messages that the server sends there on its
     own. The requests of a user are counted together, from wherever they come (``Session.client``).
     """
-    return {code: _behind(guard, handler, rows.get(code), places) for code, handler in handlers.items()}
+    return {code: _behind(Gate(guard, rows.get(code), places), handler) for code, handler in handlers.items()}
 
 
-def _behind(guard: Guard, handler: Handler, row: Row | None, places: Places) -> Handler:
+def _behind(gate: Gate, handler: Handler) -> Handler:
+    admit = gate.admit
+
     def handle(session: Any, command: Command) -> bytes | None:
         try:
-            session.user = user = guard.admit(command, row, places, session.peer)
+            user = admit(command, session.peer)
         except Denied as denied:
             if not session.refused:
                 session.refused = True
                 log.warning("request %d of %s is refused: %s", command.code, session.peer, denied)
             raise rejected(denied) from None
-        if user is not None:
-            session.client = f"user {user.name}"
+        if user is not session.user:
+            session.user = user
+            if user is not None:
+                session.client = f"user {user.name}"
         return handler(session, command)
 
     return handle

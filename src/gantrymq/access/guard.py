@@ -22,16 +22,20 @@ from gantrymq.access.values import Need, User
 from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
-from gantrymq.protocol.signature import ACCESS_KEY, is_signed_by
+from gantrymq.protocol.signature import ACCESS_KEY, SecretKey
 
 log = logging.getLogger("gantrymq.access")
 
 JUDGEMENTS_KEPT: Final = 10_000
 """Judgements that are remembered until users or policies change."""
+NAME_KEPT: Final = 300
+"""Characters of the longest name for which one is remembered; no topic and no group has a longer one."""
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 """The field that old clients add to a question for a message after they have signed it. Source: MixAll."""
 _NOBODY: Final = User("", "")
-"""Whose secret a signature is compared with when there is no such user, so that both take the same time."""
+"""Whose secret a password is compared with when there is no such user, so that both take the same time."""
+_NOBODYS_KEY: Final = SecretKey("")
+"""The same for signatures."""
 
 
 class Denied(GantryError):
@@ -71,23 +75,35 @@ class Guard:
         self._unsigned = unsigned
         self._unjudged = unjudged
         self._judged: dict[tuple[str, str, Need], Denied | None] = {}
-        directory.changed.append(self._judged.clear)
+        self._keys: dict[str, SecretKey] = {}
+        directory.changed.extend((self._judged.clear, self._keys.clear))
 
     def admit(self, command: Command, row: Row | None, places: Places, address: str) -> User | None:
         """The user who sent a request and may have it; None: this request needs no user. ``row``: what it needs; None:
         nobody said, so it needs a super user. Raises Denied.
         """
         source = host_of(address)
-        if self.open_to and any(matches(source) for matches in self.open_to):
+        if self.is_open_to(source):
             return None
         fields = command.ext_fields()
-        user = None if command.code in self._unsigned else self._sender(command, fields, source)
+        user = self.sender(command, fields, source)
+        self.judge(user, command, fields, row, places, source)
+        return user
+
+    def is_open_to(self, source: str) -> bool:
+        """Whether everything is served to this IP address."""
+        return bool(self.open_to) and any(matches(source) for matches in self.open_to)
+
+    def judge(
+        self, user: User | None, command: Command, fields: Mapping[str, str], row: Row | None, places: Places,
+        source: str,
+    ) -> None:  # fmt: skip
+        """Raises Denied unless ``user`` may have the request."""
         if self.authorizes and command.code not in self._unjudged:
             if row is None:
                 self._demand_super(user, f"request code {command.code}")
             else:
                 self._demand_row(user, row, Asked(command, fields, places, self.cluster), source)
-        return user
 
     def _demand_row(self, user: User | None, row: Row, asked: Asked, source: str) -> None:
         try:
@@ -108,9 +124,11 @@ class Guard:
             key = user.name, source, need
             denied = self._judged.get(key, _UNJUDGED)
             if denied is _UNJUDGED:
-                if len(self._judged) >= JUDGEMENTS_KEPT:
-                    self._judged.clear()
-                denied = self._judged[key] = self._judge(user, need, source)
+                denied = self._judge(user, need, source)
+                if len(need.name) <= NAME_KEPT:
+                    if len(self._judged) >= JUDGEMENTS_KEPT:
+                        self._judged.clear()
+                    self._judged[key] = denied
             if denied is not None:
                 self.refusals.forbidden += 1
                 raise Denied(str(denied))
@@ -145,7 +163,10 @@ class Guard:
             self.refusals.forbidden += 1
             raise Denied(f"{what} needs a super user")
 
-    def _sender(self, command: Command, fields: Mapping[str, str], source: str) -> User:
+    def sender(self, command: Command, fields: Mapping[str, str], source: str) -> User | None:
+        """Who signed a request; None: it needs no signature. Raises Unknown."""
+        if command.code in self._unsigned:
+            return None
         name = fields.get(ACCESS_KEY)
         if not name:
             raise self._unknown("the request is not signed; set the access key and the secret key of a user")
@@ -153,7 +174,7 @@ class Guard:
         trusted = self.trusted.get(name)
         if user is not None and user.enabled and trusted is not None and trusted(source):
             return user
-        signed = _is_signed(fields, command.body, (user or _NOBODY).secret)
+        signed = _is_signed(fields, command.body, _NOBODYS_KEY if user is None else self._key_of(user))
         if user is None:
             raise self._unknown(f"there is no user {name[:128]!r}")
         if not signed:
@@ -162,17 +183,23 @@ class Guard:
             raise self._unknown(f"the user {name} is disabled")
         return user
 
+    def _key_of(self, user: User) -> SecretKey:
+        key = self._keys.get(user.name)
+        if key is None:
+            key = self._keys[user.name] = SecretKey(user.secret)
+        return key
+
     def _unknown(self, reason: str) -> Unknown:
         self.refusals.unauthenticated += 1
         return Unknown(reason)
 
 
-def _is_signed(fields: Mapping[str, str], body: bytes, secret: str) -> bool:
-    if is_signed_by(fields, body, secret):
+def _is_signed(fields: Mapping[str, str], body: bytes, key: SecretKey) -> bool:
+    if key.signs(fields, body):
         return True
     if UNIQUE_KEY_QUERY not in fields:
         return False
-    return is_signed_by({key: value for key, value in fields.items() if key != UNIQUE_KEY_QUERY}, body, secret)
+    return key.signs({name: value for name, value in fields.items() if name != UNIQUE_KEY_QUERY}, body)
 
 
 def basic_credentials(header: str) -> tuple[str, str] | None:

@@ -63,6 +63,12 @@ def topic_need(topic: str, actions: tuple[Action, ...]) -> Need:
     return Need(Kind.TOPIC, topic, actions)
 
 
+def send_need(topic: str) -> Need:
+    """What it takes to send to a topic. Consumers send what failed to the retry topic of their group, so that needs the
+    right of a consumer. Source: DefaultAuthorizationContextBuilder, which believes the group in the request."""
+    return topic_need(topic, (Action.SUB,) if topic.startswith(RETRY_PREFIX) else (Action.PUB,))
+
+
 def group_need(group: str, actions: tuple[Action, ...]) -> Need:
     return Need(Kind.GROUP, group.removeprefix(RETRY_PREFIX), actions)
 
@@ -73,6 +79,10 @@ class Ask(Protocol):
     @property
     def text(self) -> str:
         """For the documentation."""
+
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        """The extension fields that alone say what is needed; None: the body or the store says it, too."""
 
     def needs(self, asked: Asked) -> Iterable[Need]:
         """Raises Unclear, or RemoteProtocolError for a request that cannot be read."""
@@ -96,6 +106,10 @@ class Named:
         when = ", if given" if self.optional else ""
         return f"{_words(self.actions)} on {self.kind.value} {names}`{self.field}`{when}"
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return (self.field,)
+
     def needs(self, asked: Asked) -> Iterator[Need]:
         value = asked.fields.get(self.field, "")
         names = [name for name in value.split(self.separator) if name] if self.separator else [value] if value else []
@@ -111,6 +125,27 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
+class Sending:
+    """The right to send to the topic that an extension field names."""
+
+    field: str
+
+    @property
+    def text(self) -> str:
+        return f"Pub on Topic `{self.field}`; of a retry topic: Sub on its group"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return (self.field,)
+
+    def needs(self, asked: Asked) -> Iterator[Need]:
+        topic = asked.fields.get(self.field)
+        if not topic:
+            raise Unclear(f"the request has no {self.field}, so it cannot be judged")
+        yield send_need(topic)
+
+
+@dataclass(frozen=True, slots=True)
 class OnCluster:
     """Some actions on the cluster of the server."""
 
@@ -119,6 +154,10 @@ class OnCluster:
     @property
     def text(self) -> str:
         return f"{_words(self.actions)} on Cluster"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return ()
 
     def needs(self, asked: Asked) -> Iterator[Need]:
         yield Need(Kind.CLUSTER, asked.cluster, self.actions)
@@ -130,6 +169,8 @@ class Computed:
 
     text: str
     find: Callable[[Asked], Iterable[Need]]
+    fields: tuple[str, ...] | None = None
+    """See ``Ask``."""
 
     def needs(self, asked: Asked) -> Iterable[Need]:
         return self.find(asked)
@@ -141,3 +182,13 @@ def _words(actions: tuple[Action, ...]) -> str:
 
 Row = tuple[Ask, ...]
 """Everything that one kind of request needs. Empty: a signature, and nothing else."""
+
+
+def deciding_fields(row: Row) -> tuple[str, ...] | None:
+    """The extension fields that alone say what a request needs; None: there is more that decides."""
+    names: dict[str, None] = {}
+    for ask in row:
+        if ask.fields is None:
+            return None
+        names |= dict.fromkeys(ask.fields)
+    return tuple(names)

@@ -12,7 +12,7 @@ from typing import Final
 
 from gantrymq.access import computed
 from gantrymq.access.computed import CREATE, PUB, READ, SUB, UPDATE
-from gantrymq.access.needs import Computed, Named, OnCluster, Row
+from gantrymq.access.needs import Computed, Named, OnCluster, Row, Sending
 from gantrymq.access.values import Action, Kind
 from gantrymq.protocol.codes import RequestCode as Code
 
@@ -53,9 +53,9 @@ ACCESS_ROWS: Final[Mapping[int, Row]] = {
 """Users and policies. A super user is made, changed and deleted only by a super user (``directory``)."""
 
 _MESSAGES: Final[Mapping[int, Row]] = {
-    Code.SEND_MESSAGE: (_topic(PUB),),
-    Code.SEND_MESSAGE_V2: (_topic(PUB, "b"),),
-    Code.SEND_BATCH_MESSAGE: (_topic(PUB, "b"),),
+    Code.SEND_MESSAGE: (Sending("topic"),),
+    Code.SEND_MESSAGE_V2: (Sending("b"),),
+    Code.SEND_BATCH_MESSAGE: (Sending("b"),),
     Code.SEND_REPLY_MESSAGE: (_topic(PUB),),
     Code.SEND_REPLY_MESSAGE_V2: (_topic(PUB, "b"),),
     Code.CONSUMER_SEND_MSG_BACK: (
@@ -76,17 +76,22 @@ _TRANSACTIONS: Final[Mapping[int, Row]] = {
     Code.LIST_CHECKS: _CLUSTER_GET,
     Code.LIST_TRANSACTIONS: _CLUSTER_GET,
     Code.SUMMARIZE_TRANSACTIONS: _CLUSTER_GET,
-    Code.SEND_HALVES: (_topic(PUB, "b"),),
+    Code.SEND_HALVES: (Sending("b"),),
     Code.END_HALVES: (Computed("Pub on the topic of each half message", computed.end_halves),),
 }
+_POPPED: Final[Row] = (
+    Computed(
+        "Sub on Topic `topic` (of a retry topic of POP: the topic in it); Sub on Group `consumerGroup`", computed.popped
+    ),
+)
 _POP: Final[Mapping[int, Row]] = {
     Code.POP_MESSAGE: _CONSUME,
     Code.PEEK_MESSAGE: _CONSUME,
     Code.NOTIFICATION: _CONSUME,
     Code.POLLING_INFO: (_topic(_GET), _group(_GET)),
-    Code.ACK_MESSAGE: _CONSUME,
+    Code.ACK_MESSAGE: _POPPED,
     Code.BATCH_ACK_MESSAGE: (Computed("Sub on each topic and group in the body", computed.batch_ack),),
-    Code.CHANGE_MESSAGE_INVISIBLETIME: _CONSUME,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _POPPED,
     Code.POP_ROLLBACK: _CLUSTER_UPDATE,
     Code.QUERY_ASSIGNMENT: (Computed("Sub or Get on topic and group in the body", computed.assignment),),
     Code.SET_MESSAGE_REQUEST_MODE: (Computed("Update on topic and group in the body", computed.request_mode),),

@@ -55,6 +55,15 @@ def dead_letter_topic(group: str) -> str:
     return DEAD_LETTER_PREFIX + group
 
 
+def normal_topic(topic: str, group: str) -> str:
+    """The topic that a retry topic of POP of ``group`` belongs to; ``topic`` itself when it is none."""
+    for separator in "+_":
+        prefix = f"{RETRY_PREFIX}{group}{separator}"
+        if topic.startswith(prefix):
+            return topic[len(prefix) :]
+    return topic
+
+
 def check_topic(topic: object) -> None:
     """Raise MessageIllegal saying what is wrong with a topic name. Source: TopicValidator.validateTopic.
 

@@ -16,10 +16,13 @@ BOUNDS_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 """Those of Apache's servers (RemotingMetricsManager)."""
 RPC_LATENCY: Final[Metric] = Metric(
     "rocketmq_rpc_latency", Kind.HISTOGRAM, "milliseconds",
-    ("protocol_type", "request_code", "response_code"),
+    ("protocol_type", "request_code", "response_code", "is_long_polling"),
     "Time that a request took in this server; the codes have RocketMQ's names, and an answer that is none is error.",
 )  # fmt: skip
+"""Source: RemotingMetricsConstant. Apache's label ``result`` is left out: only what was executed is measured."""
 REMOTING: Final = "remoting"
+NOT_HELD: Final = "false"
+"""Handlers that answer at once hold no request."""
 FAILED: Final = "error"
 
 
@@ -71,6 +74,6 @@ class RequestLatency:
     def read(self) -> list[Reading]:
         """For ``RPC_LATENCY``."""
         return [
-            ((REMOTING, _REQUESTS.get(code, str(code)), answered), histogram)
+            ((REMOTING, _REQUESTS.get(code, str(code)), answered, NOT_HELD), histogram)
             for (code, answered), histogram in self._measured.items()
         ]

@@ -35,12 +35,17 @@ def request(target: str, *, method: str = "GET", host: str = "127.0.0.1", more: 
     return f"{method} {target} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n".encode()
 
 
-async def read_answer(reader: asyncio.StreamReader) -> Got:
+async def read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+    return int(head[0].split()[1]), headers
+
+
+async def read_answer(reader: asyncio.StreamReader) -> Got:
+    status, headers = await read_head(reader)
     body = await reader.readexactly(int(headers["content-length"]))
     assert headers["content-type"].startswith("application/json")
-    return int(head[0].split()[1]), headers, json.loads(body)
+    return status, headers, json.loads(body)
 
 
 class Client:
@@ -183,11 +188,42 @@ def test_many_requests_on_one_connection_are_answered_in_order() -> None:
         writer.write(request("/one?a=1") + request("/two", method="PUT") + request("/three"))
         assert (await read_answer(reader))[2] == {"path": ["one"], "query": {"a": "1"}}
         status, headers, _ = await read_answer(reader)
-        assert (status, headers["allow"]) == (405, "GET")
+        assert (status, headers["allow"]) == (405, "GET, HEAD")
         assert (await read_answer(reader))[2]["path"] == ["three"]
         writer.write(request("/last", more="Connection: close\r\n"))
         assert (await read_answer(reader))[2]["path"] == ["last"]
         assert await reader.read() == b"", "and then it hangs up"
+        writer.close()
+
+    served(work)
+
+
+@pytest.mark.parametrize(
+    ("target", "host"), [("/one?a=1", "127.0.0.1"), ("/?x", "127.0.0.1"), ("/", "evil.example")]
+)  # fmt: skip
+def test_head_answers_as_get_without_a_body(target: str, host: str) -> None:
+    async def work(client: Client, server: HttpServer) -> None:
+        expected, headers, _ = await client.exchange(request(target, host=host))
+        reader, writer = await client.connect()
+        writer.write(request(target, method="HEAD", host=host) * 2)
+        assert await read_head(reader) == (expected, headers)
+        assert await read_head(reader) == (expected, headers)
+        writer.write(request("/after"))
+        assert (await read_answer(reader))[2]["path"] == ["after"], "the connection can be used again"
+        writer.write(request(target, method="HEAD", host=host, more="Connection: close\r\n"))
+        assert (await read_head(reader))[0] == expected
+        assert await reader.read() == b"", "nothing follows the headers"
+        writer.close()
+
+    served(work)
+
+
+def test_a_head_request_that_is_refused_gets_no_body_either() -> None:
+    async def work(client: Client, server: HttpServer) -> None:
+        reader, writer = await client.connect()
+        writer.write(request("/", method="HEAD", more="Expect: 100-continue\r\nContent-Length: 5\r\n"))
+        assert (await read_head(reader))[0] == 417
+        assert await reader.read() == b""
         writer.close()
 
     served(work)
@@ -322,7 +358,9 @@ def test_a_client_that_leaves_while_it_is_answered_harms_nobody() -> None:
 
 LINES = st.sampled_from(
     [b"GET / HTTP/1.1\r\n", b"Host: a\r\n", b"\r\n", b"POST /x HTTP/1.0\r\n", b"Content-Length: 3\r\n", b"abc",
-     b"Transfer-Encoding: chunked\r\n", b"0\r\n\r\n", b"Connection: close\r\n", b"HEAD ? HTTP/1.1\r\n"]
+     b"Transfer-Encoding: chunked\r\n", b"0\r\n\r\n", b"Connection: close\r\n", b"HEAD ? HTTP/1.1\r\n",
+     b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", b"HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+     b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"]
 )  # fmt: skip
 
 
@@ -345,6 +383,33 @@ def test_any_bytes_are_answered_or_refused(parts: list[bytes]) -> None:
 
     said = asyncio.run(run())
     assert not said or said.startswith(b"HTTP/1.1 ")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["GET", "HEAD"]), st.sampled_from(["/", "/?x"])), min_size=1, max_size=8))
+def test_pipelined_requests_are_all_answered_and_only_get_has_bodies(asked: list[tuple[str, str]]) -> None:
+    async def one(asked: Request) -> Answer:
+        return answer(1)
+
+    async def run() -> bytes:
+        server = HttpServer(TcpNetwork(), SystemClock(), one)
+        connection, link = server._accept(), FakeLink()
+        connection.connected(link)
+        connection.received(b"".join(request(target, method=method) for method, target in asked))
+        for _ in range(10 * len(asked)):
+            await asyncio.sleep(0)
+        await server.close()
+        return link.written
+
+    said = asyncio.run(run())
+    for method, target in asked:
+        head, _, said = said.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 " if target == "/?x" else b"HTTP/1.1 200 ")
+        length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+        if method == "GET":
+            json.loads(said[:length])
+            said = said[length:]
+    assert said == b""
 
 
 # Parts.

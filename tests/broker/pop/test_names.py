@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.pop.names import kind_of, normal_topic, pop_retry_topic, real_topic, revive_topic
+from gantrymq.broker.pop.names import kind_of, pop_retry_topic, real_topic, revive_topic
+from gantrymq.message.system_topics import normal_topic
 
 
 def test_names_are_apaches() -> None:

@@ -113,3 +113,20 @@ def test_groups_are_made_when_that_is_allowed() -> None:
         closed.update(Group(group_name="no good!"))
     assert closed.delete("G") and not closed.delete("G")
     assert "TOOLS_CONSUMER" in closed.names()
+
+
+def test_a_list_is_one_change_and_its_last_word_counts() -> None:
+    disk = SimDisk()
+    table = topics(disk)
+    reported: list[list[TopicConfig]] = []
+    table.changed.append(reported.append)
+    before = table.version.counter
+    one, two, other = (TopicConfig(topic_name=name, perm=perm) for name, perm in (("A", 4), ("B", 6), ("A", 2)))
+    assert table.update(one, two, other)
+    assert reported == [[other, two]] and table.version.counter == before + 1
+    assert not table.update(other, two) and not table.update() and len(reported) == 1
+    assert (topics(disk).get("A"), topics(disk).get("B")) == (other, two)
+    groups = Groups(disk, SimClock(), "/config/subscriptionGroup.json", auto_create=False)
+    with pytest.raises(MessageIllegal):
+        groups.update(Group(group_name="G"), Group(group_name="not a name"))
+    assert groups.get("G") is None

@@ -134,6 +134,7 @@ def test_another_message_under_the_key_of_an_open_one_is_refused(tmp_path: Path)
     on_broker(work, tmp_path)
 
 
+@pytest.mark.pure("a limit is replaced, which is a constant of the compiled module")
 def test_half_messages_that_left_memory_are_committed_as_they_were_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

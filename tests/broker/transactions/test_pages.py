@@ -88,6 +88,7 @@ def test_the_same_where_few_of_many_are_open(lab: Lab) -> None:
     assert page(lab, count=2, after=5)[0] == [half.key for half in halves[-2:]]
 
 
+@pytest.mark.pure("a limit is replaced, which is a constant of the compiled module")
 def test_a_request_looks_at_so_many_only_and_says_where_to_go_on(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

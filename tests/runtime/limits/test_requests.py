@@ -47,7 +47,39 @@ def test_the_limit_may_change_and_clients_that_are_gone_are_forgotten() -> None:
         every.of(str(number))
     assert len(every._of_client) == 10_000
     assert every.of("new") is every.of("new") and every.of("busy") is busy
-    assert len(every._of_client) == 2
+    for number in range(5_000):
+        every.of(f"later {number}").take()
+    assert every.of("busy") is busy, "who has not paid is remembered"
+    assert len(every._of_client) < 10_001, "and idle ones make room"
     every.per_second = 3
     clock.move_to(10)
     assert [busy.take() for _ in range(4)] == [True, True, True, False]
+
+
+class CountingClock(VirtualClock):
+    """Counts how often it is read: once for each allowance that is made or looked at."""
+
+    reads = 0
+
+    def monotonic(self) -> float:
+        self.reads += 1
+        return super().monotonic()
+
+
+def test_a_new_client_costs_the_same_however_many_busy_ones_are_remembered() -> None:
+    clock = CountingClock(0, lambda: None)
+    every = RequestRates(Limits(requests_per_second=1), clock)
+    most = 0
+    for number in range(12_000):  # all of them at the same moment, so nobody can be forgotten
+        before = clock.reads
+        assert every.of(str(number)).take()
+        most = max(most, clock.reads - before)
+    assert len(every._of_client) == 12_000 and most <= 8
+    clock.move_to(10)
+    for number in range(2_000):
+        every.of(f"later {number}")
+    assert len(every._of_client) <= 10_000, "when they are idle, they are forgotten by and by"
+    clock.move_to(20)
+    for number in range(10_000):
+        every.of(f"last {number}")
+    assert len(every._of_client) <= 10_000

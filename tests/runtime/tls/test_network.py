@@ -174,6 +174,7 @@ def test_certificates_of_clients(
     assert ("no TLS: " in caplog.text) is not let_in
 
 
+@pytest.mark.pure("a time limit is replaced, which is a constant of the compiled module")
 def test_a_handshake_that_takes_too_long_is_ended(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

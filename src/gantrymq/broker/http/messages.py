@@ -14,7 +14,7 @@ JSON: Final = "application/json; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A GET request that was understood."""
+    """A GET or HEAD request that was understood; both are answered alike, and HEAD gets no body."""
 
     path: tuple[str, ...]
     """Its segments, decoded; none for ``/``."""

@@ -1,8 +1,8 @@
 """Serves HTTP/1.1 on the event loop, through ``Network``. h11 reads and writes the protocol; this module has the
 limits.
 
-Only GET is allowed. A connection has one request at a time, and its answer must have been read before the next request
-is read. A client that sends too slowly, too much or something invalid is told so and disconnected.
+Only GET and HEAD are allowed. A connection has one request at a time, and its answer must have been read before the
+next request is read. A client that sends too slowly, too much or something invalid is told so and disconnected.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _HEADERS: Final = (
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
 )
+_METHODS: Final = (b"GET", b"HEAD")
 _VERSIONS: Final = (b"1.0", b"1.1")
 _BUSY: Final = Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later")
 _TOO_MANY: Final = Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many requests in a second; see maxRequestsPerSecond")
@@ -218,11 +219,11 @@ class _Connection:
             raise _TOO_MANY
         if asked.http_version not in _VERSIONS:
             raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "speak HTTP/1.1")
-        if asked.method != b"GET":
+        if asked.method not in _METHODS:
             reason = (
                 f"the method {asked.method.decode('ascii', 'replace')} is not allowed; everything here is read by GET"
             )
-            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("Allow", "GET"),))
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("Allow", ", ".join(map(bytes.decode, _METHODS))),))
         host = next((value for name, value in asked.headers if name == b"host"), b"").decode("ascii", "replace")
         if self._server.only_local_names and host and not is_local_name(host):
             # A page on the internet may give its own name the address 127.0.0.1 and have a browser ask us.
@@ -245,7 +246,9 @@ class _Connection:
         ]
         reason = HTTPStatus(answer.status).phrase.encode()
         response = h11.Response(status_code=answer.status, headers=headers, reason=reason)
-        parts = (response, h11.Data(data=answer.body), h11.EndOfMessage())
+        # HEAD gets the headers of GET, with the length of a body that must not follow.
+        body = b"" if self._request is not None and self._request.method == b"HEAD" else answer.body
+        parts = (response, h11.Data(data=body), h11.EndOfMessage())
         self._link.write(b"".join(self._http.send(part) or b"" for part in parts))
         if self._http.our_state is h11.MUST_CLOSE or self._http.their_state is not h11.DONE:
             self._close_when_sent()

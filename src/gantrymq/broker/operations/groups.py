@@ -8,7 +8,6 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.errors import MessageIllegal
-from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import GroupTable
 
 
@@ -22,10 +21,7 @@ class GroupAdministration:
     def update(self, groups: Sequence[Group]) -> None:
         """Make or alter groups: all or, when one cannot be, none."""
         try:
-            for group in groups:
-                system_topics.check_group(group.group_name)
-            for group in groups:
-                self._groups.update(group)
+            self._groups.update(*groups)
         except MessageIllegal as error:
             raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
 

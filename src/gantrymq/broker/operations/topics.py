@@ -63,11 +63,11 @@ class TopicAdministration:
         """
         if not orders:
             raise Refused(Refusal.PARAMETER_INVALID, "the list names no topic")
-        for config in [self._checked(order) for order in orders]:
-            try:
-                self._topics.update(config)
-            except StoreError as error:
-                raise refusal(error) from error
+        configs = [self._checked(order) for order in orders]
+        try:
+            self._topics.update(*configs)
+        except StoreError as error:
+            raise refusal(error) from error
         self._announce(done)
 
     def _checked(self, order: TopicOrder) -> TopicConfig:

@@ -14,7 +14,6 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.cursors import Cursors, Taken
 from gantrymq.broker.pop.deliveries import Deliveries
-from gantrymq.broker.pop.names import normal_topic
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.queues import PopQueues
 from gantrymq.broker.pop.revive_log import Line, ReviveLog
@@ -26,6 +25,7 @@ from gantrymq.broker.registries.json_file import LazyFile, read_json
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import ConfigError, StoreError
+from gantrymq.message.system_topics import normal_topic
 from gantrymq.protocol.receipt_handle import ORDERLY
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk

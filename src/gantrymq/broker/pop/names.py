@@ -22,15 +22,6 @@ def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
     return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
 
 
-def normal_topic(topic: str, group: str) -> str:
-    """The topic that a pop retry topic of ``group`` belongs to; ``topic`` itself when it is none."""
-    for separator in "+_":
-        prefix = f"{RETRY_PREFIX}{group}{separator}"
-        if topic.startswith(prefix):
-            return topic[len(prefix) :]
-    return topic
-
-
 def kind_of(topic: str) -> str:
     """What a receipt handle says about the topic."""
     if not topic.startswith(RETRY_PREFIX):

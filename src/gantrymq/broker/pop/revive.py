@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gantrymq.broker.pop.check_point import CheckPoint
-from gantrymq.broker.pop.names import normal_topic, pop_retry_topic
+from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import StoredMessage
 
@@ -44,7 +44,7 @@ def plan_revival(message: StoredMessage, point: CheckPoint, max_times: int, mess
 
 def _dead_letter(message: StoredMessage, point: CheckPoint, message_id: str) -> Revival:
     text = message.properties_text
-    origin = normal_topic(point.topic, point.group)
+    origin = system_topics.normal_topic(point.topic, point.group)
     for name, value in (
         (properties.RETRY_TOPIC, origin),
         (properties.ORIGIN_MESSAGE_ID, message_id),

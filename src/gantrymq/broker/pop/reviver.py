@@ -10,13 +10,13 @@ from typing import Final
 
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.ledger import OpenPoint
-from gantrymq.broker.pop.names import normal_topic
 from gantrymq.broker.pop.revive import plan_revival
 from gantrymq.broker.pop.revive_log import Line, ReviveLog
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties
+from gantrymq.message.system_topics import normal_topic
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.runtime.clock import Clock, Timer

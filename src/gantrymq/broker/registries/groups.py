@@ -97,11 +97,15 @@ class Groups:
     def names(self) -> list[str]:
         return list(self._content.subscription_group_table)
 
-    def update(self, group: Group) -> None:
-        """Create or alter. Raises MessageIllegal for an impossible name."""
-        system_topics.check_group(group.group_name)
-        if self.get(group.group_name) != group:
-            self._put({group.group_name: group})
+    def update(self, *groups: Group) -> None:
+        """Create or alter groups with one write. Raises MessageIllegal for an impossible name, and nothing is
+        changed."""
+        for group in groups:
+            system_topics.check_group(group.group_name)
+        new = {group.group_name: group for group in groups}  # of two with one name the last one counts
+        new = {name: group for name, group in new.items() if self.get(name) != group}
+        if new:
+            self._put(new)
 
     def delete(self, name: str) -> bool:
         """False when it was not there."""

@@ -107,12 +107,14 @@ class Topics:
 
     # Changes.
 
-    def update(self, topic: TopicConfig) -> bool:
-        """Create or alter; False when nothing is different. Not durable: raises StoreError, and nothing is changed."""
-        if self._table.get(topic.topic_name) == topic:
-            return False
-        self._put([topic])
-        return True
+    def update(self, *topics: TopicConfig) -> bool:
+        """Create or alter topics with one write; False when nothing is different. Not durable: raises StoreError, and
+        nothing is changed."""
+        wanted = {topic.topic_name: topic for topic in topics}  # of two with one name the last one counts
+        new = [topic for name, topic in wanted.items() if self._table.get(name) != topic]
+        if new:
+            self._put(new)
+        return bool(new)
 
     def create_for_send(self, topic: str, template: str, wanted_queues: int) -> TopicConfig | None:
         """The topic made by a first send, after the example of ``template``; None when that is not allowed."""

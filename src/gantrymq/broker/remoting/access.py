@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from gantrymq.access.addresses import host_of
 from gantrymq.access.enforcement import guarded
 from gantrymq.access.handler import AccessHandler
-from gantrymq.access.needs import topic_need
+from gantrymq.access.needs import send_need
 from gantrymq.access.opening import Access
 from gantrymq.access.requests import BROKER_ROWS
-from gantrymq.access.values import Action
 from gantrymq.broker.client import Connection
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.remoting.client_session import ClientSession
@@ -67,7 +66,7 @@ def behind_guard(table: Mapping[int, Handler], access: Access, parts: Parts) -> 
     def may_see(connection: Connection, topic: str) -> bool:
         if not isinstance(connection, ClientSession):
             return True  # it is in this process
-        return guard.allows(connection.user, topic_need(topic, (Action.PUB,)), host_of(connection.address))
+        return guard.allows(connection.user, send_need(topic), host_of(connection.address))
 
     parts.registries.producers.may_see = may_see
     return guarded(handlers, guard, BROKER_ROWS, StoredPlaces(parts.store, parts.waiting.coordinator))

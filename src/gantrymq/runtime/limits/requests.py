@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 from gantrymq.runtime.clock import Clock
@@ -13,6 +14,9 @@ such a client sends."""
 LONGEST_REST_SECONDS: Final = 1.0
 _FORGET_FROM: Final = 10_000
 """Clients that are remembered; beyond it those that may send as much as a new one are forgotten."""
+_LOOKS: Final = 4
+"""How many of the remembered clients are looked at for each new one beyond ``_FORGET_FROM``. More than one, so that
+their number falls again; few, so that somebody with many addresses cannot make each of them expensive."""
 
 
 class Allowance:
@@ -64,13 +68,20 @@ class RequestRates:
         self._clock = clock
         self.per_second = limits.requests_per_second
         """0: no limit."""
-        self._of_client: dict[str, Allowance] = {}
+        self._of_client: OrderedDict[str, Allowance] = OrderedDict()
+        """In the order in which they are looked at next."""
 
     def of(self, client: str) -> Allowance:
         """The allowance of a client, which all its connections share."""
         found = self._of_client.get(client)
         if found is None:
             if len(self._of_client) >= _FORGET_FROM:
-                self._of_client = {name: each for name, each in self._of_client.items() if not each.is_full()}
+                self._forget_some()
             found = self._of_client[client] = Allowance(self, self._clock)
         return found
+
+    def _forget_some(self) -> None:
+        for _ in range(_LOOKS):
+            name, allowance = self._of_client.popitem(last=False)
+            if not allowance.is_full():
+                self._of_client[name] = allowance  # its turn comes again when all others were looked at

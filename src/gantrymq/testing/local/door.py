@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from gantrymq.access.addresses import host_of
 from gantrymq.access.guard import Denied
-from gantrymq.access.needs import group_need, topic_need
+from gantrymq.access.needs import group_need, send_need, topic_need
 from gantrymq.access.values import Action, Need
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.check import Check
@@ -193,7 +193,7 @@ class LocalDoor:
             raise Refused(Refusal.NOT_PERMITTED, str(denied)) from None
 
     async def _send(self, message: Message, marks: dict[str, str], sys_flag: int) -> Stored:
-        self._demand(topic_need(message.topic, (Action.PUB,)))
+        self._demand(send_need(message.topic))
         text = properties.encode({**message.properties, **marks})
         submission = _Submission(self._group, message.topic, text, self._servers.wall_ms(), sys_flag, message.flag)
         answer: asyncio.Future[Stored | Refused] = asyncio.get_running_loop().create_future()
@@ -206,7 +206,7 @@ class LocalDoor:
     async def _end(self, half: Half, state: LocalTransactionState) -> None:
         open_half = self._broker.coordinator.table.at(half.queue_offset, half.log_offset)
         if open_half is not None:
-            self._demand(topic_need(open_half.real_topic, (Action.PUB,)))
+            self._demand(send_need(open_half.real_topic))
         ended: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
         request = EndRequest(
             self._group, half.queue_offset, half.log_offset, half.transaction_id, half.transaction_id, state.resolution
