@@ -33,10 +33,10 @@ class Tab:
     async def go(self, path: str) -> None:
         await self.page.goto(self.address + path)
 
-    async def log_in(self, name: str) -> None:
+    async def log_in(self, name: str, password: str = PASSWORD) -> None:
         await self.go("/login")
         await self.page.fill("[name=name]", name)
-        await self.page.fill("[name=password]", PASSWORD)
+        await self.page.fill("[name=password]", password)
         await self.page.keyboard.press("Enter")
         await self.page.wait_for_url(self.address + "/")
 

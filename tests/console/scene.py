@@ -10,6 +10,7 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
@@ -19,16 +20,26 @@ from gantrymq.aio import TransactionProducer
 from gantrymq.client.listener import LocalTransactionState
 from gantrymq.console.app import opened
 from gantrymq.console.settings import ConsoleSettings
+from gantrymq.errors import GantryError
 from gantrymq.message.message import Message
+from gantrymq.message.system_topics import TOOLS_CONSUMER
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.consumer import SendBack, UpdateConsumerOffset
 from gantrymq.protocol.headers.send import SendMessageAnswer
+from gantrymq.protocol.signature import Account
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
+from tests.access.test_broker import ADMIN, Caller
+from tests.access.test_broker import SETTINGS as GUARDED
 from tests.console.site import PASSWORD, USERS
 from tests.support.brokers import Cluster, cluster
 
 ORDERS, REFUNDS = "orders-paid", "refunds-made"
+ANN = Account("ann", "ann-secret")
+RIGHTS_OF_ANN = (
+    "Cluster:*=Get,List", f"Topic:{ORDERS}=Get,Sub", "Topic:%DLQ%newsletter=Get,Sub", "Group:newsletter=Get",
+    f"Group:{TOOLS_CONSUMER}=Sub",
+)  # fmt: skip
 PARK_SETTINGS = {"transaction_time_out": 4_000, "transaction_check_interval": 1_000, "transaction_check_max": 3}
 
 
@@ -67,9 +78,10 @@ class Sure(Unsure):
         return LocalTransactionState.ROLLBACK if self._count % 5 == 0 else LocalTransactionState.COMMIT
 
 
-async def fill(running: Cluster, name_servers: str, open_count: int) -> None:
+async def fill(running: Cluster, name_servers: str, open_count: int, account: Account | None = None) -> None:
     """Open and decided transactions, ordinary messages, groups that are behind, dead letters."""
-    async with Admin(name_servers) as admin:
+    signing = {} if account is None else {"access_key": account.access_key, "secret_key": account.secret_key}
+    async with Admin(name_servers, **signing) as admin:
         for topic in (ORDERS, REFUNDS, "stock-changed", "mails-wanted"):
             await admin.create_topic(topic, 4)
         for group in ("shipping", "bookkeeping", "newsletter"):
@@ -105,13 +117,15 @@ async def send_back(admin: Admin, running: Cluster, message_id: str) -> None:
 async def keep_busy(name_servers: str) -> None:
     """A service that commits and rolls back a few transactions each second, until it is cancelled."""
     async with TransactionProducer(
-        "payments", name_servers=name_servers, listener=Sure(), topics=[ORDERS]
+        "payments", name_servers=name_servers, listener=Sure(), topics=[ORDERS], trace=True
     ) as producer:  # fmt: skip
         number = 100_000
         while True:
             for _ in range(1 + number % 4):
                 number += 1
-                await producer.send_in_transaction(Message(ORDERS, order(number), keys=f"order-{number}"))
+                # On a busy machine a send may end with TimedOut; without the next one no page would change.
+                with contextlib.suppress(GantryError):
+                    await producer.send_in_transaction(Message(ORDERS, order(number), keys=f"order-{number}"))
             await asyncio.sleep(0.2)
 
 
@@ -134,6 +148,26 @@ async def scene(root: Path, *, open_count: int = 60, busy: bool = True, port: in
                    secure_cookies=False)
         )  # fmt: skip
         yield await stack.enter_async_context(served(application, port))
+
+
+@contextlib.asynccontextmanager
+async def guarded_scene(root: Path, *, open_count: int = 12) -> AsyncIterator[str]:
+    """The same over a broker with users, where people log in as these: ADMIN, and ANN, who has few rights."""
+    settings = ConsoleSettings(users=USERS, sample_seconds=1, broker_users=True)
+    async with contextlib.AsyncExitStack() as stack:
+        running = await stack.enter_async_context(
+            cluster(root / "store", with_name_server=True, **PARK_SETTINGS, **GUARDED)  # type: ignore[arg-type]
+        )
+        assert running.name_server is not None
+        name_servers, caller = running.name_server.address, Caller(running.broker.address, ADMIN)
+        stack.push_async_callback(caller.client.close)
+        await fill(replace(running, client=caller.client), name_servers, open_count, ADMIN)
+        assert await caller.make_user(ANN.access_key, *RIGHTS_OF_ANN) == ANN
+        application = await stack.enter_async_context(
+            opened(name_servers, settings, root / "audit.jsonl", SystemClock(), SystemRng(), only_local_names=True,
+                   secure_cookies=False)
+        )  # fmt: skip
+        yield await stack.enter_async_context(served(application, 0))
 
 
 @contextlib.asynccontextmanager

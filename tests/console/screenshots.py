@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.console.chromium import chromium, tab
-from tests.console.scene import scene
+from tests.console.scene import ANN, guarded_scene, scene
 
 WIDTH, HEIGHT = 1280, 860
 SETTLED_S = 25
@@ -18,6 +18,7 @@ SETTLED_S = 25
 PICTURES = {
     "console-transactions.png": ("/transactions", False),
     "console-overview.png": ("/", True),
+    "console-traces.png": ("/traces", False),
 }
 
 
@@ -37,6 +38,18 @@ async def make(folder: Path) -> None:
                 await opened.page.click("tbody th a.id >> nth=0")
                 await opened.page.wait_for_selector(".timeline")
                 await opened.page.screenshot(path=folder / "console-transaction.png")
+                await opened.go("/dead-letters/newsletter")
+                await opened.page.click("text=Send all again…")
+                await opened.page.fill("[name=why]", "ticket 4714: the mail server is back")
+                await opened.page.screenshot(path=folder / "console-resend.png")
+        async with (
+            guarded_scene(Path(root) / "guarded") as address,
+            chromium() as browser,
+            tab(browser, address, width=WIDTH, height=HEIGHT) as opened,
+        ):
+            await opened.go("/login")
+            await opened.page.fill("[name=name]", ANN.access_key)
+            await opened.page.screenshot(path=folder / "console-login.png")
     if smaller := shutil.which("pngquant"):
         for path in sorted(folder.glob("console-*.png")):
             subprocess.run([smaller, "--force", "--output", path, "64", path], check=True)

@@ -109,9 +109,12 @@ def test_messages_are_found_shown_and_sent_again(tmp_path: Path) -> None:
             assert (identifier[1] in await get(f"/messages?{query}")) == (not query.endswith("x"))
         await get("/messages/at?topic=orders&broker=broker-a&queue=1&offset=77", 400)
         fields = {"topic": "orders", "broker": "broker-a", "queue": "1", "offset": "3"}
+        planned = await there.browser.post("/messages/resend/plan", **fields)
+        assert "Send 1 message again?" in planned and "a copy is sent" in planned and "orders on broker-a" in planned
+        assert not there.audit.exists() and (await get("/messages?topic=orders&key=k7")).count(">k7<") == 1
         assert "give a reason" in await there.browser.post("/messages/resend", 400, **fields)
         sent = await there.browser.post("/messages/resend", **fields, why="ticket 10")
-        assert "A copy of" in sent
+        assert "1 sent again" in sent
         assert (await get("/messages?topic=orders&key=k7")).count(">k7<") == 2
         assert audit(there)[-1] == ("done", "resend", "otto (console)")
 
@@ -128,8 +131,13 @@ def test_dead_letters_go_to_their_group_again(tmp_path: Path) -> None:
         resend = "/dead-letters/newsletter/resend"
         assert "choose at least one" in await there.browser.post(resend, 400, which="chosen", why="x")
         assert "no place" in await there.browser.post(resend, 400, which="chosen", why="x", chosen="a/b")
+        plan = await there.browser.post("/dead-letters/newsletter/plan", which="all")
+        assert "Send 1 message again?" in plan and f'value="{found[1]}"' in plan and "%RETRY%newsletter" in plan
+        assert not there.audit.exists()
+        gone = await there.browser.post(resend, chosen=[found[1], "broker-a/0/99"], why="ticket 10")
+        assert "1 sent again, 1 not" in gone and "it is no longer there" in gone
+        assert '"outcome": "1 of 2 sent"' in there.audit.read_text()
         assert "1 sent again" in await there.browser.post(resend, which="chosen", chosen=found[1], why="ticket 11")
-        assert "1 sent again" in await there.browser.post(resend, which="all", why="ticket 12")
         async with Admin(there.name_servers) as admin:
             copies = await admin.browsing.newest("%RETRY%newsletter", 10)
         assert [copy.body for copy in copies] == [b'{"n":9}'] * 2

@@ -52,8 +52,8 @@ def test_who_is_who() -> None:
 
     asyncio.run(work())
     rights = {role: {right for right in Right if Person("x", role).may(right)} for role in Role}
-    assert rights[Role.VIEWER] == {Right.LOOK}
-    assert rights[Role.OPERATOR] == {Right.LOOK, Right.DECIDE, Right.RESEND, Right.RESET}
+    assert rights[Role.VIEWER] == {Right.LOOK, Right.MACHINE}
+    assert rights[Role.OPERATOR] == {Right.LOOK, Right.MACHINE, Right.DECIDE, Right.RESEND, Right.RESET}
     assert rights[Role.ADMIN] == set(Right)
 
 
@@ -123,6 +123,20 @@ def test_attempts_to_log_in() -> None:
     for _ in range(ATTEMPTS - 1):
         limit.attempt("vera", "b")
     assert limit.wait_s("vera", "b") == 0
+
+
+def test_an_empty_name_does_not_switch_off_the_limit_of_an_address() -> None:
+    limit = LoginLimit(Clock())
+    limit.attempt("", "a")
+    for number in range(ATTEMPTS_OF_ADDRESS):
+        limit.attempt(f"name{number}", "a")
+    assert limit.wait_s("vera", "a") > 0
+    limit = LoginLimit(Clock())
+    for _ in range(ATTEMPTS):
+        limit.attempt("", "a")
+    assert limit.wait_s("", "a") > 0 and limit.wait_s("vera", "a") == 0
+    limit.succeeded("", "a")
+    assert limit.wait_s("", "a") == 0
 
 
 def test_pages_of_names() -> None:

@@ -13,11 +13,13 @@ import msgspec
 from gantrymq.admin.asking import Asking, refusal
 from gantrymq.errors import ConfigError, GantryError, RemoteProtocolError
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Header
 from gantrymq.protocol.headers.access import DeleteAcl, ListAcls, ListUsers, SubjectOnly, UserOnly
 
 _B = TypeVar("_B", UserBody, AclBody)
+ACL_EXCEPTION: Final = "AclException"
 NAME_SERVER: Final = "name server "
 """Before the address of a name server, where a server is named."""
 
@@ -73,6 +75,20 @@ class Access:
         """Take the policy for one resource from a user, or all. Returns the names of the servers."""
         header = DeleteAcl(subject=f"User:{user}", policy_type="Custom", resource=resource)
         return await self._everywhere(RequestCode.AUTH_DELETE_ACL, header, b"", cluster)
+
+    async def recognises(self, address: str) -> bool:
+        """Whether the broker at this address accepts the signature of this client: a request without any need.
+
+        Raises RequestRejected for an answer that says neither.
+        """
+        beat = HeartbeatData(client_id=self._asking.endpoint.client_id or "gantry-console").encode()
+        answer = await self._asking.endpoint.call(address, RequestCode.HEART_BEAT, body=beat)
+        if answer.code == ResponseCode.SUCCESS:
+            return True
+        # 4.x brokers answer with the name of the exception.
+        if answer.code == ResponseCode.NO_PERMISSION or ACL_EXCEPTION in (answer.remark or ""):
+            return False
+        raise refusal(answer, "log-in", address)
 
     async def _everywhere(self, code: RequestCode, header: Header, body: bytes, cluster: str | None) -> list[str]:
         done: list[str] = []

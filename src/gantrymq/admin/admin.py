@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import msgspec
 
-from gantrymq.admin.asking import Asking
+from gantrymq.admin.asking import Asking, Failed
 from gantrymq.admin.topic_changes import TopicChange, TopicChanges, Wanted
 from gantrymq.admin.topic_state import TopicState
 from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from gantrymq.admin.groups import Groups
     from gantrymq.admin.messages import Messages
     from gantrymq.admin.resending import Resending
+    from gantrymq.admin.traces import Traces
     from gantrymq.admin.transactions import Transactions
 
 DEFAULT_QUEUES: Final = 8
@@ -68,12 +69,17 @@ class Admin(Lifetime):
     """
 
     def __init__(
-        self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Unpack[ClientSettings]
+        self,
+        name_servers: str | Iterable[str],
+        *,
+        doors: Doors | None = None,
+        failed: Failed | None = None,
+        **settings: Unpack[ClientSettings],
     ) -> None:
-        """``settings``: fields of ClientConfig."""
+        """``failed``: told of each question that failed, e.g. to count them. ``settings``: fields of ClientConfig."""
         self._config = settings_of(ClientConfig, name_servers, settings)
         self._endpoint = Endpoint(type(self).__name__, self._config, default_doors() if doors is None else doors)
-        self._asking = Asking(self._endpoint)
+        self._asking = Asking(self._endpoint, failed)
 
     async def create_topic(
         self,
@@ -208,6 +214,13 @@ class Admin(Lifetime):
         from gantrymq.admin.resending import Resending
 
         return Resending(self._asking)
+
+    @cached_property
+    def traces(self) -> Traces:
+        """What clients recorded of messages."""
+        from gantrymq.admin.traces import Traces
+
+        return Traces(self.messages, self.browsing)
 
     @cached_property
     def transactions(self) -> Transactions:

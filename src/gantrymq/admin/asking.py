@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.consuming.pulling import ANSWERS, pull_answer, pull_request
 from gantrymq.client.results import RawPull
-from gantrymq.errors import ConfigError, RequestRejected, Unreachable
+from gantrymq.errors import ConfigError, GantryError, RequestRejected, Unreachable
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import MASTER_ID, ClusterInfo
@@ -17,13 +18,16 @@ from gantrymq.protocol.command import Command, Header
 
 PULL_MAX_BYTES: Final = 1024 * 1024
 ACCEPT_SUCCESS: Final = (ResponseCode.SUCCESS,)
+Failed = Callable[[GantryError], None]
+"""Called with the error of each question that was not answered as it should be."""
 
 
 class Asking:
     """Finds brokers and asks them. Every method raises Unreachable, TimedOut or RequestRejected."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, failed: Failed | None = None) -> None:
         self.endpoint = endpoint
+        self._failed = failed
 
     async def ask(
         self,
@@ -38,19 +42,30 @@ class Asking:
         remark: str | None = None,
     ) -> Command:
         """The answer, when its code is one of ``accept``. ``what``: for the message of the error."""
-        answer = await self.endpoint.call(address, code, header, body, timeout_ms=timeout_ms, remark=remark)
-        self.endpoint.heard(address, answer)
-        if answer.code not in accept:
-            raise refusal(answer, what, address)
-        return answer
+        with self._telling():
+            answer = await self.endpoint.call(address, code, header, body, timeout_ms=timeout_ms, remark=remark)
+            self.endpoint.heard(address, answer)
+            if answer.code not in accept:
+                raise refusal(answer, what, address)
+            return answer
 
     async def ask_name_server(self, code: RequestCode, header: Header | None = None, *, what: str) -> Command:
         """The answer of the first name server that can be reached."""
         self.endpoint.check_usable()
-        answer = await self.endpoint.name_servers.ask(code, header)
-        if answer.code != ResponseCode.SUCCESS:
-            raise refusal(answer, what)
-        return answer
+        with self._telling():
+            answer = await self.endpoint.name_servers.ask(code, header)
+            if answer.code != ResponseCode.SUCCESS:
+                raise refusal(answer, what)
+            return answer
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except GantryError as error:
+            if self._failed is not None:
+                self._failed(error)
+            raise
 
     async def cluster(self) -> ClusterInfo:
         """Clusters, their brokers, and where those are."""

@@ -25,11 +25,12 @@ import json
 import os
 import secrets
 import socket
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.errors import GantryError
+from gantrymq.runtime.calendar import iso
 from gantrymq.runtime.clock import Clock
 
 VARIABLE: Final = "GANTRY_AUDIT"
@@ -60,9 +61,13 @@ def default_path() -> Path:
 class AuditFile:
     """Appends lines."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, told: Callable[[str, Phase], None] = lambda action, phase: None
+    ) -> None:
+        """``told``: called with action and phase of each line that was written, e.g. to count them."""
         self._path = path
         self._clock = clock
+        self.told = told
 
     @property
     def path(self) -> Path:
@@ -75,7 +80,7 @@ class AuditFile:
 
     def append(self, line: dict[str, Any]) -> None:
         """Raises AuditFailed when the line is not on the disk."""
-        text = json.dumps({"when": stamp(self._clock.wall_ms()), **line}, ensure_ascii=False) + "\n"
+        text = json.dumps({"when": iso(self._clock.wall_ms()), **line}, ensure_ascii=False) + "\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -105,11 +110,7 @@ class Decided:
         """Write a line. Raises AuditFailed."""
         end = {} if outcome is None else {"outcome": outcome}
         self._file.append({"decision": self._number, "phase": str(phase), **self._facts, **end})
-
-
-def stamp(time_ms: int) -> str:
-    """ms since 1970 as ISO 8601 in UTC: for records that outlive this machine's time zone."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        self._file.told(str(self._facts.get("action", "")), phase)
 
 
 def who() -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final, Unpack
 
 from gantrymq import admin
 from gantrymq.admin import DEFAULT_QUEUES, READ_WRITE, QueueStats
+from gantrymq.admin.asking import Failed
 from gantrymq.client.config import ClientSettings
 from gantrymq.client.connection import portal
 from gantrymq.client.connection.blocking import Blocking
@@ -22,10 +23,17 @@ class Admin(Blocking["admin.Admin"]):
     """Questions and commands about the topics of a cluster; see ``gantrymq.aio.Admin``. Starts with its first call."""
 
     def __init__(
-        self, name_servers: str | Iterable[str], *, doors: Doors | None = None, **settings: Unpack[ClientSettings]
+        self,
+        name_servers: str | Iterable[str],
+        *,
+        doors: Doors | None = None,
+        failed: Failed | None = None,
+        **settings: Unpack[ClientSettings],
     ) -> None:
-        """``settings``: fields of ClientConfig."""
-        super().__init__(admin.Admin(name_servers, doors=doors, **settings))
+        """``failed``: told of each question that failed, in the thread of the clients. ``settings``: fields of
+        ClientConfig.
+        """
+        super().__init__(admin.Admin(name_servers, doors=doors, failed=failed, **settings))
 
     def create_topic(
         self,

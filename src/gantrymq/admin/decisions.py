@@ -9,10 +9,11 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from gantrymq.admin.audit import AuditFailed, AuditFile, Phase, stamp, who
+from gantrymq.admin.audit import AuditFailed, AuditFile, Phase, who
 from gantrymq.admin.transactions import Place, Transactions
 from gantrymq.errors import ConfigError, GantryError, TimedOut, Unreachable
 from gantrymq.message.transaction import Resolution
+from gantrymq.runtime.calendar import iso
 from gantrymq.transactions.rules.states import State
 
 
@@ -68,7 +69,7 @@ class Decisions:
             person, action=str(action), why=why, dry_run=dry_run, transaction_id=found.transaction_id,
             group=found.group, topic=found.topic, broker=place.broker, address=place.address,
             name_servers=self._name_servers, half_queue_offset=found.half.queue_offset,
-            half_offset_message_id=found.half.message_id, born_at=stamp(found.half.born_ms),
+            half_offset_message_id=found.half.message_id, born_at=iso(found.half.born_ms),
             state_before=found.state.text,
         )  # fmt: skip
         the_one([place], action)

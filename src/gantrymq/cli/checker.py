@@ -38,7 +38,7 @@ class SayingChecker(OutcomeChecker):
             f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {answer.state.name:8}  topic {message.topic}, message "
             f"{message.message_id}{reason}"
         )
-        return ListenerAnswer(answer.state, remark=answer.reason)
+        return ListenerAnswer(answer.state, remark=answer.reason, ask_again=answer.passing)
 
 
 def checker(

@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -40,6 +41,9 @@ def console(
     settings: Annotated[
         Path | None, typer.Option("--settings", "-s", help="TOML file with users; without one nobody can log in.")
     ] = None,
+    broker_users: Annotated[
+        bool, typer.Option("--broker-users", help="People log in as users of the brokers, whose rights decide.")
+    ] = False,
     audit: Annotated[
         Path | None,
         typer.Option("--audit", help="The audit file. Default: GANTRY_AUDIT, else ~/.local/state/gantry/audit.jsonl."),
@@ -64,7 +68,7 @@ def console(
         _print_user(new_user)
         return
     try:
-        chosen = _settings(settings)
+        chosen = _settings(settings, broker_users)
         _check_open(host, chosen)
         if (tls_cert is None) != (tls_key is None):
             raise ConfigError("give --tls-cert and --tls-key, or neither")
@@ -77,9 +81,11 @@ def console(
     )
 
 
-def _settings(path: Path | None) -> ConsoleSettings:
-    from gantrymq.console.settings import OPEN_TO_LOOK, read_settings
+def _settings(path: Path | None, broker_users: bool) -> ConsoleSettings:
+    from gantrymq.console.settings import OPEN_TO_LOOK, ConsoleSettings, read_settings
 
+    if broker_users:
+        return replace(ConsoleSettings() if path is None else read_settings(path), broker_users=True)
     return OPEN_TO_LOOK if path is None else read_settings(path)
 
 
@@ -123,6 +129,8 @@ async def _running(
     ) as application, _listening(application, host, port, settings, cert, key) as listening_port:  # fmt: skip
         shown = f"[{host}]" if ":" in host else host
         who = f"{len(settings.users)} user(s)" if settings.users else "read only, no users"
+        if settings.broker_users:
+            who = f"users of the brokers, and {len(settings.users)} of the console"
         yield f"{'https' if cert is not None else 'http'}://{shown}:{listening_port} ({who})"
 
 

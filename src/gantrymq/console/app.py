@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,10 +21,13 @@ from starlette.staticfiles import StaticFiles
 from gantrymq.admin import Admin
 from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
+from gantrymq.console.broker_users import BrokerIdentities
 from gantrymq.console.changes import Changes
-from gantrymq.console.guard import Guard
+from gantrymq.console.clients import Clients
+from gantrymq.console.guard import PAGE, Guard
 from gantrymq.console.identity import FileIdentities, Right
 from gantrymq.console.listing import Kept
+from gantrymq.console.metrics import Figures
 from gantrymq.console.pages import (
     brokers,
     consumers,
@@ -32,9 +36,11 @@ from gantrymq.console.pages import (
     live,
     login,
     messages,
+    metrics,
     overview,
     pipelines,
     topics,
+    traces,
     transactions,
 )
 from gantrymq.console.parts import Console, page, person_of
@@ -42,7 +48,9 @@ from gantrymq.console.samples import Samples
 from gantrymq.console.sessions import LoginLimit, Sessions
 from gantrymq.console.settings import ConsoleSettings
 from gantrymq.console.views import environment
-from gantrymq.errors import ConfigError, GantryError, MessageIllegal, RouteNotFound
+from gantrymq.errors import ConfigError, GantryError, MessageIllegal, RequestRejected, RouteNotFound
+from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.signature import Account
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.rng import Rng
 from gantrymq.runtime.tasks import TaskGroupOwner
@@ -50,6 +58,7 @@ from gantrymq.runtime.tasks import TaskGroupOwner
 log = logging.getLogger("gantrymq.console")
 
 CALL_TIMEOUT_MS: Final = 5_000
+UPKEEP_S: Final = 5.0
 Handler = Callable[[Request], Awaitable[Response]]
 
 PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
@@ -69,15 +78,18 @@ PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("GET", "/messages", Right.LOOK, messages.show_list),
     ("GET", "/parts/messages", Right.LOOK, messages.newest),
     ("GET", "/messages/at", Right.LOOK, messages.show),
+    ("POST", "/messages/resend/plan", Right.RESEND, messages.plan_resend),
     ("POST", "/messages/resend", Right.RESEND, messages.resend),
+    ("GET", "/traces", Right.LOOK, traces.show),
     ("GET", "/dead-letters", Right.LOOK, dead_letters.show_list),
     ("GET", "/dead-letters/{group}", Right.LOOK, dead_letters.show),
+    ("POST", "/dead-letters/{group}/plan", Right.RESEND, dead_letters.plan),
     ("POST", "/dead-letters/{group}/resend", Right.RESEND, dead_letters.resend),
     ("GET", "/brokers", Right.LOOK, brokers.show_list),
     ("GET", "/brokers/{name}", Right.LOOK, brokers.show),
     ("POST", "/brokers/{name}/plan", Right.CONFIGURE, brokers.plan_setting),
     ("POST", "/brokers/{name}/change", Right.CONFIGURE, brokers.change_setting),
-    ("GET", "/pipelines", Right.LOOK, pipelines.show),
+    ("GET", "/pipelines", Right.MACHINE, pipelines.show),
     ("GET", "/login", None, login.show),
     ("POST", "/login", None, login.log_in),
     ("POST", "/logout", Right.LOOK, login.log_out),
@@ -97,30 +109,77 @@ async def opened(
     secure_cookies: bool,
 ) -> AsyncIterator[Starlette]:
     """The application with its connection to the cluster, until the block ends."""
-    tasks = TaskGroupOwner("console")
-    async with Admin(name_servers, call_timeout_ms=CALL_TIMEOUT_MS) as admin:
-        samples = Samples(admin, clock, settings.sample_seconds)
+    tasks, figures, own_users = TaskGroupOwner("console"), Figures(), FileIdentities(settings.users)
+    audit_file = AuditFile(audit, clock, figures.noted)
+    sessions = Sessions(clock, rng, settings.idle_minutes * 60, settings.session_hours * 3600)
+
+    def is_logged_in(account: Account) -> bool:
+        return any(session.person.account == account for session in sessions.open())
+
+    async with Admin(name_servers, failed=figures.question_failed, call_timeout_ms=CALL_TIMEOUT_MS) as admin:
+        clients: Clients[Console] = Clients(clock, lambda account: asking_as(console, account), is_logged_in)
         console = Console(
             name_servers=name_servers,
-            admin=admin,
             settings=settings,
-            identities=FileIdentities(settings.users),
-            sessions=Sessions(clock, rng, settings.idle_minutes * 60, settings.session_hours * 3600),
+            identities=(BrokerIdentities(own_users, name_servers, admin, rng) if settings.broker_users else own_users),
+            own_users=own_users,
+            clients=clients,
+            sessions=sessions,
             limit=LoginLimit(clock),
-            samples=samples,
-            decisions=Decisions(admin.transactions, AuditFile(audit, clock), name_servers),
-            changes=Changes(AuditFile(audit, clock), name_servers),
-            topics=Kept(clock),
-            groups=Kept(clock),
-            behind=Kept(clock),
+            figures=figures,
+            audit=audit_file,
+            changes=Changes(audit_file, name_servers),
             clock=clock,
             templates=environment(),
             only_local_names=only_local_names,
             secure_cookies=secure_cookies,
+            **cluster_parts(admin, settings, audit_file, name_servers, clock),
         )
-        tasks.start("samples", samples.run())
+        if settings.users or settings.anonymous is not None:
+            tasks.start("samples", console.samples.run())
+        tasks.start("upkeep", upkeep(console))
         try:
             yield application(console)
+        finally:
+            await tasks.stop()
+            await clients.close()
+
+
+async def upkeep(console: Console) -> None:
+    """Forget sessions that are over, and close clients that nobody uses, until it is cancelled."""
+    while True:
+        await console.clock.sleep(UPKEEP_S)
+        console.sessions.open()
+        console.clients.sweep()
+
+
+def cluster_parts(
+    admin: Admin, settings: ConsoleSettings, audit: AuditFile, name_servers: str, clock: Clock
+) -> dict[str, Any]:
+    """The fields of a Console that ask the cluster, all of them with one account."""
+    return {
+        "admin": admin,
+        "samples": Samples(admin, clock, settings.sample_seconds),
+        "decisions": Decisions(admin.transactions, audit, name_servers),
+        "topics": Kept(clock),
+        "groups": Kept(clock),
+        "behind": Kept(clock),
+    }
+
+
+@asynccontextmanager
+async def asking_as(console: Console, account: Account) -> AsyncIterator[Console]:
+    """The same console with a connection that signs as a user of the brokers."""
+    tasks = TaskGroupOwner("console of a user")
+    async with Admin(
+        console.name_servers, failed=console.figures.question_failed, call_timeout_ms=CALL_TIMEOUT_MS,
+        access_key=account.access_key, secret_key=account.secret_key,
+    ) as admin:  # fmt: skip
+        parts = cluster_parts(admin, console.settings, console.audit, console.name_servers, console.clock)
+        theirs = replace(console, **parts)
+        tasks.start("samples", theirs.samples.run())
+        try:
+            yield theirs
         finally:
             await tasks.stop()
 
@@ -129,9 +188,13 @@ def application(console: Console) -> Starlette:
     """All pages."""
     static = StaticFiles(packages=[("gantrymq.console", "static")])
     routes = [
-        Route("/health", health, methods=["GET"]),
+        Route("/health", on_page("/health", health), methods=["GET"]),
+        Route("/metrics", on_page("/metrics", metrics.show), methods=["GET"]),
         Mount("/static", static, name="static"),
-        *(Route(path, guarded(right, handler), methods=[method]) for method, path, right, handler in PAGES),
+        *(
+            Route(path, on_page(path, guarded(right, handler)), methods=[method])
+            for method, path, right, handler in PAGES
+        ),
     ]
     made = Starlette(
         routes=routes,
@@ -142,11 +205,24 @@ def application(console: Console) -> Starlette:
     return made
 
 
+def on_page(path: str, handler: Handler) -> Handler:
+    """The page, noted in the scope of its requests, so that they are counted under its name."""
+
+    async def answer(request: Request) -> Response:
+        request.scope[PAGE] = path
+        return await handler(request)
+
+    return answer
+
+
 def guarded(right: Right | None, handler: Handler) -> Handler:
     """The page for those who may see it. Errors become a page that says what to do."""
 
     async def answer(request: Request) -> Response:
         person = person_of(request)
+        if right is not None and person is not None and person.account is not None and not person.may(right):
+            text = f"No right of the brokers covers this: {right.text}. Log in with an account of the console."
+            return problem(request, HTTPStatus.FORBIDDEN, "Not allowed", text)
         if right is not None and (person is None or not person.may(right)):
             role = right.role.text
             text = f"This needs the role {role} (it may {right.text}). Log in as somebody who has it."
@@ -160,6 +236,9 @@ def guarded(right: Right | None, handler: Handler) -> Handler:
         except RouteNotFound as error:
             return problem(request, HTTPStatus.NOT_FOUND, "Not found", str(error))
         except GantryError as error:
+            if person is not None and person.account is not None and is_denied(error):
+                text = f"The brokers do not allow this to {person.name}: {error}"
+                return problem(request, HTTPStatus.FORBIDDEN, "Not allowed", text)
             return problem(request, HTTPStatus.BAD_GATEWAY, "The cluster did not do it", str(error))
         except Exception:
             log.exception("the page %s hit a defect", request.url.path)
@@ -167,6 +246,10 @@ def guarded(right: Right | None, handler: Handler) -> Handler:
             return problem(request, HTTPStatus.INTERNAL_SERVER_ERROR, "Defect", text)
 
     return answer
+
+
+def is_denied(error: GantryError) -> bool:
+    return isinstance(error, RequestRejected) and error.code == ResponseCode.NO_PERMISSION
 
 
 def problem(request: Request, status: HTTPStatus, title: str, text: str) -> Response:

@@ -28,10 +28,14 @@ SECURE_COOKIE: Final = "__Host-gantry_console"
 """Browsers accept this name by TLS only, and from this host only."""
 CSRF_FIELD: Final = "csrf"
 BODY_MAX_BYTES: Final = 512 * 1024
-OPEN_PATHS: Final = ("/login", "/health")
+OPEN_PATHS: Final = ("/login", "/health", "/metrics")
+"""Without a session; ``/metrics`` asks for name and password by itself."""
 STATIC: Final = "/static/"
 LIVE: Final = ("/live/", "/parts/")
 """Pages that refresh themselves: they do not keep a session alive."""
+PAGE: Final = "gantrymq.console.page"
+"""Where the path of the page, as ``app.PAGES`` has it, is noted in the scope of a request."""
+OTHER: Final = "other"
 LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -59,12 +63,31 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sending = with_headers(send, scope["path"], self._console.secure_cookies)
+        sending = with_headers(self._counting(send, scope), scope["path"], self._console.secure_cookies)
         refusal = await self._admit(scope, receive)
         if refusal is not None:
             await refusal(scope, receive, sending)
             return
-        await self._app(scope, receive, sending)
+        person = Request(scope).state.person
+        if person is None or person.account is None:
+            await self._app(scope, receive, sending)
+            return
+        async with self._console.clients.used(person.account) as console:
+            Request(scope).state.console = console
+            await self._app(scope, receive, sending)
+
+    def _counting(self, send: Send, scope: Scope) -> Send:
+        """Counts the request when its answer begins."""
+        clock, figures = self._console.clock, self._console.figures
+        begun = clock.monotonic()
+
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                page = STATIC if scope["path"].startswith(STATIC) else scope.get(PAGE, OTHER)
+                figures.answered(page, message["status"], (clock.monotonic() - begun) * 1000)
+            await send(message)
+
+        return counting
 
     async def _admit(self, scope: Scope, receive: Receive) -> Response | None:
         """Note who asks and what the form says. An answer instead when the request goes no further."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gantrymq.console.passwords import NOBODY, verify
+from gantrymq.protocol.signature import Account
 
 CHECKS_AT_ONCE: Final = 2
 """Passwords that are checked at the same time; each takes 32 MB for a moment."""
@@ -39,6 +40,7 @@ class Right(enum.Enum):
     DECIDE = (Role.OPERATOR, "commit, roll back and resume transactions")
     RESEND = (Role.OPERATOR, "send messages again")
     RESET = (Role.OPERATOR, "move the offsets of groups")
+    MACHINE = (Role.VIEWER, "see what the console's own machine knows: pipelines, metrics")
     CONFIGURE = (Role.ADMIN, "change settings of brokers")
 
     @property
@@ -56,9 +58,24 @@ class Person:
 
     name: str
     role: Role
+    account: Account | None = field(default=None, repr=False)
+    """A user of the brokers, who signs what the console asks for this person. Then the brokers decide what is allowed,
+    and nothing is shown that they do not know."""
 
     def may(self, right: Right) -> bool:
+        if self.account is not None:
+            return right is not Right.MACHINE
         return self.role >= right.role
+
+    @property
+    def kind(self) -> str:
+        """What this person is, in words."""
+        return self.role.text if self.account is None else "user of the brokers"
+
+    @property
+    def in_records(self) -> str:
+        """The name in audit files."""
+        return f"{self.name} (console)" if self.account is None else f"{self.name} (user of the brokers, console)"
 
 
 class Identities(Protocol):
@@ -83,6 +100,9 @@ class FileIdentities:
     def __init__(self, users: Mapping[str, User]) -> None:
         self._users = dict(users)
         self._turns = asyncio.Semaphore(CHECKS_AT_ONCE)
+
+    def knows(self, name: str) -> bool:
+        return name in self._users
 
     async def person(self, name: str, password: str) -> Person | None:
         user = self._users.get(name)

@@ -11,10 +11,13 @@ from starlette.responses import HTMLResponse
 
 from gantrymq import __version__
 from gantrymq.admin import Admin
+from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
 from gantrymq.console.changes import Changes
-from gantrymq.console.identity import Identities, Person, Right
+from gantrymq.console.clients import Clients
+from gantrymq.console.identity import FileIdentities, Identities, Person, Right
 from gantrymq.console.listing import Kept
+from gantrymq.console.metrics import Figures
 from gantrymq.console.samples import Samples
 from gantrymq.console.sessions import LoginLimit, Session, Sessions
 from gantrymq.console.settings import ConsoleSettings
@@ -29,11 +32,16 @@ class Console:
     admin: Admin
     settings: ConsoleSettings
     identities: Identities
+    own_users: FileIdentities
+    clients: Clients[Console]
+    """Of users of the brokers."""
     sessions: Sessions
     limit: LoginLimit
+    figures: Figures
     samples: Samples
     decisions: Decisions
     changes: Changes
+    audit: AuditFile
     clock: Clock
     templates: Environment
     only_local_names: bool
@@ -45,7 +53,13 @@ class Console:
 
 
 def console_of(request: Request) -> Console:
-    return cast("Console", request.app.state.console)
+    """The console; of a user of the brokers, the one that asks as this user."""
+    return cast("Console", getattr(request.state, "console", None) or request.app.state.console)
+
+
+def address_of(request: Request) -> str:
+    """The IP address that asks."""
+    return request.client.host if request.client is not None else ""
 
 
 def person_of(request: Request) -> Person | None:
@@ -71,7 +85,8 @@ def render(request: Request, template: str, **values: Any) -> str:
         name_servers=console.name_servers,
         person=person,
         logged_in=session is not None,
-        can_log_in=bool(console.settings.users),
+        broker_users=console.settings.broker_users,
+        can_log_in=bool(console.settings.users) or console.settings.broker_users,
         csrf=session.csrf if session is not None else "",
         here=request.url.path,
         may={right.name.lower(): person is not None and person.may(right) for right in Right},

@@ -13,7 +13,8 @@ from typing import Final
 
 from gantrymq.admin import Admin
 from gantrymq.admin.transaction_pages import Summary
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, RequestRejected
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.console")
@@ -35,6 +36,8 @@ class BrokerSample:
     version: str = ""
     error: str = ""
     """Why nothing is known; empty: it answered."""
+    denied: bool = False
+    """It answered that this may not be seen."""
     answer_ms: float | None = None
     """How long it took to answer; measured here, network included."""
     put_total: int | None = None
@@ -88,6 +91,7 @@ class Samples:
     kept: deque[Sample] = field(default_factory=lambda: deque(maxlen=KEPT))
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
     _watchers: int = 0
+    _ended: bool = False
 
     @property
     def newest(self) -> Sample | None:
@@ -99,7 +103,15 @@ class Samples:
         return KEPT * self.interval_s
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Until it is cancelled. Whoever watches is told then."""
+        try:
+            await self._take_all()
+        finally:
+            self._ended = True
+            async with self._news:
+                self._news.notify_all()
+
+    async def _take_all(self) -> None:
         while True:
             try:
                 self.kept.append(await self.take())
@@ -127,7 +139,8 @@ class Samples:
                 answer_ms = (self.clock.monotonic() - began) * 1000
                 summary = await self.admin.transactions.pages.summary(address)
         except (GantryError, TimeoutError) as error:
-            return BrokerSample(name, address, cluster, error=str(error) or "no answer in time")
+            denied = isinstance(error, RequestRejected) and error.code == ResponseCode.NO_PERMISSION
+            return BrokerSample(name, address, cluster, error=str(error) or "no answer in time", denied=denied)
         return BrokerSample(
             name, address, cluster,
             version=table.get("brokerVersionDesc", ""),
@@ -152,7 +165,11 @@ class Samples:
         try:
             while True:
                 async with self._news:
+                    if self._ended:
+                        return
                     await self._news.wait()
+                if self._ended:
+                    return
                 if self.newest is not None:
                     yield self.newest
         finally:

@@ -61,17 +61,28 @@ class Sessions:
     def of(self, token: str, *, touch: bool = True) -> Session | None:
         """The session of a cookie; None when it is over. ``touch``: a person is there; a page that refreshes itself
         does not count."""
-        key, now = _key(token), self._clock.monotonic()
+        key = _key(token)
         session = self._sessions.get(key)
         if session is None:
             return None
-        if now - session.used > self._idle_s or now - session.began > self._longest_s:
+        if self._is_over(session):
             del self._sessions[key]
             return None
         if touch:
-            session.used = now
+            session.used = self._clock.monotonic()
             self._sessions.move_to_end(key)
         return session
+
+    def open(self) -> list[Session]:
+        """All of them. Those that are over are forgotten, and what they kept of their persons with them."""
+        for key, session in list(self._sessions.items()):
+            if self._is_over(session):
+                del self._sessions[key]
+        return list(self._sessions.values())
+
+    def _is_over(self, session: Session) -> bool:
+        now = self._clock.monotonic()
+        return now - session.used > self._idle_s or now - session.began > self._longest_s
 
     def end(self, token: str) -> None:
         self._sessions.pop(_key(token), None)
@@ -86,16 +97,17 @@ class LoginLimit:
     """Counts wrong passwords by name and address, and by address."""
 
     clock: Clock
-    _failed: OrderedDict[tuple[str, str], deque[float]] = field(default_factory=OrderedDict)
+    _failed: OrderedDict[tuple[str | None, str], deque[float]] = field(default_factory=OrderedDict)
+    """None in place of a name: all attempts of the address. A name may be empty, and then counts like any other."""
 
     def wait_s(self, name: str, address: str) -> float:
         """Seconds until the next attempt is allowed; 0: now."""
-        return max(self._wait((name, address), ATTEMPTS), self._wait(("", address), ATTEMPTS_OF_ADDRESS))
+        return max(self._wait((name, address), ATTEMPTS), self._wait((None, address), ATTEMPTS_OF_ADDRESS))
 
     def attempt(self, name: str, address: str) -> None:
         """An attempt begins. It counts as wrong until ``succeeded``, so that many at the same time count, too."""
         now = self.clock.monotonic()
-        for key, limit in (((name, address), ATTEMPTS), (("", address), ATTEMPTS_OF_ADDRESS)):
+        for key, limit in (((name, address), ATTEMPTS), ((None, address), ATTEMPTS_OF_ADDRESS)):
             times = self._failed.setdefault(key, deque(maxlen=limit))
             times.append(now)
             self._failed.move_to_end(key)
@@ -105,11 +117,11 @@ class LoginLimit:
     def succeeded(self, name: str, address: str) -> None:
         """That attempt was no wrong one."""
         self._failed.pop((name, address), None)
-        of_address = self._failed.get(("", address))
+        of_address = self._failed.get((None, address))
         if of_address:
             of_address.pop()
 
-    def _wait(self, key: tuple[str, str], limit: int) -> float:
+    def _wait(self, key: tuple[str | None, str], limit: int) -> float:
         times = self._failed.get(key)
         if times is None or len(times) < limit:
             return 0.0

@@ -24,6 +24,8 @@ class ConsoleSettings:
     """All settings."""
 
     users: Mapping[str, User] = field(default_factory=dict)
+    broker_users: bool = False
+    """People may also log in as users of the brokers (the option ``--broker-users``)."""
     anonymous: Role | None = None
     """What somebody may do who did not log in; None: nothing."""
     idle_minutes: int = 30

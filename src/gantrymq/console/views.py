@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from gantrymq.console.plots import shown
+from gantrymq.runtime.calendar import iso
 
 TEXT_SHOWN: Final = 256 * 1024
 """Characters of a body; a browser takes long to lay out more."""
@@ -49,11 +50,13 @@ def age(age_ms: float | None) -> str:
 
 
 def when(value: Any) -> Markup:
-    """A time, ms since 1970 or ISO 8601 in UTC, as an element that says it exactly."""
+    """A time, ms since 1970 or as ``calendar.iso`` writes it, as an element that says it exactly."""
     if not value:
         return Markup("\u2013")
-    moment = datetime.fromtimestamp(value / 1000, UTC) if isinstance(value, int) else datetime.fromisoformat(value)
-    moment = moment.astimezone(UTC)
+    try:
+        moment = datetime.fromisoformat(iso(value) if isinstance(value, int) else value).astimezone(UTC)
+    except ValueError:  # the clock of a client told something that is no date
+        return Markup("{} ms").format(str(value).removesuffix(" ms"))
     text = f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
     return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="milliseconds"), text)
 

@@ -11,14 +11,13 @@ from gantrymq.console.forms import value_of
 from gantrymq.console.listing import details, page_of
 from gantrymq.console.pages.topics import PAGES_MAX, summary
 from gantrymq.console.parts import console_of, number_of, page, person_of, text_of
-from gantrymq.errors import ConfigError, GantryError
+from gantrymq.console.resends import AT_ONCE_MAX, Copy, Resend, outcome
+from gantrymq.console.views import part
+from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
-from gantrymq.message.queues import MessageQueue
 from gantrymq.message.system_topics import DEAD_LETTER_PREFIX
 
 ROWS: Final = 50
-RESENT_MAX: Final = 1_000
-"""Messages of one "resend all"; the page says how to go on."""
 BATCH: Final = 100
 
 
@@ -41,55 +40,65 @@ async def show(request: Request) -> Response:
     console, group = console_of(request), request.path_params["group"]
     found = await console.admin.browsing.newest(DEAD_LETTER_PREFIX + group, ROWS)
     total = (await summary(console.admin, DEAD_LETTER_PREFIX + group))["messages"]
-    return page(request, "dead_letter_group.html", group=group, found=found, total=total, resent_max=RESENT_MAX)
+    return page(request, "dead_letter_group.html", group=group, found=found, total=total, resent_max=AT_ONCE_MAX)
+
+
+async def plan(request: Request) -> Response:
+    """The dry run of the chosen ones, or of all: which messages would be sent where. Nothing is sent."""
+    console, form, group = console_of(request), request.state.form, request.path_params["group"]
+    topic, work = DEAD_LETTER_PREFIX + group, Resend(console, group)
+    everything = value_of(form, "which") == "all"
+    if everything:
+        copies = [work.planned(message) for message in await all_of(request, topic)]
+    else:
+        copies = await work.read(topic, chosen_in(form))
+    return result(request, copies, dry_run=True, cut=everything and len(copies) >= AT_ONCE_MAX)
 
 
 async def resend(request: Request) -> Response:
-    """Send the chosen ones, or all, to the group once more. The dead letters themselves stay where they are."""
+    """Send the ones that a dry run listed to the group once more. The dead letters themselves stay where they are."""
     console, form, group = console_of(request), request.state.form, request.path_params["group"]
-    why, chosen = value_of(form, "why"), form.get("chosen", [])
-    everything = value_of(form, "which") == "all"
-    if not everything and not chosen:
-        raise ConfigError("choose at least one message, or all")
-    topic = DEAD_LETTER_PREFIX + group
-    sent, failed = 0, []
-    person = person_of(request)
+    if value_of(form, "which") == "all":
+        # What came after the dry run was in no list, so nobody looked at it.
+        raise ConfigError("only messages that a dry run listed are sent: press Send all again on the page of the group")
+    why, chosen, work = value_of(form, "why"), chosen_in(form), Resend(console, group)
+    copies = await work.read(DEAD_LETTER_PREFIX + group, chosen)
     async with console.changes.noted(
-        person, "resend dead letters", why, group=group, which="all" if everything else chosen
-    ):  # fmt: skip
-        messages = await all_of(request, topic) if everything else await these(request, topic, chosen)
-        for message in messages:
-            try:
-                await console.admin.resending.resend(message, group)
-                sent += 1
-            except GantryError as error:
-                failed.append((message, str(error)))
-    return page(request, "dead_letters_resent.html", group=group, sent=sent, failed=failed, resent_max=RESENT_MAX,
-                cut=everything and len(messages) >= RESENT_MAX)  # fmt: skip
+        person_of(request), "resend dead letters", why, group=group, which=chosen
+    ) as ending:  # fmt: skip
+        copies = await work.send(copies)
+        ending.phase, ending.text = outcome(copies)
+    return result(request, copies, dry_run=False, why=why)
 
 
-async def these(request: Request, topic: str, chosen: list[str]) -> list[MessageView]:
-    """The messages at the places ``broker/queue/offset``."""
-    found = []
-    for text in chosen[:RESENT_MAX]:
-        broker, queue, offset = [*text.rsplit("/", 2), "", ""][:3]
-        if not queue.isdecimal() or not offset.isdecimal():
-            raise ConfigError(f"{text!r} is no place of a message")
-        message = await console_of(request).admin.messages.at(MessageQueue(topic, broker, int(queue)), int(offset))
-        if message is not None:
-            found.append(message)
-    return found
+def chosen_in(form: dict[str, list[str]]) -> list[str]:
+    """The places ``broker/queue/offset`` of a form."""
+    chosen = form.get("chosen", [])
+    if not chosen:
+        raise ConfigError("choose at least one message, or all")
+    return chosen
+
+
+def result(request: Request, copies: list[Copy], *, dry_run: bool, why: str = "", cut: bool = False) -> Response:
+    """The page of a dry run, or of what was sent."""
+    group = request.path_params["group"]
+    here = f"/dead-letters/{part(group)}"
+    return page(
+        request, "resend.html", group=group, why=why, dry_run=dry_run, back=here, action=f"{here}/resend", fields={},
+        fitting=[copy for copy in copies if not copy.problem], failed=[copy for copy in copies if copy.problem],
+        cut=cut, at_once_max=AT_ONCE_MAX,
+    )  # fmt: skip
 
 
 async def all_of(request: Request, topic: str) -> list[MessageView]:
-    """The oldest RESENT_MAX messages of a topic."""
+    """The oldest AT_ONCE_MAX messages of a topic."""
     admin = console_of(request).admin
     found: list[MessageView] = []
     status = await admin.topic_state.status(topic)
     for queue in status.queues:
         offset: int = 0
-        while len(found) < RESENT_MAX:
-            part, low, high = await admin.browsing.at(queue, offset, min(BATCH, RESENT_MAX - len(found)))
+        while len(found) < AT_ONCE_MAX:
+            part, low, high = await admin.browsing.at(queue, offset, min(BATCH, AT_ONCE_MAX - len(found)))
             found += part
             offset = max(part[-1].queue_offset + 1 if part else high, low)
             if offset >= high:

@@ -61,7 +61,7 @@ async def _each(request: Request, *, dry_run: bool) -> Response:
     if not dry_run and not why:
         raise ConfigError("give a reason; it is written to the audit file, and the broker keeps it with the decision")
     person = person_of(request)
-    name = f"{person.name} (console)" if person is not None else ""
+    name = person.in_records if person is not None else ""
     turns = asyncio.Semaphore(PARALLEL)
 
     async def one(choice: Chosen) -> Outcome:

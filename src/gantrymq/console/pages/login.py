@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from gantrymq.console.guard import drop_cookie, set_cookie, token_of
-from gantrymq.console.parts import console_of, page, text_of
-from gantrymq.console.passwords import PASSWORD_MAX
+from gantrymq.console.logins import TooManyAttempts, identified
+from gantrymq.console.parts import address_of, console_of, page, text_of
 
 log = logging.getLogger("gantrymq.console")
 
@@ -28,20 +28,14 @@ async def log_in(request: Request) -> Response:
     console, form = console_of(request), request.state.form
     name, password = form.get("name", [""])[0][:NAME_MAX], form.get("password", [""])[0]
     to = target(form.get("to", [""])[0])
-    address = request.client.host if request.client is not None else ""
-    wait_s = console.limit.wait_s(name, address)
-    if wait_s > 0:
-        problem = f"Too many wrong passwords. Try again in {wait_s:.0f} seconds."
-        return page(request, "login.html", HTTPStatus.TOO_MANY_REQUESTS, to=to, name=name, problem=problem)
-    console.limit.attempt(name, address)
-    person = None
-    if len(password) <= PASSWORD_MAX:
-        person = await console.identities.person(name, password)
+    address = address_of(request)
+    try:
+        person = await identified(console, console.identities, name, password, address)
+    except TooManyAttempts as error:
+        return page(request, "login.html", HTTPStatus.TOO_MANY_REQUESTS, to=to, name=name, problem=str(error))
     if person is None:
-        log.warning("wrong name or password for %r from %s", name, address)
         problem = "Name or password is wrong."
         return page(request, "login.html", HTTPStatus.UNAUTHORIZED, to=to, name=name, problem=problem)
-    console.limit.succeeded(name, address)
     console.sessions.end(token_of(request, console))
     token, _ = console.sessions.begin(person)
     log.info("%s logged in from %s", person.name, address)

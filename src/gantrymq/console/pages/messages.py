@@ -11,7 +11,8 @@ from gantrymq.admin.resending import origin_topic
 from gantrymq.console.as_code import python_of
 from gantrymq.console.forms import parse_time, value_of
 from gantrymq.console.parts import Console, console_of, number_of, page, person_of, render, text_of
-from gantrymq.console.views import kind_of
+from gantrymq.console.resends import Resend, outcome
+from gantrymq.console.views import kind_of, query
 from gantrymq.errors import ConfigError, GantryError, RequestRejected
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
@@ -97,19 +98,36 @@ async def show(request: Request) -> Response:
     )  # fmt: skip
 
 
+async def plan_resend(request: Request) -> Response:
+    """The dry run: where a copy would be sent."""
+    return await _resend(request, dry_run=True)
+
+
 async def resend(request: Request) -> Response:
     """Send a copy, to everybody who reads the topic or to one group."""
+    return await _resend(request, dry_run=False)
+
+
+async def _resend(request: Request, *, dry_run: bool) -> Response:
     console, form = console_of(request), request.state.form
-    message = await message_at(
-        request, value_of(form, "topic"), value_of(form, "broker"), value_of(form, "queue"), value_of(form, "offset")
-    )
+    names = ("topic", "broker", "queue", "offset")
+    message = await message_at(request, *(value_of(form, name) for name in names))
     group, why = value_of(form, "group") or None, value_of(form, "why")
-    async with console.changes.noted(
-        person_of(request), "resend", why, topic=message.topic, message_id=message.message_id,
-        offset_message_id=message.offset_message_id, group=group,
-    ):  # fmt: skip
-        copy_id = await console.admin.resending.resend(message, group)
-    return page(request, "resent.html", message=message, group=group, copy_id=copy_id, place=place_of(message))
+    work = Resend(console, group)
+    copy = work.planned(message)
+    if not dry_run:
+        async with console.changes.noted(
+            person_of(request), "resend", why, topic=message.topic, message_id=message.message_id,
+            offset_message_id=message.offset_message_id, group=group,
+        ) as ending:  # fmt: skip
+            (copy,) = await work.send([copy])
+            ending.phase, ending.text = outcome([copy])
+    place = place_of(message)
+    return page(
+        request, "resend.html", group=group, why=why, dry_run=dry_run, back=f"/messages/at?{query(place)}",
+        action="/messages/resend", fields={**place, "group": group or ""}, cut=False,
+        fitting=[] if copy.problem else [copy], failed=[copy] if copy.problem else [],
+    )  # fmt: skip
 
 
 async def message_at(

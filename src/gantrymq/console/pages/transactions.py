@@ -14,8 +14,9 @@ from gantrymq.console.identity import Right
 from gantrymq.console.parts import Console, console_of, number_of, page, person_of, text_of
 from gantrymq.console.plots import Line, plot
 from gantrymq.console.samples import Rates, Sample
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, RequestRejected
 from gantrymq.message.message import MessageView
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.transactions.rules.states import State
 
 ROWS: Final = 50
@@ -120,10 +121,11 @@ async def show_one(request: Request, transaction_id: str) -> Response:
         hidden = 0 if every else max(len(events) - EVENTS_FIRST - EVENTS_LAST, 0)
         parts = events if not hidden else events[:EVENTS_FIRST] + events[-EVENTS_LAST:]
         first = events[0]["at_ms"] if events else 0
+        message = await message_of(request, console, one)  # it may add a note
         shown.append({
             **one, "hidden": hidden, "hidden_after": EVENTS_FIRST if hidden else -1,
             "shown": [{**event, "after_ms": event["at_ms"] - first} for event in parts],
-            "message": await message_of(request, console, one),
+            "message": message,
         })  # fmt: skip
     return page(request, "transaction.html", explained=shown, id=transaction_id, every=every)
 
@@ -133,4 +135,10 @@ async def message_of(request: Request, console: Console, one: dict[str, Any]) ->
     person = person_of(request)
     if person is None or not person.may(Right.DECIDE):
         return None
-    return await console.admin.messages.by_place_id(one["half"]["offset_message_id"])
+    try:
+        return await console.admin.messages.by_place_id(one["half"]["offset_message_id"])
+    except RequestRejected as error:
+        if person.account is None or error.code != ResponseCode.NO_PERMISSION:
+            raise
+        one["notes"] = [*one["notes"], f"You may not see the message: {error}"]
+        return None
