@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.demo.ports import free_port
-from tests.interop import secured
+from tests.interop import guarded, secured
 from tests.interop.jars import drivers, java, library
 from tests.interop.places import await_route
 from tests.interop.process import Process
@@ -56,7 +56,7 @@ class JavaProcess(Process):
     ) -> None:
         jars = ":".join(f"{path}:{path}/*" for path in classpath)
         home = {"user.home": str(directory), "rocketmq.home.dir": str(directory)}
-        given = {**home, **secured.java_properties(), **(properties or {})}
+        given = {**home, **secured.java_properties(), **guarded.java_properties(), **(properties or {})}
         defines = [f"-D{key}={value}" for key, value in given.items()]
         command = [java(), f"-Xmx{heap_mb}m", *JVM, *defines, "-cp", jars, main, *arguments]
         super().__init__(name, command, directory, {"ROCKETMQ_HOME": str(directory), **(environment or {})})
@@ -68,7 +68,7 @@ class JavaClient:
     def __init__(self, version: str, directory: Path) -> None:
         self.version = version
         self._directory = directory
-        self._classpath = [drivers(f"client-{version}"), library(f"client-{version}")]
+        self._classpath = [drivers(f"client-{version}"), library(f"client-{version}"), *guarded.java_classpath(version)]
         self._count = 0
 
     def play(self, driver: str, name_servers: str, *arguments: object, **properties: str) -> JavaProcess:
@@ -138,6 +138,7 @@ class ApacheCluster:
         """
         servers = name_servers or self.name_servers
         where = [drivers(f"server-{self.version}"), self._library]
+        guarded.write_mqadmin_account(self._home())
         tool = JavaProcess(f"mqadmin-{self._next()}", where, "Mqadmin", [servers], self._home())
         tool.await_step("ready")
         for number, command in enumerate((("clusterList",), arguments), start=1):

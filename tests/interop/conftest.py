@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.interop import jars, secured
+from tests.interop import guarded, jars, secured
 from tests.interop.apache import OPS_AT_ONCE, ApacheCluster, JavaClient
 from tests.interop.compatibility import RESULTS, Outcome, Result, known, save
-from tests.interop.groups import Group, group_of, in_order
+from tests.interop.groups import Group, group_of, in_order, is_about_ours_alone
 from tests.interop.ours import GantryCluster
 
 HERE = Path(__file__).parent
@@ -33,6 +33,7 @@ PARTIAL = pytest.StashKey[bool]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     names = [group.value for group in Group]
     parser.addoption("--group", choices=names, help="of the interop tests only one group (groups.py)")
+    parser.addoption("--guarded", action="store_true", help="interop tests of our servers with users and rights")
     parser.addoption("--tls", action="store_true", help="interop tests of our servers with TLS that is enforced")
 
 
@@ -42,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
         directory = tempfile.TemporaryDirectory()
         config.add_cleanup(directory.cleanup)
         secured.switch_on(Path(directory.name))
+    if config.getoption("--guarded", False):
+        guarded.switch_on()
     config.stash[PARTIAL] = bool(config.getoption("lf", False))  # which leaves files out before anything here sees them
 
 
@@ -57,8 +60,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 assert known(row), f"{item.nodeid}: no row {row!r} in tests/interop/features.py"
     group = config.getoption("--group", None)
     left_out = [item for item in ours if group not in (None, group_of(item).value)]
-    if config.getoption("--tls", False):
-        left_out += [item for item in ours if item not in left_out and not secured.takes_part(item)]
+    switches = [one for one in (secured, guarded) if one.is_on()]
+    if switches:
+        left_out += [item for item in ours if item not in left_out and not is_about_ours_alone(item)]
+    for switch in switches:
+        left_out += [item for item in ours if item not in left_out and not switch.takes_part(item)]
     items[:] = [item for item in items if item not in ours] + [item for item in in_order(ours) if item not in left_out]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-AT_ONCE = 4
-"""Groups at a time. On two cores four of them keep both cores busy; more only make the single steps slower."""
+AT_ONCE = 3
+"""Groups at a time. On two cores three of them keep both cores busy. With more, single steps come too close to the time
+limits of the official clients, 3 s, and a test fails now and then."""
 
 
 class Group(enum.Enum):
@@ -52,6 +53,17 @@ OF_SERVER = {
 }  # fmt: skip
 BY_CLIENT = {"test_filter_and_reply.py", "test_java_plain.py"}
 """Files whose tests a Java client plays: they form a group with the scenarios of that client (``java_clients/``)."""
+
+
+def is_about_ours_alone(item: pytest.Item) -> bool:
+    """Whether a test is about clients of a server of ours, and about no other server."""
+    if item.path.name == "test_accounts.py":  # its servers are Apache's
+        return False
+    names = {*getattr(item, "fixturenames", ())}
+    callspec = getattr(item, "callspec", None)
+    params = " ".join(map(str, getattr(callspec, "params", {}).values()))
+    ours = "gantry" in names or "gantry" in params
+    return ours and not any("apache" in word for word in (*names, params))
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.interop import guarded
 from tests.interop.apache import ApacheCluster, JavaProcess
 from tests.interop.jars import drivers, library
 from tests.interop.ours import GantryCluster
@@ -45,6 +46,7 @@ class Tool:
         (directory / "conf").mkdir(parents=True)
         quiet = '<configuration><root level="OFF"/></configuration>\n'
         (directory / "conf/logback_tools.xml").write_text(quiet)  # 4.x does not start without it
+        guarded.write_mqadmin_account(directory)
         where = [drivers(f"server-{version}"), library(f"server-{version}")]
         arguments = [self._name_servers]
         self._process = JavaProcess("mqadmin", where, "Mqadmin", arguments, directory, properties=properties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import gantrymq
+import gantrymq.aio
 from gantrymq import ConsumeStatus, Message, MessageView
 from tests.interop.apache import ApacheCluster
 from tests.interop.ours import GantryCluster
@@ -43,6 +45,18 @@ def send_all(server: Server, topic: str, bodies: Iterable[str], **of_message: An
     with gantrymq.Producer(f"P{topic}", name_servers=server.name_servers, **PATIENT) as producer:
         for body in bodies:
             producer.send(Message(topic, body, **of_message))
+
+
+def recorded(server: Server, word: str, trace_topic: str) -> list[tuple[str, str, bool | None]]:
+    """What clients recorded of a message: the step, the group, and how it ended."""
+
+    async def ask() -> list[tuple[str, str, bool | None]]:
+        async with gantrymq.aio.Admin(server.name_servers, call_timeout_ms=10_000) as admin:
+            found = await admin.traces.of(word, trace_topic)
+        assert not found.unreadable
+        return [(str(step.happened), step.group, step.good) for step in found.steps]
+
+    return asyncio.run(ask())
 
 
 class Inbox:

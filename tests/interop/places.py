@@ -9,7 +9,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
-from tests.interop import secured
+from tests.interop import guarded, secured
 from tests.interop.process import poll
 
 ANSWER_SECONDS = 20.0
@@ -34,7 +34,7 @@ def ask(address: str, code: RequestCode, header: Header | None = None, body: byt
     splitter = FrameSplitter()
     with secured.connection(host, int(port), ANSWER_SECONDS) as connection:
         connection.settimeout(ANSWER_SECONDS)
-        connection.sendall(encode_request(code, 1, header, body))
+        connection.sendall(guarded.signed(encode_request(code, 1, header, body)))
         while data := connection.recv(65536):
             for serialization, head, content in splitter.feed(data):
                 return decode_command(serialization, head, content)

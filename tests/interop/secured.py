@@ -71,11 +71,5 @@ def connection(host: str, port: int, seconds: float) -> socket.socket:
 
 
 def takes_part(item: pytest.Item) -> bool:
-    """Whether a test is about clients of a server of ours, and about no other server."""
-    if item.path.name == "test_accounts.py":  # its servers are Apache's
-        return False
-    names = {*getattr(item, "fixturenames", ())}
-    callspec = getattr(item, "callspec", None)
-    params = " ".join(map(str, getattr(callspec, "params", {}).values()))
-    ours = "gantry" in names or "gantry" in params
-    return ours and "go" not in names and not any("apache" in word for word in (*names, params))
+    """Whether the clients of a test can speak TLS."""
+    return "go" not in getattr(item, "fixturenames", ())

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from gantrymq.message.system_topics import TRACE
 from tests.interop.apache import ApacheCluster, JavaClient
+from tests.interop.our_client import recorded
 from tests.interop.ours import GantryCluster
 from tests.interop.process import Process
 
@@ -145,7 +147,10 @@ def test_bodies_of_every_compression_come_out_as_they_went_in(replies: Process) 
 
 
 @pytest.mark.feature("message trace")
-def test_traces_are_kept(replies: Process) -> None:
+def test_traces_are_kept(replies: Process, server: Server) -> None:
     kinds = {step["kind"] for step in replies.steps("trace")}
     assert {"Pub", "SubBefore", "SubAfter"} <= kinds
     assert all("traced" in (step["keys"] or "") for step in replies.steps("trace") if step["kind"] == "Pub")
+    (sent,) = (step for step in replies.steps("sent") if step["what"] == "traced")
+    steps = recorded(server, sent["msgId"], TRACE)
+    assert [(happened, good) for happened, _, good in steps] == [("sent", True), ("consumed", True)]

@@ -9,6 +9,7 @@ from gantrymq.message.system_topics import retry_topic
 from tests.interop.apache import ApacheCluster
 from tests.interop.golang import GoClient
 from tests.interop.jars import NotHere
+from tests.interop.our_client import recorded
 from tests.interop.ours import GantryCluster
 from tests.interop.places import await_route
 from tests.interop.process import Process, poll
@@ -208,6 +209,8 @@ def test_traces_are_kept(go: GoClient, server: GantryCluster | ApacheCluster) ->
     assert all(message_id in fields for fields in kinds().values())
     assert kinds()["Pub"][4] == topic
     assert all({message_id, "traced"} <= set(step["keys"]) for step in driver.steps("trace"))
+    steps = recorded(server, message_id, f"{topic}Traces")
+    assert [(happened, good) for happened, _, good in steps] == [("sent", True), ("consumed", True)]
 
 
 @pytest.mark.feature("namespace")

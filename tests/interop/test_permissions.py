@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,17 +10,12 @@ import pytest
 from tests.cli.tool import Tool as CommandLine
 from tests.interop import permission_table
 from tests.interop.apache import REBALANCE_MS, ApacheCluster, JavaProcess
+from tests.interop.guarded import USERS
 from tests.interop.jars import drivers, library
 from tests.interop.mqadmin import CLUSTER, Tool
 from tests.interop.ours import GantryCluster
 from tests.interop.test_tls import JAVA, OURS
 
-USERS = {
-    "authenticationEnabled": "true",
-    "authorizationEnabled": "true",
-    "initAuthenticationUser": json.dumps({"username": "admin", "password": "admin-secret"}),
-    "innerClientAuthenticationCredentials": json.dumps({"accessKey": "broker", "secretKey": "broker-secret"}),
-}
 _APACHE = "org.apache.rocketmq.auth."
 PROVIDERS = {
     "authenticationProvider": f"{_APACHE}authentication.provider.DefaultAuthenticationProvider",

@@ -25,6 +25,8 @@ var (
 	topic       = os.Args[3]
 	group       = os.Args[4]
 	printing    sync.Mutex
+	// Who signs, where servers have users; see guarded.py.
+	account = primitive.Credentials{AccessKey: os.Getenv("LAB_USER"), SecretKey: os.Getenv("LAB_SECRET")}
 )
 
 type fields map[string]interface{}
@@ -66,7 +68,7 @@ func got(who string, m *primitive.MessageExt) {
 
 func newProducer() rocketmq.Producer {
 	p, err := rocketmq.NewProducer(producer.WithNameServer(nameServers), producer.WithGroupName(group+"_p"), producer.WithRetry(2),
-		producer.WithQueueSelector(producer.NewHashQueueSelector()))
+		producer.WithCredentials(account), producer.WithQueueSelector(producer.NewHashQueueSelector()))
 	must(err)
 	must(p.Start())
 	return p
@@ -105,7 +107,7 @@ func sends() {
 
 func newConsumer(name, instance string, more ...consumer.Option) rocketmq.PushConsumer {
 	options := append([]consumer.Option{consumer.WithNameServer(nameServers), consumer.WithGroupName(name), consumer.WithInstance(instance),
-		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset)}, more...)
+		consumer.WithCredentials(account), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset)}, more...)
 	c, err := rocketmq.NewPushConsumer(options...)
 	must(err)
 	return c

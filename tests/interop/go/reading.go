@@ -66,8 +66,8 @@ func selects() {
 }
 
 func newPullConsumer(name, instance string, more ...consumer.Option) rocketmq.PullConsumer {
-	options := append([]consumer.Option{consumer.WithNameServer(nameServers), consumer.WithGroupName(name), consumer.WithInstance(instance)},
-		more...)
+	options := append([]consumer.Option{consumer.WithNameServer(nameServers), consumer.WithGroupName(name), consumer.WithInstance(instance),
+		consumer.WithCredentials(account)}, more...)
 	c, err := rocketmq.NewPullConsumer(options...)
 	must(err)
 	must(c.Subscribe(topic, consumer.MessageSelector{}))

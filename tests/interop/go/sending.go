@@ -17,7 +17,7 @@ const tooBigBytes = 5 << 20 // above maxMessageSize, which is 4 MiB
 // Client of its own: producers and consumers of one instance share a connection and a client id.
 func producerOf(instance string, more ...producer.Option) rocketmq.Producer {
 	options := append([]producer.Option{producer.WithNameServer(nameServers), producer.WithGroupName(group + "_" + instance),
-		producer.WithInstanceName(instance)}, more...)
+		producer.WithInstanceName(instance), producer.WithCredentials(account)}, more...)
 	p, err := rocketmq.NewProducer(options...)
 	must(err)
 	must(p.Start())
@@ -76,7 +76,8 @@ func exceeds() {
 }
 
 func newTransactionProducer() rocketmq.TransactionProducer {
-	p, err := rocketmq.NewTransactionProducer(listener{}, producer.WithNameServer(nameServers), producer.WithGroupName(group))
+	p, err := rocketmq.NewTransactionProducer(listener{}, producer.WithNameServer(nameServers), producer.WithGroupName(group),
+		producer.WithCredentials(account))
 	must(err)
 	must(p.Start())
 	return p
@@ -107,7 +108,7 @@ func inherits() {
 // A traced message, and its traces.
 func traces() {
 	config := &primitive.TraceConfig{TraceTopic: topic + "Traces", GroupName: group + "_traces", Access: primitive.Local,
-		NamesrvAddrs: nameServers}
+		NamesrvAddrs: nameServers, Credentials: account}
 	p := producerOf("traced_producer", producer.WithTrace(config))
 	r, err := p.SendSync(context.Background(), message("traced", "TagA", "traced"))
 	sent(r.MsgID, r, err)

@@ -21,7 +21,7 @@ public class Accounts {
 
     public static void main(String[] args) throws Exception {
         String topic = args[3];
-        RPCHook hook = hook(args[1], args[2]);
+        RPCHook hook = Lab.hook(args[1], args[2]);
         TransactionMQProducer p = new TransactionMQProducer(args[5] + "_p", hook);
         p.setNamesrvAddr(args[0]);
         p.setInstanceName("accounts-producer");
@@ -80,11 +80,5 @@ public class Accounts {
             int code = cause instanceof MQBrokerException ? ((MQBrokerException) cause).getResponseCode() : -1;
             Lab.step("tried", "what", what, "code", code, "text", String.valueOf(cause.getMessage()));
         }
-    }
-
-    static RPCHook hook(String key, String secret) throws Exception {
-        Class<?> credentials = Class.forName("org.apache.rocketmq.acl.common.SessionCredentials");
-        Object mine = credentials.getConstructor(String.class, String.class).newInstance(key, secret);
-        return (RPCHook) Class.forName("org.apache.rocketmq.acl.common.AclClientRPCHook").getConstructor(credentials).newInstance(mine);
     }
 }

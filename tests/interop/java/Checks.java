@@ -13,7 +13,7 @@ public class Checks {
     private static final ConcurrentHashMap<String, AtomicInteger> times = new ConcurrentHashMap<>();
 
     public static void main(String[] args) throws Exception {
-        TransactionMQProducer p = new TransactionMQProducer(args[1] + "_p");
+        TransactionMQProducer p = new TransactionMQProducer(args[1] + "_p", Lab.account());
         p.setNamesrvAddr(args[0]);
         p.setSendMsgTimeout(20000);
         p.setTransactionListener(new TransactionListener() {

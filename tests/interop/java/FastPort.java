@@ -10,7 +10,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 class FastPort extends Scenario {
     @Override
     void play() throws Exception {
-        TransactionMQProducer p = new TransactionMQProducer(own("p"));
+        TransactionMQProducer p = new TransactionMQProducer(own("p"), Lab.account());
         p.setNamesrvAddr(nameServers);
         p.setVipChannelEnabled(true);
         p.setSendMsgTimeout(20000);

@@ -1,11 +1,13 @@
 import java.nio.charset.StandardCharsets;
 import java.util.function.BooleanSupplier;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /** What all drivers share: one JSON object a line on standard output, messages, waiting. */
@@ -62,8 +64,26 @@ final class Lab {
         return new Message(topic, tags, keys, bytes(body));
     }
 
+    /** Who signs, where servers have users; null: nobody. See guarded.py. */
+    static RPCHook account() {
+        String user = System.getProperty("lab.user");
+        return user == null ? null : hook(user, System.getProperty("lab.secret"));
+    }
+
+    /** In 4.x this is in a jar of its own, which only the tests with users have. */
+    static RPCHook hook(String key, String secret) {
+        try {
+            Class<?> credentials = Class.forName("org.apache.rocketmq.acl.common.SessionCredentials");
+            Object mine = credentials.getConstructor(String.class, String.class).newInstance(key, secret);
+            Class<?> signing = Class.forName("org.apache.rocketmq.acl.common.AclClientRPCHook");
+            return (RPCHook) signing.getConstructor(credentials).newInstance(mine);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     static DefaultMQProducer producer(String nameServers, String group) throws Exception {
-        DefaultMQProducer p = new DefaultMQProducer(group);
+        DefaultMQProducer p = new DefaultMQProducer(group, account());
         p.setNamesrvAddr(nameServers);
         p.setSendMsgTimeout(20000);
         p.start();
@@ -94,7 +114,7 @@ final class Lab {
     }
 
     static DefaultMQPushConsumer consumer(String nameServers, String group) throws Exception {
-        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group);
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group, account(), new AllocateMessageQueueAveragely());
         c.setNamesrvAddr(nameServers);
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.setConsumeThreadMin(2);

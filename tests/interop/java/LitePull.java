@@ -33,7 +33,7 @@ class LitePull extends Scenario {
     }
 
     private DefaultLitePullConsumer lite(String group) {
-        DefaultLitePullConsumer c = new DefaultLitePullConsumer(group);
+        DefaultLitePullConsumer c = new DefaultLitePullConsumer(group, Lab.account());
         c.setNamesrvAddr(nameServers);
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.setAutoCommit(false);

@@ -44,7 +44,7 @@ public class Mqadmin {
     }
 
     static void residents(String nameServers, String topic) throws Exception {
-        DefaultMQProducer p = new DefaultMQProducer("P" + topic);
+        DefaultMQProducer p = new DefaultMQProducer("P" + topic, Lab.account());
         p.setNamesrvAddr(nameServers);
         p.setInstanceName("resident-producer");
         p.setSendMsgTimeout(20000);

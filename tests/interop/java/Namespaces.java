@@ -12,7 +12,7 @@ class Namespaces extends Scenario {
     @SuppressWarnings("deprecation")
     void play() throws Exception {
         for (String space : new String[] {"north", "south"}) {
-            DefaultMQProducer p = new DefaultMQProducer(own("p"));
+            DefaultMQProducer p = new DefaultMQProducer(own("p"), Lab.account());
             p.setNamesrvAddr(nameServers);
             p.setNamespace(space);
             p.setSendMsgTimeout(20000);

@@ -31,7 +31,7 @@ public class Replies {
 
     private static void replies() throws Exception {
         DefaultMQProducer replier = Lab.producer(nameServers, name + "_replier");
-        DefaultMQProducer asker = new DefaultMQProducer(name + "_asker");
+        DefaultMQProducer asker = new DefaultMQProducer(name + "_asker", Lab.account());
         asker.setNamesrvAddr(nameServers);
         asker.setInstanceName(name + "_asker");
         asker.setSendMsgTimeout(20000);
@@ -126,7 +126,7 @@ public class Replies {
 
     private static void traces() throws Exception {
         String topic = name + "_traced";
-        DefaultMQProducer p = new DefaultMQProducer(name + "_tracing", null, true, TRACES);
+        DefaultMQProducer p = new DefaultMQProducer(name + "_tracing", Lab.account(), true, TRACES);
         p.setNamesrvAddr(nameServers);
         p.setSendMsgTimeout(20000);
         p.start();
@@ -134,7 +134,7 @@ public class Replies {
         Lab.sent("traced", p.send(Lab.message(topic, "TagT", "traced key", "traced")));
         AtomicInteger seen = new AtomicInteger();
         DefaultMQPushConsumer c =
-            new DefaultMQPushConsumer(name + "_traced", null, new AllocateMessageQueueAveragely(), true, TRACES);
+            new DefaultMQPushConsumer(name + "_traced", Lab.account(), new AllocateMessageQueueAveragely(), true, TRACES);
         c.setNamesrvAddr(nameServers);
         c.setConsumeFromWhere(org.apache.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.subscribe(topic, "*");

@@ -10,6 +10,7 @@ import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -100,7 +101,7 @@ abstract class Scenario {
 
     /** A push consumer that begins at the first message and looks for new topics every second. */
     DefaultMQPushConsumer consumer(String group) {
-        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group);
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group, Lab.account(), new AllocateMessageQueueAveragely());
         c.setNamesrvAddr(nameServers);
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.setConsumeThreadMin(1);
@@ -125,7 +126,7 @@ abstract class Scenario {
     }
 
     DefaultMQPullConsumer puller(String group) throws Exception {
-        DefaultMQPullConsumer c = new DefaultMQPullConsumer(group);
+        DefaultMQPullConsumer c = new DefaultMQPullConsumer(group, Lab.account());
         c.setNamesrvAddr(nameServers);
         c.setConsumerPullTimeoutMillis(20000);
         c.start();

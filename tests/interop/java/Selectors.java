@@ -70,7 +70,7 @@ public class Selectors {
 
     /** Every selector over the whole queue: the subscription travels with the pull. */
     private static void pull(List<String> selectors) throws Exception {
-        DefaultMQPullConsumer c = new DefaultMQPullConsumer(name + "_pull");
+        DefaultMQPullConsumer c = new DefaultMQPullConsumer(name + "_pull", Lab.account());
         c.setNamesrvAddr(nameServers);
         c.start();
         long end = c.maxOffset(queue);
@@ -137,7 +137,7 @@ public class Selectors {
     }
 
     private static void litePull() throws Exception {
-        DefaultLitePullConsumer c = new DefaultLitePullConsumer(name + "_lite");
+        DefaultLitePullConsumer c = new DefaultLitePullConsumer(name + "_lite", Lab.account());
         c.setNamesrvAddr(nameServers);
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.subscribe(name, MessageSelector.bySql("live = 'yes' AND amount < 3"));

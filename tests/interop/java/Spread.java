@@ -39,7 +39,7 @@ public class Spread {
         for (int i = 0; i < count; i++) {
             Lab.sent("plain " + i, p.send(Lab.message(topic, "TagA", "plain" + i, "plain " + i)));
         }
-        TransactionMQProducer t = new TransactionMQProducer(group + "_t");
+        TransactionMQProducer t = new TransactionMQProducer(group + "_t", Lab.account());
         t.setNamesrvAddr(args[0]);
         t.setSendMsgTimeout(20000);
         t.setTransactionListener(new TransactionListener() {

@@ -41,7 +41,7 @@ class Transactions extends Scenario {
     }
 
     TransactionMQProducer producer(boolean dies) throws Exception {
-        TransactionMQProducer p = new TransactionMQProducer(own("g"));
+        TransactionMQProducer p = new TransactionMQProducer(own("g"), Lab.account());
         p.setNamesrvAddr(nameServers);
         p.setSendMsgTimeout(20000);
         p.setTransactionListener(new TransactionListener() {
