@@ -129,17 +129,15 @@ def layers(_: list[str]) -> bool:
 
 
 PYTEST = (BIN / "python", "-m", "pytest", "--durations=10")
-WORKERS = ("-n", "2", "--dist", "load")
-"""Two processes for two cores. Much of the time tests wait for processes that they have started."""
-MORE_WORKERS = ("-n", "3", "--dist", "load")
-"""For all tests: the slow ones wait for most of their time."""
+WORKERS = ("-n", "3", "--dist", "load")
+"""Three processes for two cores: much of the time tests wait for processes that they have started."""
 UNIT = ("not interop", "not compiled", "not kill", "not spark", "not packaging", "not slow")
 """The marks of pyproject.toml that the stage unit leaves out."""
 
 
 def unit(arguments: list[str]) -> bool:
     """What somebody runs between two edits: properties try fewer examples than in the stage ``tests``."""
-    return run(*PYTEST, *MORE_WORKERS, "--hypothesis-profile", "short", "-m", " and ".join(UNIT), *arguments)
+    return run(*PYTEST, *WORKERS, "--hypothesis-profile", "short", "-m", " and ".join(UNIT), *arguments)
 
 
 def types_and_unit(arguments: list[str]) -> bool:
@@ -157,22 +155,24 @@ def tests(arguments: list[str]) -> bool:
     whole = "not interop and not compiled"
     if arguments:
         return run(*PYTEST, *WORKERS, "-m", whole, *arguments)
-    # The tests that share one Spark session need a process of their own. It has priority for the cores over the other
-    # tests, because Spark waits only 10 s for each Python process that it starts, and no setting changes that.
-    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as threads:
-        shown = Path(directory, "spark.log")
-        spark = ("-m", f"spark and {whole}", "-o", "cache_dir=.pytest_cache/spark")
-        beside = threads.submit(run, *PYTEST, *spark, output=shown)
-        done = run("nice", "-n", "5", *PYTEST, *MORE_WORKERS, "-m", f"{whole} and not spark")
-        done_beside = beside.result()
-        print(f"\n{shown.read_text()}", flush=True)
-    return done and done_beside
+    # The tests that share one Spark session run in a process of their own, and nothing runs beside them: Spark waits
+    # 10 s for each Python process that it starts, no setting changes that, and on a slow machine that is not long.
+    spark = run(*PYTEST, "-m", f"spark and {whole}", "-o", "cache_dir=.pytest_cache/spark")
+    return run(*PYTEST, *WORKERS, "-m", f"{whole} and not spark") and spark
 
 
 def interop(arguments: list[str]) -> bool:
     if arguments:
         return run(*PYTEST, "-rs", "-m", "interop", "tests/interop", *arguments)
     return run(BIN / "python", "-m", "tests.interop.compatibility", "--check")
+
+
+def interop_guarded(arguments: list[str]) -> bool:
+    """The tests of ``interop`` that are about our servers, which enforce TLS and rights here. The released Go client
+    has no TLS, so it is tested with users only."""
+    guarded = (*PYTEST, "-rs", "-m", "interop", "--guarded")
+    done = run(*guarded, "--tls", "tests/interop", *arguments)
+    return run(*guarded, "tests/interop/test_go_client.py", *arguments) and done
 
 
 def demo(_: list[str]) -> bool:
@@ -254,12 +254,13 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "types-and-unit": types_and_unit,
     "tests": tests,
     "interop": interop,
+    "interop-guarded": interop_guarded,
     "demo": demo,
     "compiled": compiled,
     "compiled-interop": compiled_interop,
     "spark42": spark42,
 }
-ONLY_WHEN_NAMED = {"unit", "types-and-unit", "compiled", "compiled-interop", "spark42"}
+ONLY_WHEN_NAMED = {"unit", "types-and-unit", "interop-guarded", "compiled", "compiled-interop", "spark42"}
 """Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
 SHORT = ["lint", "layers", "types-and-unit"]
 """The stages of ``quick``."""

@@ -5,15 +5,30 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.spark.interrupted import make_usable
+
 if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
+
+
+SESSIONS: list[Any] = []
+"""The session of the tests, while there is one."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+    """Behind a test that was interrupted, as by its time limit: see ``interrupted``."""
+    if call.excinfo is not None and not isinstance(call.excinfo.value, Exception | pytest.skip.Exception):
+        for session in SESSIONS:
+            make_usable(session)
+    return (yield)
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +41,9 @@ def spark() -> Iterator[Any]:
         patch.setenv("JAVA_HOME", "no-such-java")
         patch.setenv("PATH", hide_java(os.environ["PATH"]))
         session = spark_session("gantrymq tests", master="local[2]", conf=SHORT_JOBS)
+        SESSIONS.append(session)
         yield session
+        SESSIONS.remove(session)
         session.stop()
         shutil.rmtree(os.environ["PATH"])
 

@@ -1,10 +1,13 @@
 """``gantry pipeline run`` of the job order-paid, on one machine, on clusters and through Spark Connect.
 
-    python -m tests.spark.clusters.pipelines [WAY ...] [--orders 20000]
+    python -m tests.spark.clusters.pipelines [WAY ...] [--orders 20000] [--batch 5000]
 
 Each way has a topic of its own with the same orders, some of them twice and some messages that are none. The job runs
 to the end of the topic, gets a second half of the orders, and runs again with the same checkpoint. Then each table must
 have each order once. The executors of clusters have a Python that cannot see the files of the driver.
+
+Of ten orders one is sent twice, and one message more is no order, so ``--orders 834000 --batch 100000`` reads 1,000,800
+messages in batches of 100,000.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from tests.spark.clusters.executor_pythons import ROOT, make_python
 from tests.spark.clusters.standalone import Standalone
 
 WAYS = ("local[2]", "local-cluster[2,1,1024]", "standalone", "connect")
+BATCH = 5_000
+"""The most messages of a batch of the job, unless the command line says otherwise."""
 EVERY = 10
 """Of so many orders one is sent twice, and behind it comes a message that is no order."""
 ON_A_CLUSTER = {"run.spark.spark.executor.memory": "512m", "run.spark.spark.executor.cores": "1"}
@@ -70,11 +75,12 @@ def send(name_servers: str, topic: str, begin: int, end: int) -> int:
     return others
 
 
-def run_job(name_servers: str, topic: str, directory: Path, place: dict[str, str]) -> None:
-    """The command, to the end of the topic. Raises RuntimeError with what it said."""
+def run_job(name_servers: str, topic: str, directory: Path, place: dict[str, str], batch: int) -> None:
+    """The command, to the end of the topic. ``batch``: the most messages of a batch. Raises RuntimeError with what it
+    said."""
     changes = {
         "source.nameServers": name_servers, "source.subscribe": topic, "checkpoint": f"{directory}/checkpoint",
-        "dead_letters.path": f"{directory}/rejected", "run.max_rows": "5000", **place,
+        "dead_letters.path": f"{directory}/rejected", "run.max_rows": str(batch), **place,
         **{f"targets.{name}.path": f"{directory}/{name}" for name in ORDER_TABLES},
     }  # fmt: skip
     command = [sys.executable, "-m", "gantrymq.cli.main", "pipeline", "run", FILE, "--until-end"]
@@ -99,17 +105,17 @@ def counts(directory: Path, orders: int, others: int) -> str:
     return "; ".join(wrong) or f"right: {orders} orders in each of {len(ORDER_TABLES)} tables, {others} rejected"
 
 
-def run_way(way: str, name_servers: str, directory: Path, orders: int) -> str:
-    """Run the job twice. Returns what the tables have."""
+def run_way(way: str, name_servers: str, directory: Path, orders: int, batch: int = BATCH) -> str:
+    """Run the job twice, in batches of ``batch`` messages at most. Returns what the tables have."""
     directory.mkdir()
     topic = f"orders-{WAYS.index(way)}"
     with Admin(name_servers) as admin:
         admin.create_topic(topic, 4)
     with place_of(way, directory) as place:
         others = send(name_servers, topic, 0, orders // 2)
-        run_job(name_servers, topic, directory, place)
+        run_job(name_servers, topic, directory, place, batch)
         others += send(name_servers, topic, orders // 2, orders)
-        run_job(name_servers, topic, directory, place)
+        run_job(name_servers, topic, directory, place, batch)
     return counts(directory, orders, others)
 
 
@@ -117,6 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ways", nargs="*", help=f"default: {', '.join(WAYS)}")
     parser.add_argument("--orders", type=int, default=20_000)
+    parser.add_argument("--batch", type=int, default=BATCH, help="the most messages of a batch")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pipelines-", ignore_cleanup_errors=True) as root:
         server = Server(Path(root, "server"), "ASYNC_FLUSH")
@@ -124,7 +131,7 @@ def main() -> None:
         try:
             for number, way in enumerate(chosen.ways or WAYS):
                 begin = time.monotonic()
-                found = run_way(way, server.name_servers, Path(root, str(number)), chosen.orders)
+                found = run_way(way, server.name_servers, Path(root, str(number)), chosen.orders, chosen.batch)
                 print(f"{way:26} {found}   {time.monotonic() - begin:.0f} s", flush=True)
         finally:
             server.kill()

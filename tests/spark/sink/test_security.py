@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq import PullConsumer
-from gantrymq.errors import GantryError
+from gantrymq.errors import ConfigError
 from gantrymq.spark.sink.ids import BatchId, query_digits
 from gantrymq.spark.sink.processes import close_sink_processes
 from tests.cli.test_tls import CLIENT, SERVER, started
@@ -29,7 +29,7 @@ def name_servers(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.slow
 def test_exactly_once_through_tls(name_servers: str) -> None:
     batch = BatchId(query_digits("secret"), 0)
-    with pytest.raises(GantryError):
+    with pytest.raises(ConfigError, match="set the option tls to true"):
         write_batch(settings_of(name_servers, "Secret", writeTimeout="1s"), batch, "secret", "")
     settings = settings_of(name_servers, "Secret", tls="true", tlsTrustCertPath=TRUST)
     write_batch(settings, batch, "secret", "")

@@ -14,7 +14,7 @@ from gantrymq.spark.sink.columns import SinkColumns
 from gantrymq.spark.sink.encoding import Encoder
 from gantrymq.spark.sink.ids import Attempt, BatchId
 from gantrymq.spark.sink.options import SinkSettings
-from gantrymq.spark.sink.processes import sink_process
+from gantrymq.spark.sink.processes import task_process
 from gantrymq.spark.sink.requests import TaskProducer
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def send_rows(
     settings: SinkSettings, columns: SinkColumns, of: BatchId, partition: int, batches: Iterator[pa.RecordBatch]
 ) -> int:
     """Send the rows of a task; return their number when brokers have stored all of them."""
-    tasks = sink_process(settings).tasks
+    tasks = task_process(settings, of).tasks
     encoder = Encoder(columns, settings.topic, new_attempt(of).prefix, _WAIT, partition)
     limits = Limits(settings.batch_max_rows, settings.batch_max_bytes)
     flight, rows = InFlight(settings.requests_in_flight), 0

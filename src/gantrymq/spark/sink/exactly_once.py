@@ -30,7 +30,7 @@ from gantrymq.spark.sink.ids import Attempt, BatchId
 from gantrymq.spark.sink.ledger import check_known
 from gantrymq.spark.sink.options import SinkSettings
 from gantrymq.spark.sink.places import ROWS_IN_PIECE, Piece, Stored, ends_of, stored_of
-from gantrymq.spark.sink.processes import SinkProcess, sink_process
+from gantrymq.spark.sink.processes import SinkProcess, sink_process, task_process
 from gantrymq.spark.sink.requests import TaskProducer, end_halves
 from gantrymq.spark.sink.rules import Abandoned, Decision, Ended, Pieces, Winner
 
@@ -82,12 +82,13 @@ def send_halves(
     settings: SinkSettings, columns: SinkColumns, of: BatchId, partition: int, batches: Iterator[pa.RecordBatch]
 ) -> Winner | None:
     """Send the rows of a task as half messages. None: the batch is decided, and nothing was sent."""
+    process = task_process(settings, of)
     if is_decided(settings, of):
         for _ in batches:
             pass  # Spark wants its rows to be read
         return None
     attempt = new_attempt(of)
-    task = _TaskHalves(sink_process(settings), settings, attempt)
+    task = _TaskHalves(process, settings, attempt)
     encoder = Encoder(columns, settings.topic, attempt.prefix, "", partition)
     limits = Limits(settings.batch_max_rows, settings.batch_max_bytes)
     try:

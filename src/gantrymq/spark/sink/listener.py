@@ -45,7 +45,7 @@ class ControlListener:
         if attempt is None:
             return ListenerAnswer(LocalTransactionState.UNKNOWN, remark="not a half message of the Spark sink")
         if self.ledger is None:
-            return ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the checker is starting")
+            return ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the checker is starting", ask_again=True)
         # A verdict never changes, so what was read before is enough when it says something.
         if self._known is None or self._known.verdict(attempt) is Verdict.UNDECIDED:
             self._known = self.ledger.refresh()

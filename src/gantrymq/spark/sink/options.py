@@ -25,7 +25,8 @@ OPTIONS: Final = {
     "checker; longer than any batch takes; default 1h",
     "controlTopicLost": "fail (default) or accept: what to do when the control topic knows nothing of a query that "
     "is not at its first batch",
-    "writeTimeout": "how long a task tries again while brokers cannot be reached; default 120s",
+    "writeTimeout": "how long a task tries again while brokers cannot be reached; default 120s. The first batch fails "
+    "after 10s if no name server has answered",
     "batchMaxRows": "largest number of messages in one request; default 500",
     "batchMaxBytes": "largest size of one request; default 512k",
     "requestsInFlight": "requests that a task sends before it waits for the first answer; default 4",

@@ -10,20 +10,32 @@ from typing import Any, Final
 from gantrymq.client.config import ClientSettings
 from gantrymq.client.connection.blocking import Blocking
 from gantrymq.client.sync import PullConsumer
+from gantrymq.errors import ConfigError, Unreachable
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.access import Access
 from gantrymq.spark.patience import Patience
+from gantrymq.spark.sink.ids import BatchId
 from gantrymq.spark.sink.ledger import Ledger
 from gantrymq.spark.sink.listener import ControlListener
 from gantrymq.spark.sink.options import SinkSettings
 from gantrymq.spark.sink.patient_reader import PatientReader
-from gantrymq.spark.sink.requests import REQUEST_TIMEOUT_MS, Committer, TaskProducer, append, make_control_topic
+from gantrymq.spark.sink.requests import (
+    REQUEST_TIMEOUT_MS,
+    Committer,
+    TaskProducer,
+    append,
+    await_name_server,
+    make_control_topic,
+)
 
 APPEND_TIMEOUT_MS: Final = 120_000
 """How long the control topic and the topic of places are written and read again while their broker is away."""
+FIRST_ANSWER_TIMEOUT_MS: Final = 10_000
+"""How long the first batch waits for the first answer of a name server. A name server that never answered has most
+likely a wrong address or another idea of TLS, and then no patience helps."""
 
 
 class Tasks(Blocking[TaskProducer]):
@@ -43,6 +55,10 @@ class Tasks(Blocking[TaskProducer]):
 
     def queue_count(self, topic: str) -> int:
         return self._call(self._client.queue_count, topic)
+
+    def await_name_server(self) -> None:
+        """Raises Unreachable when no name server answers."""
+        self._call(await_name_server, self._client)
 
 
 class Commits(Blocking[Committer]):
@@ -69,8 +85,14 @@ class Commits(Blocking[Committer]):
 class SinkProcess:
     """The clients of one producer group. They are started when they are first used, and end with the process."""
 
-    def __init__(self, settings: SinkSettings, read_timeout_ms: int = APPEND_TIMEOUT_MS) -> None:
-        """``read_timeout_ms``: how long the sink's own topics are read again; 0: errors are raised at once."""
+    def __init__(
+        self,
+        settings: SinkSettings,
+        read_timeout_ms: int = APPEND_TIMEOUT_MS,
+        first_answer_ms: int = FIRST_ANSWER_TIMEOUT_MS,
+    ) -> None:
+        """``read_timeout_ms``: how long the sink's own topics are read again; 0: errors are raised at once.
+        ``first_answer_ms``: how long ``await_first_answer`` waits, unless tasks give up earlier (``writeTimeout``)."""
         self._name_servers = settings.name_servers
         self._group = settings.group
         self._security = settings.access.client_settings(ClientSettings.__annotations__)
@@ -79,6 +101,28 @@ class SinkProcess:
         self._ledger: Ledger | None = None
         self._reader: PullConsumer | None = None
         self._patience = Patience(read_timeout_ms, SystemClock(), SystemRng())
+        self._first_answer_ms = min(first_answer_ms, settings.write_timeout_ms)
+        self._tls = settings.access.tls
+        self._answered = False
+
+    def await_first_answer(self) -> None:
+        """Return when a name server has answered this process, now or before. Raises ConfigError when none does."""
+        if self._answered:
+            return
+        patience = Patience(self._first_answer_ms, SystemClock(), SystemRng())
+        try:
+            patience.call("asking the name servers", self.tasks.await_name_server)
+        except Unreachable as error:
+            advice = (
+                "if they do not speak TLS, leave the option tls out"
+                if self._tls
+                else "if they accept nothing but TLS, set the option tls to true"
+            )
+            raise ConfigError(
+                f"the sink had no answer from a name server within {self._first_answer_ms / 1000:g} s: {error}. Check "
+                f"the option nameServers; {advice}"
+            ) from None
+        self._answered = True
 
     @property
     def tasks(self) -> Tasks:
@@ -144,6 +188,15 @@ def sink_process(settings: SinkSettings) -> SinkProcess:
     process = _processes.get(key)
     if process is None:
         process = _processes[key] = SinkProcess(settings)
+    return process
+
+
+def task_process(settings: SinkSettings, of: BatchId) -> SinkProcess:
+    """The clients for a task of this batch. The first batch of a query, and every batch write, begins with
+    ``await_first_answer``; for a later batch the cluster was there before, and it is worth waiting for its return."""
+    process = sink_process(settings)
+    if of.batch == 0:
+        process.await_first_answer()
     return process
 
 

@@ -28,6 +28,7 @@ from gantrymq.protocol.bodies.route import ClusterInfo
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
 from gantrymq.protocol.halves import decode_codes
+from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.headers.topics import CreateTopic
 from gantrymq.protocol.headers.transaction import EndHalves
@@ -215,6 +216,15 @@ async def append(client: Producer, queue: MessageQueue, message: Message, timeou
         log.warning("a record for %s is sent again: %s", queue, error)
         await clock.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+async def await_name_server(client: Producer) -> None:
+    """Return when a name server has answered, whatever it says. Raises Unreachable when none does.
+
+    Every client may ask for a route, so this needs no permission that sending does not need.
+    """
+    header = GetRoute(topic=system_topics.AUTO_CREATE, accept_standard_json_only=True)
+    await client._endpoint.name_servers.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
 
 
 async def make_control_topic(client: Producer, topic: str) -> None:
