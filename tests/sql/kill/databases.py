@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -75,6 +76,34 @@ class _Process:
             self._process = None
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started itself."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def end_all(pids: list[int]) -> None:
+    """Kill processes, and wait until they are gone."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    begin = time.monotonic()
+    while any(map(is_running, pids)):
+        if time.monotonic() - begin > START_SECONDS:
+            raise RuntimeError(f"processes {pids} of the killed database do not end")
+        time.sleep(0.002)
+
+
+def is_running(pid: int) -> bool:
+    """Whether it holds anything: one that ended holds nothing, also while nobody has asked for its status."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class Postgres(_Process):
     """PostgreSQL from a wheel, so nothing has to be installed."""
 
@@ -110,7 +139,13 @@ class Postgres(_Process):
         self._run([*command, "-k", str(self._data.parent), "-c", "max_connections=200"], self._log, self._user)
 
     def kill(self) -> None:
-        super().kill()
+        """All of its processes: each is in a session of its own, and one that is left holds the shared memory without
+        which the next server does not start."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)  # so that it starts no more of them
+            parts = children_of(self._process.pid)
+            super().kill()
+            end_all(parts)
         (self._data / "postmaster.pid").unlink(missing_ok=True)  # its process id may belong to another program by now
 
 

@@ -56,6 +56,8 @@ class Answer:
 
     state: LocalTransactionState
     reason: str | None = None
+    passing: bool = False
+    """With UNKNOWN: the database failed, so asking again soon may help."""
 
 
 COMMIT: Final = Answer(LocalTransactionState.COMMIT)
@@ -88,7 +90,7 @@ def claim(transaction_id: str, database: str) -> Generator[Query, Rows | Failed,
         reason = found.reason
         if found.failure not in _AGAIN:
             break
-    return unknown(reason)
+    return Answer(LocalTransactionState.UNKNOWN, reason, passing=True)
 
 
 def read_rows(rows: Rows, transaction_id: str, database: str) -> Answer | None:
