@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,29 @@ def broker(jars: KafkaJars, directory: Path) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
 
 
+def jars_or_none(tell: Callable[[str], None]) -> KafkaJars | None:
+    """What ``fetch`` gives; None where that is not possible. ``tell`` gets a line for people."""
+    try:
+        found = fetch()
+    except Unavailable as error:
+        tell(f"Kafka: unavailable: {error}")
+        return None
+    tell(f"Kafka {KAFKA}, connector of Spark {found.version}")
+    return found
+
+
+@contextlib.contextmanager
+def broker_or_none(jars: KafkaJars | None, directory: Path, tell: Callable[[str], None]) -> Iterator[str | None]:
+    """The address of a Kafka broker; None where there is none."""
+    with contextlib.ExitStack() as stack:
+        try:
+            address = None if jars is None else stack.enter_context(broker(jars, directory))
+        except Unavailable as error:
+            tell(f"Kafka: unavailable: {error}")
+            address = None
+        yield address
+
+
 def fill(spark: Any, address: str, rows: int, body_bytes: int) -> None:
     """Write messages like those of our topic: body, a key, and three headers."""
     spark.range(0, rows, 1, 2).selectExpr(
@@ -149,10 +172,10 @@ def _options(address: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": address}
 
 
-def read(spark: Any, address: str, columns: str, *, headers: bool = False) -> Any:
-    """A frame of the topic as a batch."""
+def read(spark: Any, address: str, columns: str, *, headers: bool = False, topic: str = TOPIC) -> Any:
+    """A frame of a topic as a batch."""
     reader = spark.read.format("kafka").options(
-        **_options(address), subscribe=TOPIC, includeHeaders=str(headers).lower()
+        **_options(address), subscribe=topic, includeHeaders=str(headers).lower()
     )
     return reader.load().selectExpr(*columns.split(","))
 

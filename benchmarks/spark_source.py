@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import os
 import shutil
@@ -20,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -232,42 +231,20 @@ def judge(rows: dict[str, dict[str, float]], latency: dict[str, float]) -> dict[
     return found
 
 
-@contextlib.contextmanager
-def kafka_broker(jars: spark_kafka.KafkaJars | None, directory: Path) -> Iterator[str | None]:
-    """The address of a Kafka broker; None where there is none."""
-    with contextlib.ExitStack() as stack:
-        try:
-            address = None if jars is None else stack.enter_context(spark_kafka.broker(jars, directory))
-        except spark_kafka.Unavailable as error:
-            tell(f"Kafka: unavailable: {error}")
-            address = None
-        yield address
-
-
-def kafka_jars() -> spark_kafka.KafkaJars | None:
-    try:
-        found = spark_kafka.fetch()
-    except spark_kafka.Unavailable as error:
-        tell(f"Kafka: unavailable: {error}")
-        return None
-    tell(f"Kafka {spark_kafka.KAFKA}, connector of Spark {found.version}")
-    return found
-
-
 def measure(name_servers: str, scratch: Path, chosen: argparse.Namespace, messages: int) -> dict[str, Any]:
     """Everything, in one Spark session."""
     from gantrymq.spark import spark_session
 
     seconds = asyncio.run(fill(name_servers, messages, chosen.body_bytes))
     tell(f"filled with {messages:,} messages in {seconds:.1f} s ({messages / seconds:,.0f}/s)")
-    jars = kafka_jars() if chosen.kafka else None
+    jars = spark_kafka.jars_or_none(tell) if chosen.kafka else None
     spark = spark_session("spark_source benchmark", master="local[2]", conf=spark_kafka.session_conf(jars))
     measured = Measured(spark, name_servers, messages, chosen.body_bytes)
     try:
         asyncio.run(fill_large(name_servers, messages // LARGE_SHARE))
         measured.add_ours()
         measured.add_rivals(scratch)
-        with kafka_broker(jars, scratch / "kafka") as address:
+        with spark_kafka.broker_or_none(jars, scratch / "kafka", tell) as address:
             if address is not None:
                 spark_kafka.fill(spark, address, messages, chosen.body_bytes)
                 measured.add_kafka(address)
