@@ -51,6 +51,11 @@ def test_order_payment_reaches_every_service_once() -> None:
         assert f"{service} has o-1 o-2 o-4 o-5\n" in scenario
 
 
+# Whole lines, as a terminal shows them. With `python -u` each argument of print() is a write of its own, and the
+# listener's thread and the main thread print into one another's lines.
+_AS_A_TERMINAL = "import sys; sys.stdout.reconfigure(line_buffering=True)\n"
+
+
 def _run_beside_a_server(code: str, directory: Path) -> list[str]:
     """Run a program for a server of its own, press Enter at its end, and return the lines that it printed, sorted."""
     directory.mkdir()
@@ -63,7 +68,7 @@ def _run_beside_a_server(code: str, directory: Path) -> list[str]:
             where = re.search(r"name server (\S+:\d+)", server.stdout.readline())
             assert where is not None
             with subprocess.Popen(
-                [sys.executable, "-u", "-c", code.replace("127.0.0.1:9876", where[1])],
+                [sys.executable, "-c", _AS_A_TERMINAL + code.replace("127.0.0.1:9876", where[1])],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=paths, cwd=directory,
             ) as program:  # fmt: skip
                 assert program.stdin is not None and program.stdout is not None
