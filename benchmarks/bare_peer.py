@@ -15,7 +15,8 @@ import uvloop
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.frame import join_frame
-from gantrymq.remoting.server import RemotingServer, Session
+from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork
 

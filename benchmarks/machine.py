@@ -77,18 +77,21 @@ class Ticks:
 
     idle: int
     total: int
+    stolen: int = 0
+    """The time in which a core had work, and its host gave it to another virtual machine."""
 
 
 def parse_ticks(stat: str, cores: frozenset[int]) -> Ticks:
     """``stat``: the text of /proc/stat. A core that only waits for a disk (iowait) counts as idle."""
-    idle = total = 0
+    idle = total = stolen = 0
     for core, figures in re.findall(r"^cpu(\d+) (.*)$", stat, re.MULTILINE):
         if int(core) in cores:
             # user nice system idle iowait irq softirq steal; the time of guests is included in user and nice
             spent = [int(figure) for figure in figures.split()[:8]]
             idle += spent[3] + spent[4]
             total += sum(spent)
-    return Ticks(idle, total)
+            stolen += spent[7]
+    return Ticks(idle, total, stolen)
 
 
 def ticks(cores: frozenset[int]) -> Ticks:
@@ -100,6 +103,12 @@ def idle_share(before: Ticks, after: Ticks) -> float:
     total = after.total - before.total
     # The kernel may decrease iowait later.
     return min(1.0, max(0.0, (after.idle - before.idle) / total)) if total > 0 else 0.0
+
+
+def stolen_share(before: Ticks, after: Ticks) -> float:
+    """The share of the time that other virtual machines had, from 0 to 1. Figures of such a time say little."""
+    total = after.total - before.total
+    return min(1.0, max(0.0, (after.stolen - before.stolen) / total)) if total > 0 else 0.0
 
 
 def parse_cpu_name(cpuinfo: str) -> str:

@@ -25,8 +25,9 @@ LEGEND: Final = (
     "Figures with colons are Apache : ours : ours compiled (as far as they were measured); a ratio is ours as a part "
     "of Apache's. CPU is processor time for each message or transaction; where messages are consumed, the client is "
     "the consumer and not the producer that feeds it. Idle is the share of the time of both cores in which they had "
-    "nothing to do. ! marks what misses its goal: for rates and CPU there are goals for the compiled broker only, for "
-    f"memory and start-up time the goal is {SIZE_GOAL} of Apache's for both builds."
+    "nothing to do, and stolen the share that other virtual machines of the same host had. ! marks what misses its "
+    "goal: for rates and CPU there are goals for the compiled broker only, for memory and start-up time the goal is "
+    f"{SIZE_GOAL} of Apache's for both builds."
 )
 _SIZES: Final = {
     "start_s": ("start-up", "s"), "rss_mb": ("RSS at start", "MB"), "anonymous_mb": ("not of files", "MB"),
@@ -34,7 +35,7 @@ _SIZES: Final = {
 }  # fmt: skip
 TITLES: Final = (
     "client", "what", "flush", "bytes", "threads", "per second", "ratio", "broker CPU us", "CPU ratio", "client CPU us",
-    "idle %", "avg ms", "max ms", "failed",
+    "idle %", "stolen %", "avg ms", "max ms", "failed",
 )  # fmt: skip
 _WORDS: Final = 5
 """The number of columns with words; the columns after them have figures."""
@@ -74,6 +75,7 @@ def cells(found: Mapping[str, Any]) -> tuple[str, ...]:
         against_apache("broker_cpu_us", rows.cpu_goal(row), at_least=False),
         medians("client_cpu_us", ".1f"),
         medians("idle", ".0f", 100),
+        medians("stolen", ".0f", 100),
         *((medians("average_ms", ".2f"), medians("max_ms", ".0f")) if _has_latencies(found) else ("", "")),
         failed,
     )  # fmt: skip

@@ -47,6 +47,8 @@ class Figures:
     idle: float
     """The share of the time in which the cores were idle, from 0 to 1."""
     failed: int
+    stolen: float = 0.0
+    """The share of the time that other virtual machines of the same host had, from 0 to 1."""
 
 
 def figures(
@@ -63,4 +65,5 @@ def figures(
         client_cpu_us=(after.client_cpu_s - before.client_cpu_s) * each_us,
         idle=machine.idle_share(before.ticks, after.ticks),
         failed=failed,
+        stolen=machine.stolen_share(before.ticks, after.ticks),
     )

@@ -13,6 +13,7 @@ from benchmarks.machine import (
     parse_ticks,
     placement,
     started_on,
+    stolen_share,
 )  # fmt: skip
 from benchmarks.processes import parse_cpu_s
 from benchmarks.samples import Sample, figures
@@ -27,14 +28,19 @@ intr 1 2 3
 
 
 def test_ticks_of_some_cores_are_added() -> None:
-    assert parse_ticks(STAT, frozenset({0})) == Ticks(idle=110, total=133)
-    assert parse_ticks(STAT, frozenset({0, 1})) == Ticks(idle=330, total=399)
+    assert parse_ticks(STAT, frozenset({0})) == Ticks(idle=110, total=133, stolen=1)
+    assert parse_ticks(STAT, frozenset({0, 1})) == Ticks(idle=330, total=399, stolen=3)
 
 
 def test_the_idle_share_lies_between_nothing_and_all() -> None:
     assert idle_share(Ticks(100, 1000), Ticks(150, 1200)) == 0.25
     assert idle_share(Ticks(100, 1000), Ticks(90, 1200)) == 0.0  # the kernel corrected iowait
     assert idle_share(Ticks(100, 1000), Ticks(100, 1000)) == 0.0
+
+
+def test_the_time_of_other_virtual_machines_is_a_share_too() -> None:
+    assert stolen_share(Ticks(0, 1000, 10), Ticks(0, 1200, 60)) == 0.25
+    assert stolen_share(Ticks(0, 1000, 10), Ticks(0, 1000, 10)) == 0.0
 
 
 def test_the_processor_has_a_name() -> None:
@@ -64,10 +70,11 @@ def test_the_cores_of_this_thread_come_back() -> None:
 
 
 def test_figures_lie_between_two_samples() -> None:
-    before = Sample(at=10.0, broker_cpu_s=1.0, client_cpu_s=5.0, ticks=Ticks(10, 100))
-    after = Sample(at=12.0, broker_cpu_s=2.0, client_cpu_s=8.0, ticks=Ticks(50, 300))
+    before = Sample(at=10.0, broker_cpu_s=1.0, client_cpu_s=5.0, ticks=Ticks(10, 100, 5))
+    after = Sample(at=12.0, broker_cpu_s=2.0, client_cpu_s=8.0, ticks=Ticks(50, 300, 25))
     found = figures(before, after, 50_000, per_second=25_000, failed=2)
     assert (found.broker_cpu_us, found.client_cpu_us, found.idle, found.failed) == (20.0, 60.0, 0.2, 2)
+    assert found.stolen == 0.1
     assert figures(before, after, 0, per_second=0).broker_cpu_us == 1e6
 
 

@@ -10,7 +10,7 @@ from benchmarks.ratios import COMPILED, TITLES, cells, markdown, sizes
 def turn(per_second: float, cpu: float) -> dict[str, float]:
     return {
         "per_second": per_second, "average_ms": 1.0, "max_ms": 9.0, "broker_cpu_us": cpu, "client_cpu_us": 2 * cpu,
-        "idle": 0.25, "failed": 1,
+        "idle": 0.25, "stolen": 0.02, "failed": 1,
     }  # fmt: skip
 
 
@@ -38,6 +38,7 @@ def test_medians_are_compared() -> None:
     assert (found["per second"], found["ratio"]) == ("100 : 150", "1.50")
     assert (found["broker CPU us"], found["CPU ratio"]) == ("50.0 : 31.0", "0.62")
     assert (found["client CPU us"], found["idle %"], found["failed"]) == ("100.0 : 62.0", "25 : 25", "3 : 3")
+    assert found["stolen %"] == "2 : 2"
 
 
 def test_the_compiled_core_has_goals() -> None:
