@@ -21,7 +21,7 @@ from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.consumer import SendBack
 from gantrymq.protocol.stored_message import decode_record, to_view
-from gantrymq.remoting.server import Session
+from gantrymq.remoting.session import Session
 from tests.client.peer import ScriptedBroker, ScriptedCluster, cluster, run, until
 
 FAILURES: Final[dict[str, Callable[[], object]]] = {

@@ -32,7 +32,8 @@ from gantrymq.protocol.headers.send import SendMessage, SendMessageAnswer
 from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
-from gantrymq.remoting.server import RemotingServer, Session
+from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork
 from tests.support.records import encode_record

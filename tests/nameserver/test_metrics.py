@@ -47,7 +47,9 @@ def test_the_latency_of_requests_is_declared_as_by_apaches_servers() -> None:
     assert (RPC_LATENCY.name, RPC_LATENCY.unit, RPC_LATENCY.kind) == (
         "rocketmq_rpc_latency", "milliseconds", Kind.HISTOGRAM,
     )  # fmt: skip
-    assert set(RPC_LATENCY.labels) == {"protocol_type", "request_code", "response_code", "is_long_polling"}
+    assert set(RPC_LATENCY.labels) == {
+        "protocol_type", "request_code", "response_code", "is_long_polling", "result",
+    }  # fmt: skip
     assert BOUNDS_MS == (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 
 
@@ -64,7 +66,9 @@ def test_brokers_and_requests_are_measured() -> None:
         assert read("gantry_connections") == {(): 1}
         answered = {}
         for labels, histogram in read("rocketmq_rpc_latency").items():
-            assert isinstance(histogram, Histogram) and (labels[0], labels[3]) == ("remoting", "false")
+            assert isinstance(histogram, Histogram) and (labels[0], *labels[3:]) == (
+                "remoting", "false", "success",
+            )  # fmt: skip
             answered[labels[1:3]] = sum(histogram.counts)
         assert answered == {
             ("register_broker", "success"): 2, ("get_routeinfo_by_topic", "success"): 1,

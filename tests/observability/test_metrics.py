@@ -35,6 +35,13 @@ def test_a_value_on_the_bound_of_a_bucket_is_in_it() -> None:
     assert histogram.counts == [2, 2, 1]
 
 
+def test_a_value_may_be_counted_many_times() -> None:
+    histogram = Histogram((5, 60))
+    histogram.observe(4, 3)
+    histogram.observe(10, 2)
+    assert (histogram.counts, histogram.sum) == ([3, 2, 0], 32.0)
+
+
 @given(st.lists(st.floats(0, 1e6)), st.sets(st.floats(0, 1e6), min_size=1).map(sorted))
 def test_buckets_say_how_many_values_are_at_most_so_large(values: list[float], bounds: list[float]) -> None:
     histogram = Histogram(bounds)

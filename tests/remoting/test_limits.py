@@ -14,7 +14,8 @@ import uvloop
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, decode_command, encode_request, encode_response
 from gantrymq.protocol.frame import FrameSplitter
-from gantrymq.remoting.server import Handler, RemotingServer, Session
+from gantrymq.remoting.server import Handler, RemotingServer
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason

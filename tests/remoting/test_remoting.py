@@ -12,7 +12,8 @@ import pytest
 from gantrymq.errors import Closed, RequestRejected, TimedOut, Unreachable
 from gantrymq.protocol.command import Command, encode_request, encode_response
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.server import Handler, RemotingServer, Session
+from gantrymq.remoting.server import Handler, RemotingServer
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng

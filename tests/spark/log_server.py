@@ -27,7 +27,8 @@ from gantrymq.protocol.headers.pull import (
     PullMessageAnswer,
     SearchOffset,
 )
-from gantrymq.remoting.server import Handler, RemotingServer, Session
+from gantrymq.remoting.server import Handler, RemotingServer
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork, split_address
 from tests.spark.fakes import FakeBroker, Status

@@ -34,6 +34,7 @@ from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreE
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.latency import RPC_LATENCY
 from gantrymq.remoting.server import Handler
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
@@ -177,6 +178,7 @@ class Broker:
         counters = MessageCounters()
         self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters, self.client_limits)
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
+        self.metrics.declare(RPC_LATENCY, self._door.latency.read)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(

@@ -13,7 +13,8 @@ from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.metrics import metrics_of
 from gantrymq.nameserver.processors import Processors
 from gantrymq.nameserver.route_table import RouteTable
-from gantrymq.remoting.server import Handler, RemotingServer, Session
+from gantrymq.remoting.server import Handler, RemotingServer
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.limits.client_limits import ClientLimits
@@ -52,7 +53,7 @@ class NameServer:
             network, clock, self._handlers(processors, disk), closed=self._closed, client_limits=limits
         )  # fmt: skip
         self._tasks = TaskGroupOwner("nameserver")
-        self.metrics: Final = metrics_of(self._routes, limits, processors.requests)
+        self.metrics: Final = metrics_of(self._routes, limits, self._server.latency)
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         self.address = ""
         """The ``ip:port`` on which it listens; empty before ``start``."""

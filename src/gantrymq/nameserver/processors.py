@@ -19,8 +19,8 @@ from gantrymq.protocol.bodies.topics import ORDER_TOPIC_NAMESPACE, DataVersion, 
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers import nameserver as headers
-from gantrymq.remoting.latency import RequestLatency
-from gantrymq.remoting.server import Handler, Session
+from gantrymq.remoting.server import Handler
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.nameserver")
@@ -56,11 +56,10 @@ class Processors:
         self._clock = clock
         self._refused: dict[tuple[str, int, str, str], float] = {}
         """When the refusal of a broker was last logged, by its name, id, address and rival."""
-        self.requests: Final = RequestLatency(clock)
 
     def table(self) -> Mapping[int, Handler]:
         """The handlers by request code."""
-        handlers: dict[int, Handler] = {
+        return {
             RequestCode.PUT_KV_CONFIG: self.put_kv,
             RequestCode.GET_KV_CONFIG: self.get_kv,
             RequestCode.DELETE_KV_CONFIG: self.delete_kv,
@@ -83,7 +82,6 @@ class Processors:
             RequestCode.UPDATE_NAMESRV_CONFIG: self.update_config,
             RequestCode.GET_NAMESRV_CONFIG: self.show_config,
         }
-        return self.requests.measuring(handlers)
 
     # Brokers.
 

@@ -55,12 +55,13 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
-    def observe(self, value: float) -> None:
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value that was seen so many times."""
         if value <= self._first:  # nearly all times are short
-            self.counts[0] += 1
+            self.counts[0] += times
         else:
-            self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
+            self.counts[bisect_left(self.bounds, value)] += times
+        self.sum += value * times
 
     def add(self, other: Histogram) -> None:
         """Add the values of another one with the same bounds."""

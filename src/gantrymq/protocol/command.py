@@ -27,6 +27,7 @@ from gantrymq.protocol.envelope import Header as Header
 from gantrymq.protocol.envelope import JsonEnvelope, JsonHeader
 from gantrymq.protocol.envelope import SerializeType as SerializeType
 from gantrymq.protocol.envelope import ext_of as ext_of
+from gantrymq.protocol.envelope import note_arrival as note_arrival
 from gantrymq.protocol.frame import join_frame
 
 H = TypeVar("H", bound=Header)
@@ -249,6 +250,22 @@ def success_of(request: Command) -> bytes:
     return _PREFIX.pack(len(header) + 4, len(header)) + header
 
 
+def response_code_of(frame: bytes) -> int:
+    """The response code in a frame that was made here, without decoding the rest."""
+    if frame[_FORM_AT] == 1:
+        code: int = _SHORT.unpack_from(frame, _HEADER_AT)[0]
+        return code
+    if frame.startswith(_JSON_OK, _HEADER_AT):
+        return 0
+    begin = _HEADER_AT + len(_JSON_CODE)  # in the order of the fields of JsonEnvelope it comes first
+    return int(frame[begin : frame.index(b",", begin)])
+
+
+_FORM_AT: Final = 4
+_HEADER_AT: Final = 8
+"""Where the number of the header's form stands in a frame, and where the header begins."""
+_JSON_CODE: Final = b'{"code":'
+_JSON_OK: Final = b'{"code":0,'
 _PREFIX: Final = Struct(">II")
 _COMPACT_SUCCESS: Final = Struct(">IIhBhiiii")
 _JSON_SUCCESS: Final = (

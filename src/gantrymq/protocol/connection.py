@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 from gantrymq.errors import LocalProtocolError
 from gantrymq.protocol.binary_end import END_TRANSACTION, BinaryEnds
 from gantrymq.protocol.binary_send import SEND_V2, BinarySends
-from gantrymq.protocol.command import Command, decode_command
+from gantrymq.protocol.command import Command, decode_command, note_arrival
 from gantrymq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
 
 MAX_PENDING: Final = 65536
@@ -44,15 +44,19 @@ class Connection(Generic[Waiter]):
         """The number of bytes received of a frame that is not complete."""
         return self._splitter.pending_bytes
 
-    def receive(self, data: bytes) -> Iterator[Command]:
-        """The commands that ``data`` completes. Raises RemoteProtocolError; then the connection must be closed."""
+    def receive(self, data: bytes, now: float = 0.0) -> Iterator[Command]:
+        """The commands that ``data`` completes; ``now`` is when they arrived.
+
+        Raises RemoteProtocolError; then the connection must be closed."""
         binary = self._binary
         for serialization, header, body in self._splitter.feed(data):
             decode = binary.get(header[:2]) if serialization == 1 else None
             if decode is not None:
-                yield decode(header, body)
+                command = decode(header, body)
             else:
-                yield decode_command(serialization, header, body)
+                command = decode_command(serialization, header, body)
+            note_arrival(command, now)
+            yield command
 
     def next_opaque(self) -> int:
         """A number for the next request, unique among those in flight."""

@@ -37,7 +37,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One request or answer.
 
     ``code``: what is asked, or how it is answered. ``opaque``: pairs an answer with its request. ``ext``: the
-    extension fields; those of a JSON header are decoded when they are first needed.
+    extension fields; those of a JSON header are decoded when they are first needed. ``arrived``: when it was read from
+    its connection, in seconds of the reader's clock; it is not on the wire.
     """
 
     code: int
@@ -49,6 +50,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     ext: msgspec.Raw | dict[str, str] | Header | None = None
     body: bytes = b""
     serialize: SerializeType = SerializeType.JSON
+    arrived: float = 0.0
 
     @property
     def is_response(self) -> bool:
@@ -86,6 +88,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.convert(self.ext_fields(), kind, strict=False)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise RemoteProtocolError(f"header {kind.__name__} of code {self.code}: {error}") from error
+
+
+def note_arrival(command: Command, now: float) -> None:
+    """The last step of making a command from bytes: its decoders know no time."""
+    msgspec.structs.force_setattr(command, "arrived", now)
 
 
 _EXT_DECODER: Final = msgspec.json.Decoder(dict[str, str] | None, strict=False)

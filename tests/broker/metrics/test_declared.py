@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from pathlib import Path
@@ -10,10 +11,11 @@ from gantrymq.broker.metrics import messages, storage, transactions
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.upkeep.statistics import BROKER_PUT_NUMS, TOPIC_PUT_NUMS
 from gantrymq.observability.metrics import Histogram, Kind, Metric
-from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.tools import StatsKey
 from gantrymq.protocol.headers.transaction import EndTransaction
-from tests.support.brokers import Cluster, on_broker
+from gantrymq.remoting.latency import RPC_LATENCY
+from tests.support.brokers import Cluster, on_broker, until
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
@@ -85,6 +87,30 @@ def test_transactions_are_measured(tmp_path: Path) -> None:
         assert isinstance(latency, Histogram)
         assert latency.counts == [1, 0, 0, 0, 0, 0, 0] and 0 <= latency.sum <= 5_000
         assert metrics.total(transactions.OLDEST.name) >= 0
+
+    on_broker(work, tmp_path)
+
+
+def test_requests_are_measured_with_apaches_labels(tmp_path: Path) -> None:
+    async def work(running: Cluster) -> None:
+        await running.create_topic("Orders", 1)
+        for _ in range(3):
+            await running.sent("Orders")
+        assert (await running.send("nowhere", default_topic="none")).code == ResponseCode.TOPIC_NOT_EXIST
+        held = asyncio.ensure_future(running.pull("Orders", offset=3, sys_flag=6, suspend_timeout_millis=20_000))
+        await until(lambda: len(running.broker.operations.consuming.pulls.held) == 1)
+        await running.sent("Orders")
+        await held
+        found = {}
+        for labels, latency in running.broker.metrics.read(RPC_LATENCY.name).items():
+            assert isinstance(latency, Histogram) and 0 < latency.sum < 20_000 * len(latency.counts)
+            named = dict(zip(RPC_LATENCY.labels, labels, strict=True))
+            assert (named["protocol_type"], named["result"]) == ("remoting", "success")
+            found[named["request_code"], named["response_code"], named["is_long_polling"]] = sum(latency.counts)
+        assert found == {
+            ("update_and_create_topic", "success", "false"): 1, ("send_message_v2", "success", "false"): 4,
+            ("send_message_v2", "topic_not_exist", "false"): 1, ("pull_message", "success", "true"): 1,
+        }  # fmt: skip
 
     on_broker(work, tmp_path)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, Header, encode_request
-from gantrymq.remoting.server import Session
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import Clock, Timer
 
 MAX_OUTSTANDING: Final = 1_000

@@ -29,7 +29,8 @@ from gantrymq.protocol.headers.send import PushReply
 from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly, GetConsumerStatus, ResetOffset
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import encode_stored
-from gantrymq.remoting.server import RemotingServer, Session
+from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.network import Link
 
 

@@ -11,6 +11,7 @@ from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.protocol.command import Command
+from gantrymq.remoting.latency import RequestLatency
 from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.limits.client_limits import ClientLimits
@@ -38,6 +39,11 @@ class RemotingDoor:
             new_session=partial(ClientSession, self._calls),
             client_limits=client_limits,
         )
+
+    @property
+    def latency(self) -> RequestLatency:
+        """How long requests took."""
+        return self._server.latency
 
     async def listen(self, host: str, port: int) -> str:
         """The address. May be called for several ports. Raises Unreachable when the port is in use."""

@@ -49,4 +49,4 @@ class EndTransactionHandler:
 
 
 def _answer(session: ClientSession, command: Command, refused: Refused | None) -> None:
-    session.send(success_of(command) if refused is None else rejected(command, refused))
+    session.answer(command, success_of(command) if refused is None else rejected(command, refused))

@@ -11,7 +11,6 @@ import msgspec
 
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.errors import GantryError
 from gantrymq.protocol.codes import ResponseCode
@@ -71,7 +70,7 @@ class ExplainHandler:
             answer = rejected(command, refused)
         except GantryError as error:
             answer = encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error))
-        answer_later(session, command, answer)
+        session.answer(command, answer)
 
     async def close(self) -> None:
         """Stop running explanations; their requests are not answered."""

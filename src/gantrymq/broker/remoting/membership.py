@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.codes import ResponseCode
@@ -28,7 +27,7 @@ class MembershipHandler:
         header = HeartBeatAnswer(heart_beat_v2=True, subscription_changed=not data.without_sub)
         answer = encode_response(command, ResponseCode.SUCCESS, header)
         self._members.heartbeat(
-            session, data, command.language or "OTHER", command.version, lambda: answer_later(session, command, answer)
+            session, data, command.language or "OTHER", command.version, lambda: session.answer(command, answer)
         )
 
     def unregister(self, session: ClientSession, command: Command) -> bytes:

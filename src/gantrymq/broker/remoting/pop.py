@@ -14,7 +14,6 @@ from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.values import NotificationRequest, Notified, Popped, PopRequest, PopResult, PopStatus
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -60,9 +59,9 @@ class PopHandler:
         self, session: ClientSession, command: Command, request: PopRequest, outcome: PopResult | Refused
     ) -> None:
         if isinstance(outcome, Refused):
-            answer_later(session, command, rejected(command, outcome))
+            session.answer(command, rejected(command, outcome), held=True)
         else:
-            answer_later(session, command, self._answer(command, request, outcome))
+            session.answer(command, self._answer(command, request, outcome), held=True)
 
     def _answer(self, command: Command, request: PopRequest, result: PopResult) -> bytes:
         popped = result.popped
@@ -109,7 +108,7 @@ class PopHandler:
         )  # fmt: skip
 
         def later(found: Notified) -> None:
-            answer_later(session, command, _notified(command, found))
+            session.answer(command, _notified(command, found), held=True)
 
         found = self._requests.notification(session, request, later)
         return None if found is None else _notified(command, found)

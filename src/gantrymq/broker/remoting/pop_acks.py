@@ -12,7 +12,6 @@ from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.values import PopDelivery, Renewed
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.protocol.bodies.pop import BatchAckRequest
 from gantrymq.protocol.codes import ResponseCode
@@ -59,12 +58,12 @@ class PopAckHandler:
 
 def _acknowledged(session: ClientSession, command: Command, refused: Refused | None) -> None:
     answer = encode_response(command, ResponseCode.SUCCESS) if refused is None else rejected(command, refused)
-    answer_later(session, command, answer)
+    session.answer(command, answer)
 
 
 def _changed(session: ClientSession, command: Command, outcome: Renewed | Refused) -> None:
     frame = rejected(command, outcome) if isinstance(outcome, Refused) else _renewed(command, outcome)
-    answer_later(session, command, frame)
+    session.answer(command, frame)
 
 
 def _renewed(command: Command, renewed: Renewed) -> bytes:

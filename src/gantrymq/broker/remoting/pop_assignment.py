@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from gantrymq.broker.pop.assignments import Assignments
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.protocol.bodies.pop import GroupRequestMode, QueryAssignment, QueryAssignmentAnswer
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -21,7 +20,7 @@ class AssignmentHandler:
 
     def query(self, session: ClientSession, command: Command) -> bytes | None:
         def later(found: QueryAssignmentAnswer) -> None:
-            answer_later(session, command, _answer(command, found))
+            session.answer(command, _answer(command, found))
 
         found = self._assignments.query(QueryAssignment.decode(command.body), later)
         return None if found is None else _answer(command, found)

@@ -13,11 +13,12 @@ from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult, PullStatus
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.protocol.codes import VERSION, ResponseCode
 from gantrymq.protocol.command import LANGUAGE, Command, SerializeType, encode_response
+from gantrymq.protocol.frame import before_body
 from gantrymq.protocol.headers.pull import PullMessage, PullMessageAnswer
+from gantrymq.remoting.session import LARGE_ANSWER_BYTES
 
 COMMIT_FLAG: Final = 1
 SUSPEND_FLAG: Final = 2
@@ -52,7 +53,12 @@ class PullHandler:
     def pull(self, session: ClientSession, command: Command) -> bytes | None:
         request = _request(command.header(PullMessage))
         result = self._pulls.pull(session, request, partial(_answer_later, session, command))
-        return None if result is None else _encode(command, result)
+        if result is None:
+            return None
+        if len(result.records) > LARGE_ANSWER_BYTES:
+            _answer(session, command, result, held=False)
+            return None
+        return _beginning(command, result) + result.records
 
 
 def _request(header: PullMessage) -> PullRequest:
@@ -66,20 +72,27 @@ def _request(header: PullMessage) -> PullRequest:
 
 
 def _answer_later(session: ClientSession, command: Command, result: PullResult | Refused) -> None:
-    frame = rejected(command, result) if isinstance(result, Refused) else _encode(command, result)
-    answer_later(session, command, frame)
+    if isinstance(result, Refused):
+        session.answer(command, rejected(command, result), held=True)
+    else:
+        _answer(session, command, result, held=True)
 
 
-def _encode(command: Command, result: PullResult) -> bytes:
-    body = result.records
+def _answer(session: ClientSession, command: Command, result: PullResult, *, held: bool) -> None:
+    session.answer(command, _beginning(command, result), result.records, held=held)
+
+
+def _beginning(command: Command, result: PullResult) -> bytes:
+    """The frame up to the records."""
+    size = len(result.records)
     code = _FOUND_CODE if result.status is _FOUND else RESPONSE_CODES[result.status]
     if command.serialize is SerializeType.JSON:
         header = _TEMPLATE % (
             code, result.next_offset, result.max_offset, result.min_offset, command.opaque, result.reason.encode(),
         )  # fmt: skip
-        return b"".join((_PREFIX.pack(4 + len(header) + len(body), len(header)), header, body))
+        return _PREFIX.pack(4 + len(header) + size, len(header)) + header
     answer = PullMessageAnswer(
         suggest_which_broker_id=0, next_begin_offset=result.next_offset, min_offset=result.min_offset,
         max_offset=result.max_offset, topic_sys_flag=0, group_sys_flag=0,
     )  # fmt: skip
-    return encode_response(command, code, answer, body, remark=result.reason)
+    return before_body(encode_response(command, code, answer, remark=result.reason), size)

@@ -8,7 +8,6 @@ from gantrymq.broker.operations.consumer_questions import ConsumeNow, ConsumerQu
 from gantrymq.broker.pushes import ConsumerAnswer
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.protocol.bodies.progress import PositionsByClient
 from gantrymq.protocol.codes import ResponseCode
@@ -44,7 +43,7 @@ class RelayHandler:
         def done(found: PositionsOfAll) -> None:
             table = {client_id: dict(offsets) for client_id, offsets in found.items()}
             body = PositionsByClient(consumer_table=table).encode()
-            answer_later(session, command, encode_response(command, ResponseCode.SUCCESS, body=body))
+            session.answer(command, encode_response(command, ResponseCode.SUCCESS, body=body))
 
         self._questions.positions(header.group, header.topic, header.client_addr, done)
 
@@ -54,4 +53,4 @@ def _hand_back(session: ClientSession, command: Command, answer: ConsumerAnswer 
         frame = rejected(command, answer)
     else:
         frame = encode_response(command, answer.code, body=answer.body, remark=answer.remark, extra=answer.fields)
-    answer_later(session, command, frame)
+    session.answer(command, frame)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from gantrymq.broker.client import Operator
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.transactions.resume import ResumeOperation
 from gantrymq.message.transaction import OPERATOR_REMARK
@@ -26,7 +25,7 @@ class ResumeHandler:
         remark = command.remark
 
         def done(refused: Refused | None) -> None:
-            answer_later(session, command, success_of(command) if refused is None else rejected(command, refused))
+            session.answer(command, success_of(command) if refused is None else rejected(command, refused))
 
         operator = Operator(remark.removeprefix(OPERATOR_REMARK)) if remark else None
         self._operation.resume(session, log_offset, operator, done)

@@ -40,6 +40,6 @@ class SendHandler:
 
     def _answer(self, session: ClientSession, command: Command, result: Stored | Refused) -> None:
         if isinstance(result, Refused):
-            session.send(rejected(command, result))
+            session.answer(command, rejected(command, result))
         else:
-            session.send(self._answers.stored(command, result))
+            session.answer(command, self._answers.stored(command, result))

@@ -29,7 +29,7 @@ class SendBackHandler:
         def copied(refusal: Refused | None) -> None:
             if not command.is_one_way:
                 success = encode_response(command, ResponseCode.SUCCESS)
-                session.send(success if refusal is None else rejected(command, refusal))
+                session.answer(command, success if refusal is None else rejected(command, refusal))
 
         returned = Returned(
             header.group, header.offset, header.delay_level, header.max_reconsume_times if knows_limit else None

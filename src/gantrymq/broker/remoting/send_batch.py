@@ -29,6 +29,6 @@ class SendBatchHandler:
 
     def _answer(self, session: ClientSession, command: Command, result: BatchStored | Refused) -> None:
         if isinstance(result, Refused):
-            session.send(rejected(command, result))
+            session.answer(command, rejected(command, result))
         else:
-            session.send(self._answers.batch_stored(command, result))
+            session.answer(command, self._answers.batch_stored(command, result))

@@ -62,12 +62,12 @@ def _answer_codes(session: ClientSession, command: Command, results: Results) ->
         return
     codes = [0 if refused is None else RESPONSE_CODES[refused.reason] for refused in results]
     remark = next((refused.remark for refused in results if refused is not None), None)
-    session.send(encode_response(command, ResponseCode.SUCCESS, body=encode_codes(codes), remark=remark))
+    session.answer(command, encode_response(command, ResponseCode.SUCCESS, body=encode_codes(codes), remark=remark))
 
 
 def _answer_places(session: ClientSession, command: Command, result: Sequence[PlacedHalf] | Refused) -> None:
     if isinstance(result, Refused):
-        session.send(rejected(command, result))
+        session.answer(command, rejected(command, result))
     else:
         places = [(half.queue_offset, half.log_offset) for half in result]
-        session.send(encode_response(command, ResponseCode.SUCCESS, body=encode_places(places)))
+        session.answer(command, encode_response(command, ResponseCode.SUCCESS, body=encode_places(places)))

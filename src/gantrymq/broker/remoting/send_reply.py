@@ -30,8 +30,8 @@ class SendReplyHandler:
         if command.is_one_way:
             return
         if isinstance(result, Refused):
-            session.send(rejected(command, result))
+            session.answer(command, rejected(command, result))
         elif result.stored is None:
-            session.send(self._answers.not_stored(command, result.queue_id))
+            session.answer(command, self._answers.not_stored(command, result.queue_id))
         else:
-            session.send(self._answers.stored(command, result.stored))
+            session.answer(command, self._answers.stored(command, result.stored))

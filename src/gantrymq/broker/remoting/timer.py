@@ -7,7 +7,6 @@ import msgspec
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -28,10 +27,10 @@ class TimerHandler:
 
         def done(result: str | Refused) -> None:
             if isinstance(result, Refused):
-                answer_later(session, command, rejected(command, result))
+                session.answer(command, rejected(command, result))
                 return
             answer = RecallMessageAnswer(msg_id=result, region=self._region)
-            answer_later(session, command, encode_response(command, ResponseCode.SUCCESS, answer))
+            session.answer(command, encode_response(command, ResponseCode.SUCCESS, answer))
 
         self._timers.recall(session, header.topic, header.recall_handle, header.producer_group or "", done)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from gantrymq.broker.operations.topics import TopicAdministration, TopicOrder
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.later import answer_later
 from gantrymq.errors import StoreError
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicList
 from gantrymq.protocol.codes import ResponseCode
@@ -35,7 +34,7 @@ class TopicHandler:
         def done(error: StoreError | None) -> None:
             code = ResponseCode.SUCCESS if error is None else ResponseCode.SYSTEM_ERROR
             remark = None if error is None else str(error)
-            answer_later(session, command, encode_response(command, code, remark=remark))
+            session.answer(command, encode_response(command, code, remark=remark))
 
         self._topics.delete(command.header(TopicOnly).topic, done)
 
@@ -55,7 +54,7 @@ class TopicHandler:
 
 
 def _success(session: ClientSession, command: Command) -> Callable[[], None]:
-    return lambda: answer_later(session, command, encode_response(command, ResponseCode.SUCCESS))
+    return lambda: session.answer(command, encode_response(command, ResponseCode.SUCCESS))
 
 
 def _of_header(header: CreateTopic) -> TopicOrder:

@@ -12,7 +12,7 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.errors import Unreachable
 from gantrymq.protocol.command import Command, Header, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
-from gantrymq.remoting.server import Session
+from gantrymq.remoting.session import Session
 from gantrymq.runtime.network import Gate, Link, Listener, Receiver, address_of
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.disk import SimDisk
