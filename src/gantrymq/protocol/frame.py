@@ -50,14 +50,13 @@ class FrameSplitter:
 
     def feed(self, data: bytes) -> list[Frame]:
         """All frames that ``data`` completes, in order. Raises RemoteProtocolError for an invalid length."""
+        frames: list[Frame] = []
         if self._parts:
             self._parts.append(data)
             self._size += len(data)
             if self._size < self._need:
-                return []
-            data = b"".join(self._parts)
-            self._parts = []
-        frames: list[Frame] = []
+                return frames
+            data = self._complete(frames)
         unpack, limit = _PREFIX.unpack_from, self._max
         start, end = 0, len(data)
         need = 8
@@ -79,6 +78,25 @@ class FrameSplitter:
             self._parts = [data[start:] if start else data]
         return frames
 
+    def _complete(self, frames: list[Frame]) -> bytes:
+        """Add the frame of which the last chunk has come, and return the bytes behind it.
+
+        A large answer comes in many chunks. Its body is joined alone: cut out of a joined frame it would be copied
+        twice. If the header is not in the first chunk, the chunks are returned as one.
+        """
+        parts, self._parts = self._parts, []
+        first, last = parts[0], parts[-1]
+        if len(first) < 8:
+            return b"".join(parts)
+        word = _PREFIX.unpack_from(first)[1]
+        body_start = 8 + (word & _HEADER_LENGTH)
+        if len(first) < body_start:
+            return b"".join(parts)
+        cut = len(last) - (self._size - self._need)
+        parts[0], parts[-1] = first[body_start:], last[:cut]
+        frames.append((word >> 24, first[8:body_start], b"".join(parts)))
+        return last[cut:]
+
 
 def _explain(length: int, header_length: int, limit: int) -> str:
     if length > limit:
@@ -89,9 +107,24 @@ def _explain(length: int, header_length: int, limit: int) -> str:
     return f"frame of {length} bytes announces a header of {header_length} bytes; is the peer a RocketMQ client?"
 
 
+def before_body(frame: bytes, size: int) -> bytes:
+    """The beginning of a frame: ``frame`` has no body yet, and ``size`` bytes of body are sent right behind it.
+
+    Raises LocalProtocolError like ``join_frame``.
+    """
+    length = len(frame) - 4 + size
+    if length > MAX_FRAME_BYTES:
+        raise _too_large(length)
+    return length.to_bytes(4, "big") + frame[4:]
+
+
 def join_frame(serialization: int, header: bytes, body: bytes) -> bytes:
     """One whole frame. Raises LocalProtocolError when it is larger than peers accept."""
     length = 4 + len(header) + len(body)
     if length > MAX_FRAME_BYTES:
-        raise LocalProtocolError(f"a frame of {length} bytes cannot be sent; the limit is {MAX_FRAME_BYTES}")
+        raise _too_large(length)
     return b"".join((_PREFIX.pack(length, serialization << 24 | len(header)), header, body))
+
+
+def _too_large(length: int) -> LocalProtocolError:
+    return LocalProtocolError(f"a frame of {length} bytes cannot be sent; the limit is {MAX_FRAME_BYTES}")

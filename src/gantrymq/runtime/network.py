@@ -171,8 +171,9 @@ class _AsyncioLink(asyncio.Protocol):
                 sent = 0  # the socket buffer is full
             if sent == len(data):
                 return
-            data = data[sent:]
-        transport.write(data)
+            transport.write(memoryview(data)[sent:])
+        else:
+            transport.write(data)
 
     def close(self) -> None:
         if self._transport is not None:
