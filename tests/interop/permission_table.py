@@ -77,16 +77,17 @@ _BODIES = {
     RequestCode.AUTH_UPDATE_ACL: _ACL,
 }  # fmt: skip
 _BODIES[RequestCode.UNLOCK_BATCH_MQ] = _BODIES[RequestCode.LOCK_BATCH_MQ]
-_LAST = (RequestCode.DELETE_SUBSCRIPTIONGROUP, RequestCode.DELETE_TOPIC_IN_BROKER)
+_LAST = (
+    RequestCode.DELETE_SUBSCRIPTIONGROUP, RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.CLEAN_UNUSED_TOPIC,
+    RequestCode.DELETE_EXPIRED_COMMITLOG,
+)  # fmt: skip
 """After which the others would find nothing."""
-LEFT_OUT = frozenset({RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.DELETE_EXPIRED_COMMITLOG})
-"""These change what the next ones find, or take long."""
 
 
 def codes() -> Iterator[RequestCode]:
     """Requests that Apache's broker knows, too."""
     ours = {code for code in map(RequestCode, BROKER_ROWS) if 32_000 < code < 33_000}
-    all_codes = sorted(set(map(RequestCode, BROKER_ROWS)) - ours - LEFT_OUT - set(_LAST))
+    all_codes = sorted(set(map(RequestCode, BROKER_ROWS)) - ours - set(_LAST))
     yield from (*all_codes, *_LAST)
 
 
