@@ -85,3 +85,21 @@ def test_old_records_are_handed_out_as_they_were_written(tmp_path: Path) -> None
         await again.close()
 
     run(scenario())
+
+
+def test_what_this_process_wrote_is_checked_once_it_may_have_left_the_memory() -> None:
+    async def scenario() -> None:
+        disk = SimDisk()
+        disk.cache_bytes = 2000
+        store = open_store(small("/store"), disk)
+        placed = [store.append([record(queue_id=0, body=b"%d" % n * 200)])[0] for n in range(20)]
+        assert await durable(store, placed) is None
+        (name,) = disk.list("/store/commitlog")
+        for content in disk.bytes_of(f"/store/commitlog/{name}"):
+            content[placed[0].end - 150] ^= 1  # in the body of the first record
+            content[placed[-1].end - 150] ^= 1  # and of the last one, which comes from memory
+        read = [answer for _, answer in everything(store, 1, 1 << 20)]
+        assert [answer.count for answer in read] == [0] + [1] * 19
+        await store.close()
+
+    run(scenario())

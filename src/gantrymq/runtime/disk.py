@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from gantrymq.errors import StoreError, StoreLocked
+from gantrymq.runtime import memory
 from gantrymq.runtime.os_files import OsDirectory, OsFile, OsLock, lock_whole_file, refusals
 
 
@@ -91,6 +92,11 @@ class Disk(Protocol):
     When the operating system refuses an operation, a StoreError says what to do: DiskFull, TooManyOpenFiles,
     StoreUnavailable (no permission, read only) or another one. A missing file is a FileNotFoundError.
     """
+
+    @property
+    def cache_bytes(self) -> int:
+        """How many of the bytes that were written last are most likely still in the operating system's memory: reading
+        them again does not reach the medium, and no damage of the medium."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file for reading and writing. Raises FileNotFoundError when it is absent and ``create`` is False."""
@@ -200,6 +206,10 @@ class OsDisk:
     def __init__(self) -> None:
         self._flusher: threading.Thread | None = None
         self._syncs: Syncs = queue.SimpleQueue()
+
+    @property
+    def cache_bytes(self) -> int:
+        return memory.cache_bytes()
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)

@@ -120,7 +120,7 @@ class MessageStore:
         checkpoint = checkpoint or Checkpoint()
         self._log.start_at(self.recovered.end)
         self._quarantine = Quarantine(self._log, self._queues, self.recovered.quarantined)
-        self._reader = QueueReader(self._log, self.recovered.end, self._quarantine)
+        self._reader = QueueReader(self._log, self.recovered.end, self._quarantine, disk.cache_bytes)
         self._index = self._open_index(found.index_names, recovery, checkpoint) if config.message_index_enable else None
         self._go_on(self.recovered, checkpoint, conditions)
 

@@ -26,8 +26,6 @@ READ_ENTRIES = 32
 """How many records are read at once to be looked at; most clients want as many."""
 LOOK_BYTES = 4 << 20
 """How much of the log one read looks at for records that are wanted: nobody else is served meanwhile."""
-TRUSTED_BYTES = 256 << 20
-"""Records written by this process and not older than this are not checked again: they come from the page cache."""
 
 
 Wants: TypeAlias = Callable[[str], bool]
@@ -41,8 +39,11 @@ Pieces: TypeAlias = dict[int, "bytes | memoryview"]
 class QueueReader:
     """Reads records by queue offset. It never hands out a record that fails its checks."""
 
-    def __init__(self, commit_log: CommitLog, opened_end: int, quarantine: Quarantine) -> None:
+    def __init__(self, commit_log: CommitLog, opened_end: int, quarantine: Quarantine, trusted_bytes: int) -> None:
+        """``opened_end``: where the log ended when the store was opened. ``trusted_bytes``: records that this process
+        wrote and behind which less was written are not checked again, as they come from memory."""
         self._log = commit_log
+        self._trusted_bytes = trusted_bytes
         self._opened_end = opened_end
         """End of the log when the store was opened; what lies before was written by somebody else."""
         self._quarantine = quarantine
@@ -94,7 +95,7 @@ class QueueReader:
     def _is_trusted(self, raw: bytes) -> bool:
         """Whether all records of these entries were written by this process, not long ago."""
         first = ENTRY.unpack_from(raw)[0]
-        return bool(first >= self._opened_end and first >= self._log.written - TRUSTED_BYTES)
+        return bool(first >= self._opened_end and first >= self._log.written - self._trusted_bytes)
 
     def _copy(self, raw: bytes, max_bytes: int) -> tuple[int, bytes]:
         """(records, their bytes) for trusted entries without a filter: what consumers read nearly always.
@@ -246,7 +247,7 @@ class QueueReader:
         if (
             own
             and first >= self._opened_end
-            and first >= self._log.written - TRUSTED_BYTES
+            and first >= self._log.written - self._trusted_bytes
             and len(data) == end - first
         ):
             pieces.update((number, view[offset - first : offset - first + size]) for offset, size, number in span)

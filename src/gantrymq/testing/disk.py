@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from gantrymq.errors import DiskFull, StoreError, StoreLocked
 from gantrymq.runtime.disk import File, Lock, Syncable, Usage
+from gantrymq.runtime.memory import LEAST_CACHE_BYTES
 from gantrymq.testing.disk_content import SECTOR, Content, resize
 from gantrymq.testing.disk_failures import Failures
 
@@ -119,6 +120,8 @@ class SimHeldDirectory:
 
 class SimDisk:
     """See the module. Background syncs happen in a later turn of the loop, or when ``release_sync`` is called."""
+
+    cache_bytes = LEAST_CACHE_BYTES
 
     def __init__(self, seed: int = 0) -> None:
         self._rng = random.Random(seed)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from gantrymq.errors import StoreLocked
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Syncable, Usage
+from gantrymq.runtime.memory import LEAST_CACHE_BYTES
 
 TOTAL_BYTES = 1 << 40
 
@@ -84,6 +85,8 @@ class _Nothing:
 
 class MemoryDisk:
     """Files in dictionaries. A broker that is started again on it finds what the one before has written."""
+
+    cache_bytes = LEAST_CACHE_BYTES
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
