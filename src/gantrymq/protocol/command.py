@@ -27,7 +27,6 @@ from gantrymq.protocol.envelope import Header as Header
 from gantrymq.protocol.envelope import JsonEnvelope, JsonHeader
 from gantrymq.protocol.envelope import SerializeType as SerializeType
 from gantrymq.protocol.envelope import ext_of as ext_of
-from gantrymq.protocol.envelope import note_arrival as note_arrival
 from gantrymq.protocol.frame import join_frame
 
 H = TypeVar("H", bound=Header)
@@ -253,8 +252,7 @@ def success_of(request: Command) -> bytes:
 def response_code_of(frame: bytes) -> int:
     """The response code in a frame that was made here, without decoding the rest."""
     if frame[_FORM_AT] == 1:
-        code: int = _SHORT.unpack_from(frame, _HEADER_AT)[0]
-        return code
+        return frame[_HEADER_AT] << 8 | frame[_HEADER_AT + 1]  # never negative
     if frame.startswith(_JSON_OK, _HEADER_AT):
         return 0
     begin = _HEADER_AT + len(_JSON_CODE)  # in the order of the fields of JsonEnvelope it comes first

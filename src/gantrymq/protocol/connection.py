@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
+from msgspec.structs import force_setattr
+
 from gantrymq.errors import LocalProtocolError
 from gantrymq.protocol.binary_end import END_TRANSACTION, BinaryEnds
 from gantrymq.protocol.binary_send import SEND_V2, BinarySends
-from gantrymq.protocol.command import Command, decode_command, note_arrival
+from gantrymq.protocol.command import Command, decode_command
 from gantrymq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
 
 MAX_PENDING: Final = 65536
@@ -55,7 +57,7 @@ class Connection(Generic[Waiter]):
                 command = decode(header, body)
             else:
                 command = decode_command(serialization, header, body)
-            note_arrival(command, now)
+            force_setattr(command, "arrived", now)  # the last step of making it: its decoders know no time
             yield command
 
     def next_opaque(self) -> int:

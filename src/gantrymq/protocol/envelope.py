@@ -90,11 +90,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
             raise RemoteProtocolError(f"header {kind.__name__} of code {self.code}: {error}") from error
 
 
-def note_arrival(command: Command, now: float) -> None:
-    """The last step of making a command from bytes: its decoders know no time."""
-    msgspec.structs.force_setattr(command, "arrived", now)
-
-
 _EXT_DECODER: Final = msgspec.json.Decoder(dict[str, str] | None, strict=False)
 
 
