@@ -21,7 +21,7 @@ import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gantrymq.access.values import Action, Decision, Policy, Resource, User
@@ -303,7 +303,21 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def measured(words: Sequence[str]) -> dict[str, object]:
+    """The result for these words of the command line."""
+    chosen = _parser().parse_args(words)
+    return _run(chosen, None)
+
+
 def main() -> None:
+    chosen = _parser().parse_args()
+    profile = cProfile.Profile() if chosen.profile else None
+    print(json.dumps(_run(chosen, profile)))
+    if profile is not None:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(chosen.profile)
+
+
+def _parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(prog="python -m benchmarks.broker_cost", description=__doc__)
     arguments.add_argument("--kind", choices=("transaction", "plain", "batch", "halves"), default="transaction")
     arguments.add_argument("--form", choices=("binary", "json"), default="binary", help="form of the headers")
@@ -321,20 +335,19 @@ def main() -> None:
     arguments.add_argument("--count", type=int, default=20_000, help="messages")
     arguments.add_argument("--dir", default="/dev/shm", help="where the store is made; memory, no disk is measured")
     arguments.add_argument("--profile", type=int, default=0, help="show so many functions, most own time first")
-    chosen = arguments.parse_args()
+    return arguments
+
+
+def _run(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, object]:
     logging.disable(logging.CRITICAL)
-    profile = cProfile.Profile() if chosen.profile else None
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         import uvloop
 
-        found = uvloop.run(measure(chosen, profile))
+        return uvloop.run(measure(chosen, profile))
     except ImportError:
-        found = asyncio.run(measure(chosen, profile))
-    print(json.dumps(found))
-    if profile is not None:
-        pstats.Stats(profile).sort_stats("tottime").print_stats(chosen.profile)
+        return asyncio.run(measure(chosen, profile))
 
 
 if __name__ == "__main__":

@@ -253,17 +253,18 @@ def response_code_of(frame: bytes) -> int:
     """The response code in a frame that was made here, without decoding the rest."""
     if frame[_FORM_AT] == 1:
         return frame[_HEADER_AT] << 8 | frame[_HEADER_AT + 1]  # never negative
-    if frame.startswith(_JSON_OK, _HEADER_AT):
+    # JSON: {"code":0,... as it is the first field of JsonEnvelope.
+    if frame[_CODE_AT] == _ZERO:
         return 0
-    begin = _HEADER_AT + len(_JSON_CODE)  # in the order of the fields of JsonEnvelope it comes first
-    return int(frame[begin : frame.index(b",", begin)])
+    return int(frame[_CODE_AT : frame.index(b",", _CODE_AT)])
 
 
 _FORM_AT: Final = 4
 _HEADER_AT: Final = 8
-"""Where the number of the header's form stands in a frame, and where the header begins."""
-_JSON_CODE: Final = b'{"code":'
-_JSON_OK: Final = b'{"code":0,'
+_CODE_AT: Final = 16
+"""Where the number of the header's form stands in a frame, where the header begins, and the code in a JSON header."""
+_ZERO: Final = ord("0")
+"""No other code begins with it."""
 _PREFIX: Final = Struct(">II")
 _COMPACT_SUCCESS: Final = Struct(">IIhBhiiii")
 _JSON_SUCCESS: Final = (
