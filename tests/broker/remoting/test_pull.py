@@ -95,6 +95,32 @@ def test_large_pulls_are_honoured(tmp_path: Path) -> None:
     on_broker(work, tmp_path, flush_disk_type="ASYNC_FLUSH")
 
 
+@pytest.mark.parametrize("serialize", list(SerializeType))
+def test_a_large_answer_is_whole_and_others_go_on_around_it(tmp_path: Path, serialize: SerializeType) -> None:
+    """Its records are sent behind its header without being copied into one frame with it."""
+
+    async def work(c: Cluster) -> None:
+        for topic in ("T", "U", "V"):
+            await c.create_topic(topic, queues=1)
+        large = [b"%d" % number * 50_000 for number in range(8)]
+        for body in large:
+            await c.sent("T", body)
+        held = asyncio.ensure_future(
+            c.pull("U", sys_flag=SUSPEND | INLINE_SUBSCRIPTION, suspend_timeout_millis=FOREVER_MS)
+        )
+        pulls = [c.pull("T", max_msg_bytes=1 << 20) for _ in range(4)]
+        small = [c.pull("T", offset=8), c.sent("V", b"small")]
+        answers = await asyncio.gather(*pulls, *small)
+        for answer in answers[:4]:
+            assert isinstance(answer, Command)
+            assert (answer.code, answer.serialize, bodies(answer)) == (ResponseCode.SUCCESS, serialize, large)
+            assert place(answer) == (8, 0, 8)
+        await c.sent("U", b"x" * 100_000)
+        assert bodies(await held) == [b"x" * 100_000]
+
+    on_broker(work, tmp_path, serialize=serialize)
+
+
 def test_an_inline_tag_filter(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         for tag in ("A", "B", "C", "A"):
