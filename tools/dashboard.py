@@ -20,11 +20,16 @@ Panel = tuple[str, str, str, list[tuple[str, str]]]
 """Title, unit of Grafana, what it is for, and the lines: expression and legend."""
 
 
-def rate(name: str, by: str = "node_id") -> str:
-    return f"sum by ({by}) ({RATE.format(name + SELECT)})"
-
-
 SELECT = '{node_id=~"$broker"}'
+AT_ONCE = '{node_id=~"$broker", is_long_polling="false"}'
+REFUSED = '{node_id=~"$broker", response_code!~"success|pull_.*|polling_.*|query_not_found"}'
+"""Answers that say neither "here it is" nor "nothing new"."""
+
+
+def rate(name: str, by: str = "node_id", labels: str = SELECT) -> str:
+    return f"sum by ({by}) ({RATE.format(name + labels)})"
+
+
 USERS = '{node_id=~"$broker", is_system="false"}'
 
 ROWS: list[tuple[str, list[Panel]]] = [
@@ -69,6 +74,18 @@ ROWS: list[tuple[str, list[Panel]]] = [
              [(f"rocketmq_storage_size{SELECT}", "log {{node_id}}"),
               (f"rocketmq_storage_flush_behind_bytes{SELECT}", "not synced {{node_id}}"),
               (f"rocketmq_storage_dispatch_behind_bytes{SELECT}", "not visible {{node_id}}")]),
+        ],
+    ),
+    (
+        "Requests",
+        [
+            ("Requests", "reqps", "By kind, answered or one-way.",
+             [(rate("rocketmq_rpc_latency_count", "request_code"), "{{request_code}}")]),
+            ("Slowest one in a hundred", "ms", "Time to the answer; requests that wait for a message are left out.",
+             [(f"histogram_quantile(0.99, {rate('rocketmq_rpc_latency_bucket', 'request_code, le', AT_ONCE)})",
+               "{{request_code}}")]),
+            ("Refused requests", "reqps", "By the code of the answer.",
+             [(rate("rocketmq_rpc_latency_count", "response_code", REFUSED), "{{response_code}}")]),
         ],
     ),
 ]  # fmt: skip
