@@ -6,7 +6,7 @@ variant is divided by that of the broker without guards; the median of these rat
 
 | guard | off | on |
 |---|---|---|
-| metrics | counters of deliveries and histograms do nothing | they count; all is read every ``--scrape`` messages |
+| metrics | counters of deliveries, histograms and times of requests do nothing | they count; all is read every ``--scrape`` messages |
 | tls | plain bytes | TLS 1.3; only the broker's side is counted |
 | limits | no limit of requests | each request is counted against a limit that is never reached |
 | signed | no users | each request is signed by a user; signing is not counted |
@@ -32,6 +32,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from benchmarks.broker_cost import FIRST_USER, FORMS, HEARTBEAT, ROUND, NoNetwork, Peer, account_of
 from gantrymq.broker.broker import Broker
@@ -41,6 +42,7 @@ from gantrymq.cli.serving.running import GC_THRESHOLDS
 from gantrymq.observability.metrics import Histogram
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
+from gantrymq.remoting.latency import RequestLatency
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Network
@@ -146,16 +148,13 @@ def _seconds(work: Callable[[], object]) -> float:
 @contextlib.contextmanager
 def _metrics(on: bool) -> Iterator[None]:
     """Without them, what is counted only for them is not counted."""
-    if on:
+    counting = (
+        (MessageCounters, "got"), (Histogram, "observe"), (RequestLatency, "answered"), (RequestLatency, "executed"),
+    )  # fmt: skip
+    with contextlib.ExitStack() as off:
+        for owner, name in () if on else counting:
+            off.enter_context(patch.object(owner, name, lambda *_: None))
         yield
-        return
-    got, observe = MessageCounters.got, Histogram.observe
-    MessageCounters.got = lambda *_: None  # type: ignore[method-assign]
-    Histogram.observe = lambda *_: None  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        MessageCounters.got, Histogram.observe = got, observe  # type: ignore[method-assign]
 
 
 @asynccontextmanager
