@@ -6,7 +6,7 @@ variant is divided by that of the broker without guards; the median of these rat
 
 | guard | off | on |
 |---|---|---|
-| metrics | counters of deliveries, histograms and times of requests do nothing | they count; all is read every ``--scrape`` messages |
+| metrics | what is counted only for metrics is not counted | it is; all is read every ``--scrape`` messages |
 | tls | plain bytes | TLS 1.3; only the broker's side is counted |
 | limits | no limit of requests | each request is counted against a limit that is never reached |
 | signed | no users | each request is signed by a user; signing is not counted |
