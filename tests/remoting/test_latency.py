@@ -7,18 +7,20 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from tests.remoting.test_remoting import BREAK, ECHO, HANDLERS, REFUSE, SILENT, client, run
+from tests.remoting.test_remoting import breaks, client, echo, refuse, run, silent
 
 from gantrymq.observability.metrics import Histogram
-from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType, encode_request, encode_response
 from gantrymq.remoting.latency import RequestLatency
-from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork, split_address
 
-LATER, HELD = 5, 6
+_CODES = RequestCode
+ANSWERED, REFUSED, BROKEN, NEVER = _CODES.GET_MAX_OFFSET, _CODES.GET_MIN_OFFSET, _CODES.QUERY_MESSAGE, _CODES.HEART_BEAT
+LATER, HELD = _CODES.SEND_MESSAGE, _CODES.PULL_MESSAGE
 
 
 class SetClock(SystemClock):
@@ -70,6 +72,15 @@ def test_the_code_of_every_answer_is_found_in_its_frame(serialize: SerializeType
     assert counts(latency) == {("send_message", code.name.lower(), "false", "success"): 1 for code in ResponseCode}
 
 
+def test_codes_that_nobody_knows_are_counted_together() -> None:
+    """A stranger who invents codes must not fill the memory."""
+    latency = RequestLatency(SetClock())
+    for code in range(50_000, 52_000):
+        asked = command(1.0, code)
+        latency.answered(asked, encode_response(asked, ResponseCode.REQUEST_CODE_NOT_SUPPORTED))
+    assert counts(latency) == {("unknown", "request_code_not_supported", "false", "success"): 2_000}
+
+
 def test_a_server_measures_what_it_answers_now_later_and_never() -> None:
     async def scenario() -> None:
         clock = SystemClock()
@@ -78,27 +89,30 @@ def test_a_server_measures_what_it_answers_now_later_and_never() -> None:
             answer: Callable[[], None] = partial(session.answer, command, encode_response(command, 0), held=held)
             clock.call_later(0.02, answer)
 
-        handlers = {**HANDLERS, LATER: partial(later, held=False), HELD: partial(later, held=True)}
+        handlers: dict[int, Handler] = {
+            ANSWERED: echo, REFUSED: refuse, BROKEN: breaks, NEVER: silent,
+            LATER: partial(later, held=False), HELD: partial(later, held=True),
+        }  # fmt: skip
         running = RemotingServer(TcpNetwork(), clock, handlers)
         address = await running.start("127.0.0.1", 0)
         peer = client()
-        for code in (ECHO, ECHO, REFUSE, BREAK, LATER, HELD, 31999):
+        for code in (ANSWERED, ANSWERED, REFUSED, BROKEN, LATER, HELD, 31999):
             await peer.call(address, code, timeout_ms=5000)
         _, writer = await asyncio.open_connection(*split_address(address))
-        for code in (ECHO, SILENT, REFUSE, LATER):
+        for code in (ANSWERED, NEVER, REFUSED, LATER):
             writer.write(encode_request(code, 1, one_way=True))
         await writer.drain()
         wanted = {
-            (str(ECHO), "success", "false", "success"): 2,
-            (str(REFUSE), "message_illegal", "false", "success"): 1,
-            (str(BREAK), "system_error", "false", "success"): 1,
-            (str(LATER), "success", "false", "success"): 1,
-            (str(HELD), "success", "true", "success"): 1,
-            ("31999", "request_code_not_supported", "false", "success"): 1,
-            (str(ECHO), "success", "false", "oneway"): 1,
-            (str(SILENT), "success", "false", "oneway"): 1,
-            (str(REFUSE), "message_illegal", "false", "oneway"): 1,
-            (str(LATER), "success", "false", "oneway"): 1,
+            ("get_max_offset", "success", "false", "success"): 2,
+            ("get_min_offset", "message_illegal", "false", "success"): 1,
+            ("query_message", "system_error", "false", "success"): 1,
+            ("send_message", "success", "false", "success"): 1,
+            ("pull_message", "success", "true", "success"): 1,
+            ("unknown", "request_code_not_supported", "false", "success"): 1,
+            ("get_max_offset", "success", "false", "oneway"): 1,
+            ("heart_beat", "success", "false", "oneway"): 1,
+            ("get_min_offset", "message_illegal", "false", "oneway"): 1,
+            ("send_message", "success", "false", "oneway"): 1,
         }
         while len(counts(running.latency)) < len(wanted):
             await asyncio.sleep(0.01)

@@ -20,13 +20,16 @@ BOUNDS_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 RPC_LATENCY: Final[Metric] = Metric(
     "rocketmq_rpc_latency", Kind.HISTOGRAM, "milliseconds",
     ("protocol_type", "request_code", "response_code", "is_long_polling", "result"),
-    "Time from the arrival of a request to its answer. Codes have RocketMQ's names; result is success or oneway.",
+    "Time from the arrival of a request to its answer. Codes have RocketMQ's names, others are unknown; result is "
+    "success or oneway.",
 )  # fmt: skip
 """Source: RemotingMetricsConstant."""
 REMOTING: Final = "remoting"
 ANSWERED: Final = "success"
 ONE_WAY: Final = "oneway"
 _NEVER: Final = -1.0
+_UNKNOWN: Final = -1
+"""Stands for all codes that RocketMQ does not have: a client may send any number."""
 
 
 def _names(codes: type[RequestCode] | type[ResponseCode]) -> dict[int, str]:
@@ -79,7 +82,8 @@ class RequestLatency:
         """Take the time of what was counted since the last call."""
         if not self._times:
             return
-        key = (self._code, self._response, self._held, self._one_way)
+        code = self._code if self._code in _REQUESTS else _UNKNOWN
+        key = (code, self._response, self._held, self._one_way)
         histogram = self._measured.get(key)
         if histogram is None:
             histogram = self._measured[key] = Histogram(BOUNDS_MS)
@@ -93,7 +97,7 @@ class RequestLatency:
             (
                 (
                     REMOTING,
-                    _REQUESTS.get(code, str(code)),
+                    _REQUESTS.get(code, "unknown"),
                     _RESPONSES.get(response, str(response)),
                     "true" if held else "false",
                     ONE_WAY if one_way else ANSWERED,
