@@ -51,9 +51,9 @@ def test_order_payment_reaches_every_service_once() -> None:
         assert f"{service} has o-1 o-2 o-4 o-5\n" in scenario
 
 
-# Whole lines, as a terminal shows them. With `python -u` each argument of print() is a write of its own, and the
-# listener's thread and the main thread print into one another's lines.
-_AS_A_TERMINAL = "import sys; sys.stdout.reconfigure(line_buffering=True)\n"
+# Whole lines, as a terminal shows them. With `python -u`, or PYTHONUNBUFFERED as in CI, each argument of print() is a
+# write of its own, and the listener's thread and the main thread print into one another's lines.
+_AS_A_TERMINAL = "import sys; sys.stdout.reconfigure(line_buffering=True, write_through=False)\n"
 
 
 def _run_beside_a_server(code: str, directory: Path) -> list[str]:
