@@ -345,7 +345,8 @@ def _run(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> dict[s
     try:
         import uvloop
 
-        return uvloop.run(measure(chosen, profile))
+        found: dict[str, object] = uvloop.run(measure(chosen, profile))
+        return found
     except ImportError:
         return asyncio.run(measure(chosen, profile))
 

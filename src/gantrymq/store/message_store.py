@@ -101,6 +101,9 @@ class MessageStore:
         self._checkpoint_before = read_checkpoint(disk, layout.checkpoint)
         disk.open(layout.abort, create=True).close()
         disk.sync_dir(layout.root)
+        # Whoever made the directory may have been killed before its name was durable. The parent may not be readable.
+        with contextlib.suppress(StoreError, OSError):
+            disk.sync_dir(os.path.dirname(layout.root))
         self._had_mark_file = disk.exists(layout.mark)
         self._mark_file = MarkFile(disk, layout.mark)
         flushed, mark = self._mark_file.read()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import shutil
 import struct
@@ -7,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.errors import StoreError
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.files.checkpoint import MarkFile
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery.cases import Case
 from gantrymq.store.values import GetStatus, Placement
-from gantrymq.testing.disk import SimDisk
+from gantrymq.testing.disk import PowerCut, SimDisk
 from tests.support.places import durable, open_store, record, run, small
 
 
@@ -247,6 +250,30 @@ def test_what_a_start_serves_is_on_the_disk_also_after_a_sync_that_failed() -> N
         assert [message.body for message in store.scan(0)] == found == [b"safe", b"not safe"]
 
     for seed in range(10):
+        run(scenario(seed))
+
+
+@pytest.mark.parametrize("killed_after", range(40))
+def test_a_store_is_durable_whichever_step_of_its_beginning_was_its_last(killed_after: int) -> None:
+    """Found by the model of timer messages: a process was killed when it had made the first file of the log, and not
+    yet synced its directory. The next process found the file, and a power cut took it with all that was in it."""
+
+    async def scenario(seed: int) -> None:
+        disk = SimDisk(seed)
+        disk.operations_left = killed_after
+        with contextlib.suppress(PowerCut, StoreError):
+            store = open_store(small("/store"), disk)
+            store.append([record(body=b"perhaps")])
+            for _ in range(20):
+                await asyncio.sleep(0)
+        disk = disk.process_dies()
+        disk.operations_left = None
+        store = open_store(small("/store"), disk)
+        assert await durable(store, store.append([record(body=b"acknowledged")])) is None
+        store = open_store(small("/store"), disk.process_dies().power_cut())
+        assert [message.body for message in store.scan(0)][-1:] == [b"acknowledged"]
+
+    for seed in range(5):
         run(scenario(seed))
 
 

@@ -308,6 +308,8 @@ class Recovery:
         for segment in self.files.segments:
             if segment.end > self.flushed and segment.base <= found.end:
                 segment.file.sync()
+        if self.files.segments:
+            self.files.sync_directory()  # it may have been killed between making a file and this
 
     def _last_read_file(self, found: Recovered) -> int:
         """Where nobody noted what is durable, as in a store of Apache's: the start of the last file that was read."""
