@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.cli.tool import Tool as CommandLine
+from tests.console.site import SETTINGS, Browser, browsers
 from tests.interop import permission_table
 from tests.interop.apache import REBALANCE_MS, ApacheCluster, JavaProcess
 from tests.interop.guarded import USERS
@@ -155,6 +158,31 @@ def test_mqadmin_changes_policies(guarded: GantryCluster, admin: tuple[Tool, Pat
     assert "Topic:a" not in left and "Group:b*" in left
 
 
+def test_mqadmin_copies_policies_and_users_without_their_secrets(
+    guarded: GantryCluster, admin: tuple[Tool, Path]
+) -> None:
+    """From the broker to the name server. Apache's servers tell a super user the passwords, so ``copyUser`` can make
+    users; ours tell nobody, so the user must be there before."""
+    tool, _ = admin
+    at_broker, at_names = everywhere(guarded)
+    way = ("-f", guarded.broker_address, "-t", guarded.name_servers)
+    for name in ("here", "both"):
+        assert "success" in tool.run("createUser", *at_broker, "-u", name, "-p", f"{name}-secret", "-t", "Normal")
+    assert "success" in tool.run("createUser", *at_names, "-u", "both", "-p", "both-secret", "-t", "Normal")
+    tool.run("updateUser", *at_broker, "-u", "both", "-s", "disable")
+    refused = tool.run("copyUser", *way, "-u", "here")
+    assert "success" not in refused and "never give out" in refused and "users.json" in refused, refused
+    assert "success" in tool.run("copyUser", *way, "-u", "both")
+    assert "disable" in tool.run("getUser", *at_names, "-u", "both")
+    for policy in (("Topic:a,Group:b*", "Pub,Sub", "Allow"), ("Topic:c", "Sub", "Deny")):
+        resources, actions, decision = policy
+        tool.run("createAcl", *at_broker, "-s", "User:both", "-r", resources, "-a", actions, "-d", decision)
+    assert "success" in tool.run("copyAcl", *way, "-s", "User:both")
+    subject = ("-s", "User:both")
+    there, here = (tool.run("getAcl", *where, *subject) for where in (at_names, at_broker))
+    assert there == here and all(word in there for word in ("Topic:a", "Group:b*", "Topic:c", "Deny")), there
+
+
 def test_mqadmin_of_a_user_without_rights_is_refused(guarded: GantryCluster, admin: tuple[Tool, Path]) -> None:
     tool, directory = admin
     make(admin, guarded, "watcher", f"Cluster:{CLUSTER}=Get,List")
@@ -218,6 +246,7 @@ def test_the_same_requests_on_apache_and_here(jdk: None, tmp_path: Path, monkeyp
             cluster.start_broker(**USERS, **more)
             found.append(permission_table.run(cluster.broker_address))
             _our_commands(cluster.name_servers, tmp_path / "audit.jsonl", monkeypatch)
+            asyncio.run(_people_log_in(cluster.name_servers, tmp_path / "console.jsonl"))
         finally:
             cluster.close()
     here, there = ({user: set(codes) for user, codes in table.items()} for table in found)
@@ -227,6 +256,32 @@ def test_the_same_requests_on_apache_and_here(jdk: None, tmp_path: Path, monkeyp
     assert there["partial"] - here["partial"] == SUB_IS_ENOUGH_HERE | NOTHING_THERE
     assert here["full"] == there["full"] == set()
     assert len(here["none"] & there["none"]) > 50
+
+
+async def _people_log_in(name_servers: str, audit: Path) -> None:
+    """The console knows the users of Apache's broker as it knows those of ours, and each sees what its rights allow.
+
+    The table made the users ``full``, ``partial`` and ``none``.
+    """
+    async with browsers(name_servers, audit, replace(SETTINGS, broker_users=True)) as new_browser:
+        stranger = new_browser()
+        for name, password in (("full", "wrong"), ("nobody", "nobody-secret"), ("full", "")):
+            await stranger.post("/login", 401, name=name, password=password)
+        assert not stranger.http.cookies
+        admin = await _entered(new_browser(), "admin")
+        for path in ("/transactions", "/topics", "/brokers", "/brokers/broker-a"):
+            await admin.get(path)
+        full = await _entered(new_browser(), "full")
+        changed = await full.post("/brokers/broker-a/change", key="fileReservedTime", value="71", why="a test")
+        assert "fileReservedTime" in changed
+        none = await _entered(new_browser(), "none")
+        assert "The brokers do not allow this to none" in await none.get("/transactions", 403)
+
+
+async def _entered(browser: Browser, name: str) -> Browser:
+    await browser.post("/login", 303, name=name, password=f"{name}-secret")
+    browser.csrf = (await browser.get("/")).split('name="csrf" value="')[1].split('"')[0]
+    return browser
 
 
 def _our_commands(name_servers: str, audit: Path, monkeypatch: pytest.MonkeyPatch) -> None:

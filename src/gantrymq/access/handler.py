@@ -52,6 +52,11 @@ class AccessHandler:
     def create_user(self, session: Any, command: Command) -> bytes:
         name = _name(command)
         body = _body(command, UserBody)
+        if not body.password:
+            raise ChangeRefused(
+                f"the user {name!r} has no password; give one. GantryMQ servers never give out passwords, which "
+                "mqadmin copyUser would need: to copy users between them, copy the file users.json"
+            )
         self._directory.create(texts.user_of(msgspec.structs.replace(body, username=name)), session.user)
         return _done(session, command, f"made the user {name}")
 
