@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from gantrymq.aio import Message
 from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.protocol.codes import RequestCode
 from tests.client.peer import run
 from tests.client.real import server
 from tests.client.test_sync import SEND, peers_in_a_thread
@@ -103,3 +106,50 @@ def test_a_queue_that_is_none_of_the_topic_is_refused(queue: Any, words: str) ->
         for way in ways:
             with pytest.raises(MessageIllegal, match=words):
                 way()
+
+
+NO_QUEUES: list[Any] = ["orders-paid", 3, None, b"x", ("T", "broker-a", 0)]
+
+
+def calls_about(consumer: object, kind: str) -> list[tuple[str, Callable[[Any], Any]]]:
+    """The public calls whose first argument is a queue, or several, by the name of the call."""
+    found: list[tuple[str, Callable[[Any], Any]]] = []
+    for name, method in inspect.getmembers(consumer, inspect.ismethod):
+        parameters = list(inspect.signature(method).parameters.values())
+        if name.startswith("_") or not parameters or not str(parameters[0].annotation).startswith(kind):
+            continue
+        rest = [1 for one in parameters[1:] if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
+        found.append((name, partial(_with_rest, method, rest)))
+    return found
+
+
+def _with_rest(method: Callable[..., Any], rest: list[int], first: object) -> Any:
+    return method(first, *rest)
+
+
+@pytest.mark.parametrize(
+    ("kind_of_client", "calls"),
+    [
+        (gantrymq.PullConsumer, {"MessageQueue": 8, "Iterable[MessageQueue]": 2}),
+        (gantrymq.LitePullConsumer, {"MessageQueue": 5, "Iterable[MessageQueue]": 3, "Mapping[MessageQueue": 1}),
+    ],
+)
+def test_what_is_no_queue_is_refused_by_every_call(kind_of_client: Any, calls: dict[str, int]) -> None:
+    """It was an AttributeError of the library, and ``assign`` broke a task in the background."""
+    with peers_in_a_thread() as peers, kind_of_client("CG", name_servers=peers.address) as consumer:
+        peers.broker.requests.clear()
+        for kind, count in calls.items():
+            found = calls_about(consumer, kind)
+            assert len(found) == count, (kind, [name for name, _ in found])
+            for name, call in found:
+                for wrong in NO_QUEUES:
+                    if kind.startswith("Mapping"):
+                        values: list[Any] = [{wrong: 1}, *([] if wrong is None else [wrong])]
+                    else:
+                        values = [wrong] if kind == "MessageQueue" else [wrong, [wrong]]
+                    for value in values:
+                        with pytest.raises(ConfigError, match="MessageQueue"):
+                            call(value)
+                            pytest.fail(f"{name}({value!r}) was accepted")
+        asked = {RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET, RequestCode.PULL_MESSAGE}
+        assert asked.isdisjoint(peers.broker.codes())

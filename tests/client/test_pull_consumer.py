@@ -9,9 +9,10 @@ import pytest
 from gantrymq.aio import Message, MessageQueue, Producer, PullConsumer, PullStatus
 from gantrymq.errors import Closed, ConfigError, RequestRejected, RouteNotFound, Unreachable
 from gantrymq.protocol.codes import RequestCode
-from gantrymq.protocol.command import encode_response
+from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.pull import PullMessage
 from gantrymq.protocol.stored_message import scan
+from gantrymq.remoting.session import Session
 from tests.client.peer import ScriptedBroker, ScriptedCluster, cluster, run
 
 Q = MessageQueue("T", "broker-a", 1)
@@ -81,6 +82,38 @@ def test_offsets_are_asked_and_stored() -> None:
             assert await consumer.committed(Q) is None
             await consumer.commit(Q, 2)
             assert await consumer.committed(Q) == 2
+
+    run(test)
+
+
+def test_many_queues_are_asked_at_the_same_time() -> None:
+    """The first question is answered when the second one is there; who asks for one after the other waits for ever."""
+
+    async def test() -> None:
+        async with cluster() as peers, PullConsumer(name_servers=peers.address) as consumer:
+            await fill(peers, 3)
+            ordinary, waiting = peers.broker.max_offset, list[tuple[Session, Command]]()
+
+            def later(session: Session, command: Command) -> None:
+                waiting.append((session, command))
+
+            def both(session: Session, command: Command) -> bytes:
+                ((first_session, first),) = waiting
+                first_session.send(ordinary(first_session, first))
+                return ordinary(session, command)
+
+            queues = await consumer.queues("T")
+            peers.broker.next(RequestCode.GET_MAX_OFFSET, later, both)
+            assert await consumer.max_offsets([*queues, Q]) == {queue: 3 if queue == Q else 0 for queue in queues}
+            assert peers.broker.codes().count(RequestCode.GET_MAX_OFFSET) == len(queues)
+            assert await consumer.min_offsets(iter(queues)) == dict.fromkeys(queues, 0)
+            assert await consumer.max_offsets([]) == {}
+            peers.broker.next(RequestCode.GET_MIN_OFFSET, lambda s, c: encode_response(c, 16, remark="not readable"))
+            with pytest.raises(RequestRejected, match="not readable"):
+                await consumer.min_offsets(queues)
+            assert (
+                len(await consumer.min_offsets(MessageQueue("T", "broker-a", number) for number in range(200))) == 200
+            )
 
     run(test)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.errors import GantryError, RouteNotFound, Unreachable
-from gantrymq.message.queues import MessageQueue
+from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.stored_message import pack_host
 from gantrymq.spark.access import Access
 from tests.support.records import encode_record
@@ -83,6 +83,12 @@ class FakeBroker:
     def max_offset(self, queue: MessageQueue) -> int:
         self._refuse()
         return max(self.logs[queue], default=-1) + 1
+
+    def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        return {queue: QueueOffset(self.min_offset(queue)) for queue in queues}
+
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        return {queue: QueueOffset(self.max_offset(queue)) for queue in queues}
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         self._refuse()

@@ -17,9 +17,10 @@ from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.consuming.filters import Filter, filter_of
 from gantrymq.client.consuming.lite_queues import LiteQueues
+from gantrymq.client.consuming.queue_arguments import check_offsets, checked_queue, checked_queues
 from gantrymq.client.consuming.start_offset import max_offset, min_offset, offset_by_time
 from gantrymq.client.metrics.registry import CLIENTS
-from gantrymq.client.settings_rules import WAIT, check_timeout
+from gantrymq.client.settings_rules import POSITION, WAIT, check_timeout, read_setting
 from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import processing
 from gantrymq.errors import ConfigError
@@ -123,7 +124,7 @@ class LitePullConsumer(Lifetime):
                 "use subscribe or assign, not both: the queues of subscribed topics are divided among the "
                 "group's members"
             )
-        await self._queues.assign(set(queues), filter_of(tags, sql))
+        await self._queues.assign(set(checked_queues(queues)), filter_of(tags, sql))
 
     async def poll(self, timeout_ms: int | None = None) -> list[MessageView]:
         """Return some messages of one queue, in order, ``poll_batch_size`` at most; the queues take turns.
@@ -176,11 +177,11 @@ class LitePullConsumer(Lifetime):
 
     async def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Return no messages of these queues until ``resume``; other queues continue. Raises ConfigError."""
-        self._queues.pause(queues, True)
+        self._queues.pause(checked_queues(queues), True)
 
     async def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Return messages of these queues again. Raises ConfigError for a queue that this member does not read."""
-        self._queues.pause(queues, False)
+        self._queues.pause(checked_queues(queues), False)
 
     # Positions.
 
@@ -191,6 +192,8 @@ class LitePullConsumer(Lifetime):
         Raises ConfigError for another queue, or for an offset that the broker does not have.
         """
         self._endpoint.check_usable()
+        checked_queue(queue)
+        read_setting("offset", offset, POSITION)
         low, high = await min_offset(self._endpoint, queue), await max_offset(self._endpoint, queue)
         if not low <= offset <= high:
             raise ConfigError(f"{queue} holds the offsets {low} to {high}; {offset} is outside")
@@ -200,14 +203,14 @@ class LitePullConsumer(Lifetime):
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Continue at the oldest message that still exists."""
         self._endpoint.check_usable()
-        offset = await min_offset(self._endpoint, queue)
+        offset = await min_offset(self._endpoint, checked_queue(queue))
         self._endpoint.check_usable()
         self._queues.seek(queue, offset)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Continue with the next message that arrives."""
         self._endpoint.check_usable()
-        offset = await max_offset(self._endpoint, queue)
+        offset = await max_offset(self._endpoint, checked_queue(queue))
         self._endpoint.check_usable()
         self._queues.seek(queue, offset)
 
@@ -217,7 +220,8 @@ class LitePullConsumer(Lifetime):
         Apache's 4.x brokers return the nearest message instead.
         """
         self._endpoint.check_usable()
-        return await offset_by_time(self._endpoint, queue, timestamp_ms)
+        read_setting("timestamp_ms", timestamp_ms, POSITION)
+        return await offset_by_time(self._endpoint, checked_queue(queue), timestamp_ms)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Store the progress: all messages that ``poll`` returned are consumed, the last batch included. With
@@ -228,6 +232,7 @@ class LitePullConsumer(Lifetime):
         stored.
         """
         self._endpoint.check_usable()
+        check_offsets(offsets)
         if self._watch is None:
             await self._queues.commit(offsets)
             return
@@ -242,4 +247,4 @@ class LitePullConsumer(Lifetime):
     async def committed(self, queue: MessageQueue) -> QueueOffset | None:
         """The group's stored progress; None when it has none."""
         self._endpoint.check_usable()
-        return await self._queues.progress.load(queue, stored_only=True)
+        return await self._queues.progress.load(checked_queue(queue), stored_only=True)

@@ -26,6 +26,7 @@ from gantrymq.client.connection.blocking import Blocking
 from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES
+from gantrymq.client.consuming.queue_arguments import checked_queues
 from gantrymq.client.listener import TransactionListener, is_async
 from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.results import PullResult, RawPull, SendResult, TransactionSendResult
@@ -217,6 +218,14 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
         """Offset that the next message will get."""
         return self._call(self._client.max_offset, queue)
 
+    def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        """``min_offset`` of many queues, asked at the same time."""
+        return self._call(self._client.min_offsets, checked_queues(queues))
+
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        """``max_offset`` of many queues, asked at the same time."""
+        return self._call(self._client.max_offsets, checked_queues(queues))
+
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """Offset of the first message stored at ``timestamp_ms`` or later; the end when there is none."""
         return self._call(self._client.offset_by_time, queue, timestamp_ms)
@@ -264,7 +273,7 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
 
     def assign(self, queues: Iterable[MessageQueue], tags: str = "*", *, sql: str | None = None) -> None:
         """Read exactly these queues from now on; see ``gantrymq.aio.LitePullConsumer.assign``."""
-        chosen = list(queues)
+        chosen = checked_queues(queues)
 
         async def work() -> None:
             await self._client.assign(chosen, tags, sql=sql)
@@ -301,11 +310,11 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Return no messages of these queues until ``resume``."""
-        self._call(self._client.pause, list(queues))
+        self._call(self._client.pause, checked_queues(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Return messages of these queues again."""
-        self._call(self._client.resume, list(queues))
+        self._call(self._client.resume, checked_queues(queues))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue at ``offset``; see ``gantrymq.aio.LitePullConsumer.seek``."""

@@ -5,12 +5,12 @@ pickled.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
-from gantrymq.message.queues import MessageQueue
+from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.spark.access import Access
 from gantrymq.spark.namespace_reader import NamespaceReader, NamespaceTopics
 
@@ -47,10 +47,11 @@ class QueueReader(Protocol):
     def queues(self, topic: str) -> Sequence[MessageQueue]:
         """All readable queues of a topic."""
 
-    def min_offset(self, queue: MessageQueue) -> int: ...
+    def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        """The offset of the oldest message of each queue."""
 
-    def max_offset(self, queue: MessageQueue) -> int:
-        """The offset after the last message."""
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        """The offset after the last message of each queue."""
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at ``timestamp_ms`` or later; without one, the end of the queue."""

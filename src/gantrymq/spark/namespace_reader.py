@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
 from gantrymq.client.connection.namespaces import SEPARATOR, with_namespace, without_namespace
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
-from gantrymq.message.queues import MessageQueue
+from gantrymq.message.queues import MessageQueue, QueueOffset
 
 if TYPE_CHECKING:
     from gantrymq.spark.connections import Pulled, QueueReader, TopicLister
+
+_Ask: TypeAlias = Callable[[Iterable[MessageQueue]], dict[MessageQueue, QueueOffset]]
 
 
 class NamespaceReader:
@@ -26,11 +28,11 @@ class NamespaceReader:
         found = self._inner.queues(topic)
         return [replace(queue, topic=without_namespace(self._namespace, queue.topic)) for queue in found]
 
-    def min_offset(self, queue: MessageQueue) -> int:
-        return self._inner.min_offset(self._on_wire(queue))
+    def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        return self._of_all(self._inner.min_offsets, queues)
 
-    def max_offset(self, queue: MessageQueue) -> int:
-        return self._inner.max_offset(self._on_wire(queue))
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        return self._of_all(self._inner.max_offsets, queues)
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         return self._inner.offset_by_time(self._on_wire(queue), timestamp_ms)
@@ -42,6 +44,10 @@ class NamespaceReader:
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
         self._inner.commit(self._on_wire(queue), offset)
+
+    def _of_all(self, ask: _Ask, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+        plain = {self._on_wire(queue): queue for queue in queues}
+        return {plain[queue]: offset for queue, offset in ask(plain).items()}
 
     def _on_wire(self, queue: MessageQueue) -> MessageQueue:
         return replace(queue, topic=with_namespace(self._namespace, queue.topic))

@@ -104,12 +104,12 @@ class Planner:
 
     def edge(self, edge: Edge, queues: list[MessageQueue]) -> Positions:
         """The current beginning or end of each queue."""
+        if not queues:
+            return {}
         reader = self.reader
-        ask = reader.min_offset if edge is Edge.EARLIEST else reader.max_offset
-        return {
-            queue: self._patience.call(f"asking for the {edge.value} offset of {queue}", lambda q=queue: int(ask(q)))  # type: ignore[misc]
-            for queue in queues
-        }
+        ask = reader.min_offsets if edge is Edge.EARLIEST else reader.max_offsets
+        found = self._patience.call(f"asking for the {edge.value} offsets of {describe(queues)}", lambda: ask(queues))
+        return {queue: int(found[queue]) for queue in queues}
 
     def latest(self, queues: list[MessageQueue], reached: Positions) -> Positions:
         """The end of each queue. A broker that has just restarted may report a lower one than ``reached`` for a moment.

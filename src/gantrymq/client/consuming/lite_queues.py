@@ -181,8 +181,8 @@ class LiteQueues:
             reader.give_back()
 
     def pause(self, queues: Iterable[MessageQueue], paused: bool) -> None:
-        for queue in queues:
-            self._mine(queue).pause(paused)
+        for reader in [self._mine(queue) for queue in queues]:  # all of them, or none
+            reader.pause(paused)
 
     def seek(self, queue: MessageQueue, offset: QueueOffset) -> None:
         self._mine(queue).seek(offset)
