@@ -48,6 +48,11 @@ def check_answer(answer: str, *, lie: bool = False, at: int = IMMUNITY_MS) -> Ev
     return {"at": at, "event": "check", "tx": "t", "answer": answer, "lie": lie}
 
 
+def of(copy: str, event: Event) -> Event:
+    """The event, about this one of several half messages."""
+    return {**event, "half": copy}
+
+
 def got(offset: int = 0, name: str = "t") -> Event:
     return {"event": "delivered", "tx": name, "broker": "a", "topic": "T", "queue": 0, "offset": offset}
 
@@ -74,6 +79,8 @@ GOOD = {
     "a plain message sent twice": [plain(), got(0), got(1), QUIET],
     "a plain message that was not acknowledged": [plain(confirmed=False), QUIET],
     "a lying checker that delivers": [half(), row("rolled back"), check_answer("COMMIT", lie=True), got(), QUIET],
+    "a lying checker that delivers the first of two copies": [
+        of("1", check_answer("COMMIT", lie=True)), got(), half(), row("rolled back"), of("2", end("ROLLBACK")), QUIET],
     "a lying checker that drops": [half(), row("committed"), check_answer("ROLLBACK", lie=True), QUIET],
     "a flipped final message": [half(), row("committed"), end("COMMIT"), flip("final"), QUIET],
     "a flipped half message": [half(), row("committed"), flip("half"), QUIET],
@@ -147,6 +154,21 @@ def test_a_process_that_does_not_know_its_outcome_may_ask_its_own_database() -> 
     assert [violation.rule for violation in check([local(), *asked])] == ["immunity"]
     plain_one = [begin(), end("UNKNOWN", confirmed=False), check_answer("ROLLBACK", at=5)]
     assert [violation.rule for violation in check(plain_one)] == ["immunity"]
+
+
+@pytest.mark.parametrize(
+    ("lie", "rollback"),
+    [
+        (of("1", check_answer("COMMIT", lie=True)), of("1", end("ROLLBACK"))),
+        (of("1", check_answer("COMMIT", lie=True)), end("ROLLBACK")),
+        (check_answer("COMMIT", lie=True), of("2", end("ROLLBACK"))),
+        (of("1", check_answer("ROLLBACK", lie=True)), of("2", end("ROLLBACK"))),
+        (of("1", check_answer("COMMIT")), of("2", end("ROLLBACK"))),
+    ],
+)
+def test_a_lie_excuses_a_delivery_only_of_another_copy(lie: Event, rollback: Event) -> None:
+    history = [half(), row("rolled back"), lie, end("COMMIT", confirmed=False), rollback, got()]
+    assert "rolled back stays" in {violation.rule for violation in check(history)}
 
 
 def test_every_rule_has_a_history_that_breaks_it() -> None:

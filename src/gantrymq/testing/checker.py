@@ -38,6 +38,10 @@ class TransactionFacts:
     """Decisions that anybody sent, acknowledged or not."""
     rows: set[str] = field(default_factory=set)
     lied: bool = False
+    lied_about: set[str] = field(default_factory=set)
+    """The half messages about which a checker said COMMIT in a lie, as far as the history names them."""
+    rolled_back: set[str] = field(default_factory=set)
+    """The half messages whose ROLLBACK was acknowledged; empty text: one that the history does not name."""
     began_at: int | None = None
     immunity_ms: int = 0
     asked_early: bool = False
@@ -76,6 +80,15 @@ class TransactionFacts:
             return True
         return self.garbled or any(rule in EXCUSED.get(record, ()) for record in self.flipped)
 
+    def was_another_copy(self) -> bool:
+        """Whether the half message that was rolled back is not the one that a lie committed.
+
+        When the answer to a half message is lost, its sender sends it again. If the first copy was decided meanwhile,
+        the second one is a transaction of its own with the same id, and each copy keeps its decision. Their decisions
+        differ only if a checker lied.
+        """
+        return bool(self.lied_about and self.rolled_back) and self.rolled_back.isdisjoint({*self.lied_about, ""})
+
     def _begin(self, event: Event) -> None:
         self.began_at = event.get("at")
         self.immunity_ms = event.get("immunity_ms", 0)
@@ -99,6 +112,8 @@ class TransactionFacts:
         self.asked_for.add(event["decision"])
         if event["confirmed"]:
             self.confirmed.add(event["decision"])
+            if event["decision"] == ROLLBACK:
+                self.rolled_back.add(event.get("half", ""))
 
     def _check(self, event: Event) -> None:
         if self.began_at is not None and not (self.decisive and self.left) and not self.asks_itself:
@@ -106,6 +121,8 @@ class TransactionFacts:
         self.asked_for.add(event["answer"])
         self.answers.add(event["answer"])
         self.lied |= bool(event.get("lie"))
+        if event.get("lie") and event["answer"] == COMMIT and "half" in event:
+            self.lied_about.add(event["half"])
 
     def _flip(self, event: Event) -> None:
         if event["covered"]:
@@ -156,7 +173,7 @@ RULES = (
     Rule("one final message", "delivered from several places", lambda s: not s.plain and len(s.places) > 1),
     Rule("no phantom", "delivered, and nobody had committed it before", lambda s: s.early and not s.plain),
     Rule("rolled back stays", "delivered after an acknowledged ROLLBACK",
-         lambda s: bool(s.places) and ROLLBACK in s.confirmed),
+         lambda s: bool(s.places) and ROLLBACK in s.confirmed and not s.was_another_copy()),
     Rule("no delivery without row", "delivered, and its row was rolled back",
          lambda s: bool(s.places) and ROLLED_BACK in s.rows and not s.lied),
     Rule("one row", "its row was committed and rolled back", lambda s: {COMMITTED, ROLLED_BACK} <= s.rows),

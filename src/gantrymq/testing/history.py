@@ -8,8 +8,9 @@ One JSON object a line, with ``at`` (milliseconds since the start) and ``event``
 ``gone``       ``process``: it died
 ``half``       ``tx``; ``confirmed``: its half message was acknowledged to the producer
 ``row``        ``tx``; ``state`` ``committed`` or ``rolled back``: the local transaction ended for good
-``end``        ``tx``, ``decision`` COMMIT, ROLLBACK or UNKNOWN; ``confirmed``: the broker acknowledged it
-``check``      ``tx``, ``answer``; ``lie``: on purpose not what the row says
+``end``        ``tx``, ``decision`` COMMIT, ROLLBACK or UNKNOWN; ``confirmed``: the broker acknowledged it; ``half``:
+               which half message this is about, by a name of its own (optional)
+``check``      ``tx``, ``answer``; ``lie``: on purpose not what the row says; ``half`` as above (optional)
 ``plain``      ``tx``; ``confirmed``: an ordinary message was acknowledged
 ``delivered``  ``tx``, ``broker``, ``topic``, ``queue``, ``offset``: a consumer got it from there
 ``flip``       ``tx``, ``record`` ``half``, ``op``, ``final`` or ``plain``: a bit of it turned over on the disk;

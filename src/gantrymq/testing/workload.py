@@ -137,7 +137,9 @@ class Shop:
         except GantryError:
             # Whether the half is stored is not known, and the local transaction may have run or not.
             return
-        self._history.add("end", tx=name, decision=result.state.name, confirmed=result.decided)
+        self._history.add(
+            "end", tx=name, decision=result.state.name, confirmed=result.decided, half=result.offset_message_id
+        )
         self._injected["end sent one-way"] += self._one_way
         if kind == "twice":
             await self._end_again(name, result)
@@ -147,7 +149,9 @@ class Shop:
         await asyncio.sleep(self._rng.uniform(0, 2))
         self._injected["end sent again over a second connection"] += 1
         confirmed = await send_end(self.plain, end_of_result(GROUP, TOPIC, result, result.state))
-        self._history.add("end", tx=name, decision=result.state.name, confirmed=confirmed)
+        self._history.add(
+            "end", tx=name, decision=result.state.name, confirmed=confirmed, half=result.offset_message_id
+        )
 
     async def _notice(self, name: str) -> None:
         self._history.add("plain", tx=name, confirmed=False)
@@ -185,7 +189,7 @@ class Shop:
         lie = self._rng.random() < self._chances.lie and self._database.may_lie(name)
         answer = OPPOSITE[truth] if lie else truth
         self._injected["lying answer"] += lie
-        self._history.add("check", tx=name, answer=answer.name, lie=lie)
+        self._history.add("check", tx=name, answer=answer.name, lie=lie, half=message.offset_message_id)
         if self._rng.random() < self._chances.rival:
             await self._rival(name, message, answer)
         return answer
@@ -199,7 +203,7 @@ class Shop:
         answer = OPPOSITE[own] if lie else own
         self._injected["check answered by two producers"] += 1
         self._injected["lying answer"] += lie
-        self._history.add("check", tx=name, answer=answer.name, lie=lie)
+        self._history.add("check", tx=name, answer=answer.name, lie=lie, half=half.offset_message_id)
         self._history.add("end", tx=name, decision=answer.name, confirmed=False)
         other = self._rng.choice(others)
         other.node.start(other.answer(name, half, answer))
@@ -209,7 +213,7 @@ class Shop:
         """Answer a check that another process was asked."""
         header = end_of_check(GROUP, half, half.queue.broker_name, answer)
         confirmed = await send_end(self.producer, header)
-        self._history.add("end", tx=name, decision=answer.name, confirmed=confirmed)
+        self._history.add("end", tx=name, decision=answer.name, confirmed=confirmed, half=half.offset_message_id)
 
 
 class Reader:
