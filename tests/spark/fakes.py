@@ -109,6 +109,17 @@ class FakeBroker:
         data = b"".join(self.logs[queue][at] for at in range(offset, end) if at in self.logs[queue])
         return Answer(Status.FOUND if data else Status.NO_MATCHED_MSG, data, end, low, high)
 
+    def pull_raw_each(
+        self, wanted: Sequence[tuple[MessageQueue, int, int]], max_bytes: int, selection: Filter = EVERYTHING
+    ) -> list[Answer | GantryError]:
+        found: list[Answer | GantryError] = []
+        for queue, offset, max_count in wanted:
+            try:
+                found.append(self.pull_raw(queue, offset, max_count, max_bytes, selection))
+            except GantryError as error:
+                found.append(error)
+        return found
+
     def commit(self, queue: MessageQueue, offset: int) -> None:
         self._refuse()
         self.committed[queue] = offset

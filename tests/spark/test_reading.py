@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from gantrymq.client.consuming.filters import filter_of
@@ -10,7 +11,7 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.partitions import QueueRange
 from gantrymq.spark.patience import Patience
-from gantrymq.spark.reading import DataLost, RangeReader, one_ahead
+from gantrymq.spark.reading import DataLost, RangeReader, joined, one_ahead
 from tests.spark.fakes import FakeBroker, SteppedClock, away, make_record
 
 QUEUE = MessageQueue("orders", "broker-a", 2)
@@ -114,6 +115,56 @@ def test_garbage_is_never_taken_for_messages(broker: FakeBroker) -> None:
     broker.logs[QUEUE][5] = b"\0" * 50
     with pytest.raises(RemoteProtocolError):
         offsets(reader(broker), 0, 10)
+
+
+def test_small_ranges_of_a_task_become_one_batch_in_order() -> None:
+    queues = [MessageQueue("orders", "broker-a", number) for number in range(20)]
+    broker = FakeBroker()
+    for queue in queues:
+        broker.fill(queue, 5)
+    parts = [QueueRange(queue, 1, 4) for queue in queues]
+    columns = ("queue_id", "queue_offset", "body", "properties")
+    (batch,) = reader(broker).all_batches(parts, columns)
+    places = [(row["queue_id"], row["queue_offset"]) for row in batch.to_pylist()]
+    assert places == [(queue.queue_id, offset) for queue in queues for offset in (1, 2, 3)]
+    alone = [row for part in parts for one in reader(broker).batches(part, columns) for row in one.to_pylist()]
+    assert batch.to_pylist() == alone
+    large = [QueueRange(queues[0], 0, 2), *parts[1:], QueueRange(queues[0], 2, 5)]
+    found = list(reader(broker, rows=4).all_batches(large, ("queue_offset",)))
+    assert sum(one.num_rows for one in found) == 5 + 19 * 3
+
+
+def test_a_lost_range_among_small_ones_fails_the_task(broker: FakeBroker) -> None:
+    other = MessageQueue("orders", "broker-a", 3)
+    broker.fill(other, 10)
+    broker.minimum[QUEUE] = 8
+    parts = [QueueRange(other, 0, 10), QueueRange(QUEUE, 5, 15)]
+    with pytest.raises(DataLost, match="messages 5 to 7 of"):
+        list(reader(broker).all_batches(parts, ("queue_offset",)))
+    (batch,) = reader(broker, fail=False).all_batches(parts, ("queue_offset",))
+    assert batch.to_pydict()["queue_offset"] == [*range(10), *range(8, 15)]
+
+
+def test_what_fails_among_small_ranges_is_asked_once_more() -> None:
+    queues = [MessageQueue("orders", "broker-a", number) for number in range(20)]
+    broker = FakeBroker()
+    for queue in queues:
+        broker.fill(queue, 5)
+    broker.answers_at_most = 3
+    broker.refusals = [*away(2), RequestRejected(14, "starting"), *away(1)]
+    (batch,) = reader(broker).all_batches([QueueRange(queue, 0, 5) for queue in queues], ("queue_offset",))
+    assert batch.to_pydict()["queue_offset"] == [*range(5)] * 20 and not broker.refusals
+    broker.refusals = [RequestRejected(16, "not readable") for _ in range(40)]
+    with pytest.raises(RequestRejected, match="not readable"):
+        list(reader(broker).all_batches([QueueRange(queue, 0, 5) for queue in queues], ("queue_offset",)))
+
+
+def test_joined_batches_have_the_same_rows() -> None:
+    batches = [pa.RecordBatch.from_pydict({"n": list(range(begin, begin + 3))}) for begin in range(0, 21, 3)]
+    found = list(joined(batches, 7))
+    assert [batch.num_rows for batch in found] == [9, 9, 3]
+    assert [n for batch in found for n in batch.to_pydict()["n"]] == list(range(21))
+    assert list(joined([], 7)) == []
 
 
 def test_one_ahead_keeps_order_and_passes_errors_on() -> None:

@@ -24,7 +24,7 @@ from gantrymq.client.results import PullResult, RawPull
 from gantrymq.client.settings_rules import read_setting
 from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import processing
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message import system_topics
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
@@ -124,6 +124,20 @@ class PullConsumer(Lifetime):
         tags of what it gets.
         """
         return await self._pull(queue, offset, max_count, max_bytes, selection, 0)
+
+    async def pull_raw_each(
+        self, wanted: Sequence[tuple[MessageQueue, int, int]], max_bytes: int, selection: Filter = EVERYTHING
+    ) -> list[RawPull | GantryError]:
+        """``pull_raw`` of several queues at the same time: an answer or an error for each of ``wanted`` (queue, offset
+        and ``max_count``), in this order."""
+
+        async def one(queue: MessageQueue, offset: int, max_count: int) -> RawPull | GantryError:
+            try:
+                return await self.pull_raw(queue, offset, max_count, max_bytes, selection)
+            except GantryError as error:
+                return error
+
+        return await asyncio.gather(*(one(*each) for each in wanted))
 
     async def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Offset of the oldest message that still exists."""

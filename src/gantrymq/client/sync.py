@@ -32,7 +32,7 @@ from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.results import PullResult, RawPull, SendResult, TransactionSendResult
 from gantrymq.client.sending.half_ends import undecided
 from gantrymq.client.sending.ordering import QueueSelector, by_hash
-from gantrymq.errors import Closed
+from gantrymq.errors import Closed, GantryError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
@@ -209,6 +209,12 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
     ) -> RawPull:
         """Like ``pull``, with the records undecoded; see ``gantrymq.aio.PullConsumer.pull_raw``."""
         return self._call(self._client.pull_raw, queue, offset, max_count, max_bytes, selection)
+
+    def pull_raw_each(
+        self, wanted: Sequence[tuple[MessageQueue, int, int]], max_bytes: int, selection: Filter = EVERYTHING
+    ) -> list[RawPull | GantryError]:
+        """``pull_raw`` of several queues at the same time; see ``gantrymq.aio.PullConsumer.pull_raw_each``."""
+        return self._call(self._client.pull_raw_each, wanted, max_bytes, selection)
 
     def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Offset of the oldest message that still exists."""

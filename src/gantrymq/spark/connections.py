@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
+from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.spark.access import Access
 from gantrymq.spark.namespace_reader import NamespaceReader, NamespaceTopics
@@ -60,6 +61,11 @@ class QueueReader(Protocol):
         self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter = EVERYTHING
     ) -> Pulled:
         """Messages from ``offset`` on, undecoded. Of a tag expression the broker compares hashes only."""
+
+    def pull_raw_each(
+        self, wanted: Sequence[tuple[MessageQueue, int, int]], max_bytes: int, selection: Filter = EVERYTHING
+    ) -> Sequence[Pulled | GantryError]:
+        """``pull_raw`` of several queues at the same time, each given with its offset and its ``max_count``."""
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the progress of the reader's group."""

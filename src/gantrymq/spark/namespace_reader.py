@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gantrymq.client.connection.namespaces import SEPARATOR, with_namespace, without_namespace
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
+from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue, QueueOffset
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ class NamespaceReader:
         self, queue: MessageQueue, offset: int, max_count: int, max_bytes: int, selection: Filter = EVERYTHING
     ) -> Pulled:
         return self._inner.pull_raw(self._on_wire(queue), offset, max_count, max_bytes, selection)
+
+    def pull_raw_each(
+        self, wanted: Sequence[tuple[MessageQueue, int, int]], max_bytes: int, selection: Filter = EVERYTHING
+    ) -> Sequence[Pulled | GantryError]:
+        on_wire = [(self._on_wire(queue), offset, max_count) for queue, offset, max_count in wanted]
+        return self._inner.pull_raw_each(on_wire, max_bytes, selection)
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
         self._inner.commit(self._on_wire(queue), offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -25,6 +25,11 @@ T = TypeVar("T")
 
 PULL_MAX_BYTES: Final = 4 * 1024 * 1024
 """The most bytes that a GantryMQ broker returns. Decoded, they make a batch of a good size for Spark."""
+AT_ONCE: Final = 16
+"""How many small ranges of a task are pulled at the same time. Most take one answer, so on a network a task would
+otherwise mostly wait."""
+SMALL_BATCH_ROWS: Final = 1_000
+"""Smaller batches are joined: each one costs Spark as much as decoding some hundred rows."""
 
 
 class DataLost(GantryError):
@@ -80,6 +85,31 @@ class RangeReader:
         self._selection = selection
         self._tags = parse_tag_expression(selection.tags)
 
+    def all_batches(self, parts: Sequence[QueueRange], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """The messages of several ranges, in the order of the ranges; see ``batches``."""
+        if len(parts) == 1 or any(part.rows > self._pull_max_rows for part in parts):
+            for part in parts:
+                yield from self.batches(part, columns)
+            return
+        yield from joined(
+            (
+                batch
+                for part, first in self._first_answers(parts)
+                for batch in self._decoded(part, self._chunks(part, first), columns)
+            ),
+            SMALL_BATCH_ROWS,
+        )
+
+    def _first_answers(self, parts: Sequence[QueueRange]) -> Iterator[tuple[QueueRange, Pulled | None]]:
+        """The ranges, each with the answer to its first pull. None: it must be asked once more."""
+        for start in range(0, len(parts), AT_ONCE):
+            some = parts[start : start + AT_ONCE]
+            answers = self._consumer.pull_raw_each(
+                [(part.queue, part.begin, part.rows) for part in some], PULL_MAX_BYTES, self._selection
+            )
+            for part, answer in zip(some, answers, strict=True):
+                yield part, None if isinstance(answer, GantryError) or not has_what_was_asked(answer) else answer
+
     def batches(self, part: QueueRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The messages of a range, in order, about ``pull_max_rows`` at a time.
 
@@ -90,6 +120,11 @@ class RangeReader:
         chunks: Iterable[_Chunk] = self._chunks(part)
         if part.rows > self._pull_max_rows:
             chunks = one_ahead(iter(chunks))
+        return self._decoded(part, chunks, columns)
+
+    def _decoded(
+        self, part: QueueRange, chunks: Iterable[_Chunk], columns: tuple[str, ...]
+    ) -> Iterator[pa.RecordBatch]:
         for chunk in chunks:
             records = Records.scan(b"".join(chunk.parts) if len(chunk.parts) > 1 else chunk.parts[0])
             records = self._exactly(records, part.queue, chunk)
@@ -99,13 +134,14 @@ class RangeReader:
             for piece in records.pieces(columns) if len(records) else ():
                 yield piece.batch(columns, part.queue.topic, part.queue.broker_name)
 
-    def _chunks(self, part: QueueRange) -> Iterator[_Chunk]:
-        """The answers to pulls. Small ones are joined, because an Apache broker returns at most 32 messages."""
+    def _chunks(self, part: QueueRange, first: Pulled | None = None) -> Iterator[_Chunk]:
+        """The answers to pulls, the first of which may be there. Small ones are joined, because an Apache broker
+        returns at most 32 messages."""
         position = begin = part.begin
         parts: list[bytes] = []
         size = 0
         while position < part.end:
-            pull = self._pull(part, position)
+            pull, first = first or self._pull(part, position), None
             if pull and self._selection != EVERYTHING and pull.min_offset > position:
                 self._lost(part.queue, position, min(pull.min_offset, part.end), "the queue begins after them")
             position = min(max(pull.next_offset, position + 1), part.end) if pull else part.end
@@ -129,7 +165,7 @@ class RangeReader:
     def _pull_once(self, part: QueueRange, position: int) -> Pulled:
         count = min(self._pull_max_rows, part.end - position)
         pull = self._consumer.pull_raw(part.queue, position, count, PULL_MAX_BYTES, self._selection)
-        if pull.status.name in ("FOUND", "NO_MATCHED_MSG"):
+        if has_what_was_asked(pull):
             return pull
         if pull.max_offset <= position:
             raise _NotThereYet(part, pull)
@@ -162,6 +198,11 @@ class RangeReader:
         log.error("%s", error)
 
 
+def has_what_was_asked(pull: Pulled) -> bool:
+    """Whether the broker has the offset, and answered with what is there."""
+    return pull.status.name in ("FOUND", "NO_MATCHED_MSG")
+
+
 def one_ahead(items: Iterator[T]) -> Iterator[T]:
     """Yield the same items. A thread fetches the next item while the caller works on the current one."""
     end = object()
@@ -170,3 +211,18 @@ def one_ahead(items: Iterator[T]) -> Iterator[T]:
         while (item := coming.result()) is not end:
             coming = thread.submit(next, items, end)
             yield item  # type: ignore[misc]
+
+
+def joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, in batches of at least ``rows`` rows (the last one may be smaller)."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= rows:
+            yield from _together(waiting)
+            waiting = []
+    yield from _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()

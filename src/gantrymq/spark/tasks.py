@@ -35,8 +35,7 @@ def read_task(settings: Settings, columns: tuple[str, ...], task: Task) -> Itera
             pull_max_rows=settings.pull_max_rows,
             selection=settings.filter,
         )
-        for part in task:
-            yield from reader.batches(part, columns)
+        yield from reader.all_batches(task, columns)
 
 
 def new_planner(settings: Settings) -> Planner:
