@@ -135,7 +135,7 @@ def _with_rest(method: Callable[..., Any], rest: list[int], first: object) -> An
     ],
 )
 def test_what_is_no_queue_is_refused_by_every_call(kind_of_client: Any, calls: dict[str, int]) -> None:
-    """It was an AttributeError of the library, and ``assign`` broke a task in the background."""
+    """The likeliest one is the name of a topic. It was an AttributeError from inside the library."""
     with peers_in_a_thread() as peers, kind_of_client("CG", name_servers=peers.address) as consumer:
         peers.broker.requests.clear()
         for kind, count in calls.items():
