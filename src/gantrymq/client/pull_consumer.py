@@ -44,7 +44,7 @@ _COUNT: Final = rules.Whole(1, rules.MAX_INT)
 _ANSWER_MARGIN_MS: Final = 10_000
 """How long to wait for the answer to a pull, beyond the time for which the broker may hold it."""
 _AT_ONCE: Final = 64
-"""About how many queues is asked at the same time."""
+"""How many queues are asked about at the same time."""
 
 
 class PullConsumer(Lifetime):
