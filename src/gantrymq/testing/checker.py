@@ -6,9 +6,9 @@ Safety holds at every moment: nothing is delivered that was not committed, and n
 holds at the end, which a ``quiet`` event marks: what was committed has arrived.
 
 Two faults excuse a violation, and each only in the transaction it affected. A checker that lied excuses a row without
-its message, or a message without its row; and a delivery beside a ROLLBACK of another copy of the half message. A bit that flipped on the disk within its records: if a checksum notices it,
-the record counts as lost, and what would have needed it is excused (EXCUSED); if no checksum covers it, whatever
-happens to the transaction is excused.
+its message, or a message without its row; and a delivery, when another copy of the half message was rolled back. A bit
+that flipped on the disk within its records: if a checksum notices it, the record counts as lost, and what would have
+needed it is excused (EXCUSED); if no checksum covers it, whatever happens to the transaction is excused.
 """
 
 from __future__ import annotations
