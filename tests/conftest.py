@@ -31,7 +31,7 @@ NEEDED = {"spark": "pyspark", "packaging": "build"}
 
 SLOW_SECONDS = 1.0
 """A test that takes longer on a machine with nothing else to do gets the mark ``slow``."""
-APART = ("slow", "interop", "compiled", *NEEDED, "kill")
+APART = ("slow", "interop", "compiled", "clusters", *NEEDED, "kill")
 """Marks of tests that ``python3 run.py test quick`` leaves out."""
 
 

@@ -131,7 +131,9 @@ def layers(_: list[str]) -> bool:
 PYTEST = (BIN / "python", "-m", "pytest", "--durations=10")
 WORKERS = ("-n", "3", "--dist", "load")
 """Three processes for two cores: much of the time tests wait for processes that they have started."""
-UNIT = ("not interop", "not compiled", "not kill", "not spark", "not packaging", "not slow")
+WHOLE = "not interop and not compiled and not clusters"
+"""The marks that the stage tests leaves out: each of them has a stage of its own."""
+UNIT = ("not interop", "not compiled", "not clusters", "not kill", "not spark", "not packaging", "not slow")
 """The marks of pyproject.toml that the stage unit leaves out."""
 
 
@@ -152,13 +154,12 @@ def types_and_unit(arguments: list[str]) -> bool:
 
 
 def tests(arguments: list[str]) -> bool:
-    whole = "not interop and not compiled"
     if arguments:
-        return run(*PYTEST, *WORKERS, "-m", whole, *arguments)
+        return run(*PYTEST, *WORKERS, "-m", WHOLE, *arguments)
     # The tests that share one Spark session run in a process of their own, and nothing runs beside them: Spark waits
     # 10 s for each Python process that it starts, no setting changes that, and on a slow machine that is not long.
-    spark = run(*PYTEST, "-m", f"spark and {whole}", "-o", "cache_dir=.pytest_cache/spark")
-    return run(*PYTEST, *WORKERS, "-m", f"{whole} and not spark") and spark
+    spark = run(*PYTEST, "-m", f"spark and {WHOLE}", "-o", "cache_dir=.pytest_cache/spark")
+    return run(*PYTEST, *WORKERS, "-m", f"{WHOLE} and not spark") and spark
 
 
 def interop(arguments: list[str]) -> bool:
@@ -173,6 +174,11 @@ def interop_guarded(arguments: list[str]) -> bool:
     guarded = (*PYTEST, "-rs", "-m", "interop", "--guarded")
     done = run(*guarded, "--tls", "tests/interop", *arguments)
     return run(*guarded, "tests/interop/test_go_client.py", *arguments) and done
+
+
+def clusters(arguments: list[str]) -> bool:
+    """Spark programs on clusters, through Spark Connect and by spark-pipelines. Each starts several Java processes."""
+    return run(*PYTEST, "-m", "clusters", "tests/spark/clusters", "tests/examples/test_declarative.py", *arguments)
 
 
 def demo(_: list[str]) -> bool:
@@ -223,7 +229,7 @@ SPARK_42_LOCK = ROOT / "tools" / "spark42.txt"
 def spark42(arguments: list[str]) -> bool:
     """The tests of the connector on the oldest Spark that is supported; all others run on the newest one."""
     python = SPARK_42 / "bin" / "python"
-    options = ("-o", "cache_dir=.pytest_cache/spark42", "-m", "not interop and not compiled", "tests/spark")
+    options = ("-o", "cache_dir=.pytest_cache/spark42", "-m", WHOLE, "tests/spark")
     return spark42_is_ready(python) and run(python, *PYTEST[1:], *options, *arguments)
 
 
@@ -256,11 +262,14 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "interop": interop,
     "interop-guarded": interop_guarded,
     "demo": demo,
+    "clusters": clusters,
     "compiled": compiled,
     "compiled-interop": compiled_interop,
     "spark42": spark42,
 }
-ONLY_WHEN_NAMED = {"unit", "types-and-unit", "interop-guarded", "compiled", "compiled-interop", "spark42"}
+ONLY_WHEN_NAMED = {
+    "unit", "types-and-unit", "interop-guarded", "clusters", "compiled", "compiled-interop", "spark42",
+}  # fmt: skip
 """Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
 SHORT = ["lint", "layers", "types-and-unit"]
 """The stages of ``quick``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,10 +10,11 @@ import pytest
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.clusters
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(
-    "GANTRY_DECLARATIVE" not in os.environ or any(find_spec(name) is None for name in ("pyspark", "grpc", "yaml")),
-    reason="GANTRY_DECLARATIVE=1, with pip install 'gantrymq[spark-connect,pipelines]': it takes minutes",
+    any(find_spec(name) is None for name in ("pyspark", "grpc", "yaml")),
+    reason="pip install 'gantrymq[spark-connect,pipelines]'",
 )
 def test_the_second_run_adds_what_is_new(tmp_path: Path) -> None:
     from tests.examples.declarative import run_twice

@@ -26,8 +26,6 @@ from tests.spark.log_server import LogServer
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROWS = 300
-EVERY_WAY = os.environ.get("GANTRY_CLUSTERS") == "all"
-"""Every way takes minutes on two cores; without this variable, only ``local-cluster`` is tested."""
 TESTS = Path(__file__).resolve().parents[3]
 
 
@@ -56,12 +54,11 @@ EVERYTHING = {"batch": ROWS, "stream": ROWS}
 
 def test_a_shipped_archive_on_local_cluster(name_servers: str, tmp_path: Path) -> None:
     python = make_python(tmp_path / "bare", with_package=False)
-    executors = 2 if EVERY_WAY else 1  # each is a Java process, and none of them sees the files of the driver
-    assert drive(tmp_path, name_servers, "zip", f"local-cluster[{executors},1,512]", python) == EVERYTHING
+    assert drive(tmp_path, name_servers, "zip", "local-cluster[1,1,512]", python) == EVERYTHING
 
 
+@pytest.mark.clusters
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not EVERY_WAY, reason="GANTRY_CLUSTERS=all: it starts five Java processes")
 def test_an_installed_package_and_a_packed_environment_on_standalone(name_servers: str, tmp_path: Path) -> None:
     python = make_python(tmp_path / "own", with_package=True)
     make_python(tmp_path / "environment", with_package=True)  # unpacked for the driver, as docs/spark.md says
@@ -74,17 +71,13 @@ def test_an_installed_package_and_a_packed_environment_on_standalone(name_server
         assert used, "the executors unpacked the archive"
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(
-    not EVERY_WAY or find_spec("grpc") is None, reason="GANTRY_CLUSTERS=all, with pip install 'gantrymq[spark-connect]'"
-)
+@pytest.mark.skipif(find_spec("grpc") is None, reason="pip install 'gantrymq[spark-connect]'")
 def test_through_spark_connect(name_servers: str, tmp_path: Path) -> None:
     assert drive(tmp_path, name_servers, "connect", "local[2]", sys.executable) == EVERYTHING
 
 
-@pytest.mark.kill
+@pytest.mark.clusters
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not EVERY_WAY, reason="GANTRY_CLUSTERS=all: it takes minutes")
 @pytest.mark.parametrize("way", pipelines.WAYS[1:])
 def test_a_pipeline_by_command(way: str, tmp_path: Path) -> None:
     if way == "connect" and find_spec("grpc") is None:
