@@ -139,7 +139,7 @@ def warm_session(job: Job) -> float:
 def only_session(driver_memory: str) -> None:
     """Start a session, say so, and end."""
     job = job_of("127.0.0.1:9876", Path("/nowhere"), 1, driver_memory)
-    with job_session.session(job) as spark:
+    with job_session.session("order_paid benchmark", job.run) as spark:
         spark.range(1).count()
         print(f"ready {cpu_of_spark(spark.sparkContext._gateway.proc.pid):.2f}", flush=True)
 
@@ -203,7 +203,7 @@ def measure(
         if event["event"] == "batch" and not first:
             first.append(time.perf_counter() - begin)
 
-    with job_session.session(job) as spark:
+    with job_session.session("order_paid benchmark", job.run) as spark:
         spark.streams.addListener(listener_of(batches, spark.sparkContext._gateway.proc.pid))
         begin = time.perf_counter()
         rows = running.process(spark, job, Ending(until_end=True), Progress(None, note), OsDisk())

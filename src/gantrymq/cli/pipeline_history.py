@@ -21,9 +21,8 @@ from gantrymq.cli.pipeline_jobs import (
     run_with_status,
     time_ms,
 )
+from gantrymq.cli.spark_place import HERE, Conf, ExecutorPython, Master, run_of
 from gantrymq.spark.sink.options import Guarantee
-
-Master = Annotated[str, typer.Option(help="Spark master")]
 
 
 def lifecycle(
@@ -34,26 +33,26 @@ def lifecycle(
     ] = None,
     json: Annotated[str | None, typer.Option("--json", help="file for the windows")] = None,
     svg: Annotated[str | None, typer.Option("--svg", help="file for the picture")] = None,
-    master: Master = "local[*]",
+    master: Master = HERE,
+    python: ExecutorPython = None,
+    conf: Conf = None,
 ) -> None:
     """Show how transactions ended, by topic and window: committed, rolled back, checked, still open, and how long it
     took."""
     need_spark()
     from gantrymq.runtime.disk import OsDisk, write_durably
+    from gantrymq.spark.pipelines.job_session import session
     from gantrymq.spark.pipelines.lifecycle import LifecycleJob, Window, report
     from gantrymq.spark.pipelines.lifecycle_plot import draw
-    from gantrymq.spark.session import SHORT_JOBS, spark_session
 
     with errors_shown(USAGE):
+        run = run_of(master, python, conf)
         job = LifecycleJob(name_servers, window, time_ms(begin, "--from") if begin else None)
         job.window_ms  # noqa: B018 - a wrong length is an error before Spark starts
 
     def work() -> list[Window]:
-        spark = spark_session("gantry lifecycle", master=master, conf=SHORT_JOBS)
-        try:
+        with session("gantry lifecycle", run) as spark:
             return report(spark, job)
-        finally:
-            spark.stop()
 
     with console.status("reading half messages ..."):
         windows = in_spark(work, FAILURE)
@@ -74,16 +73,19 @@ def archive(
         bool, typer.Option("--until-end", help="archive the messages that are in the topics now, then stop")
     ] = False,
     progress: ProgressFile = None,
-    master: Master = "local[*]",
+    master: Master = HERE,
+    python: ExecutorPython = None,
+    conf: Conf = None,
 ) -> None:
     """Write all messages of topics to Parquet, by topic and day, each message once. Ends with Ctrl-C."""
     need_spark()
     from gantrymq.spark.pipelines import running
     from gantrymq.spark.pipelines.archive import archive_job
-    from gantrymq.spark.pipelines.job import Run
 
+    with errors_shown(USAGE):
+        run = run_of(master, python, conf)
     out, checkpoint = os.path.abspath(out), os.path.abspath(checkpoint)
-    job = archive_job(name_servers, topic, out, checkpoint, Run(master=master))
+    job = archive_job(name_servers, topic, out, checkpoint, run)
     run_with_status(lambda listener: running.run(job, running.Ending(until_end=until_end), listener, progress))
 
 
@@ -100,16 +102,19 @@ def replay(
     guarantee: Annotated[
         Guarantee, typer.Option("--delivery-guarantee", help="at_least_once is needed with Apache's brokers")
     ] = Guarantee.EXACTLY_ONCE,
-    master: Master = "local[*]",
+    master: Master = HERE,
+    python: ExecutorPython = None,
+    conf: Conf = None,
 ) -> None:
     """Send archived messages to a topic, each exactly once. Run it again after an interrupt to continue."""
     need_spark()
     from gantrymq.cli.pipeline_check import check_name_servers
+    from gantrymq.spark.pipelines.job_session import session
     from gantrymq.spark.pipelines.replay import ReplayJob
     from gantrymq.spark.pipelines.replay import replay as send_again
-    from gantrymq.spark.session import SHORT_JOBS, spark_session
 
     with errors_shown(USAGE):
+        run = run_of(master, python, conf)
         begin_ms, end_ms = time_ms(begin, "--from") if begin else 0, time_ms(end, "--to") if end else None
     job = ReplayJob(
         os.path.abspath(archive),
@@ -132,11 +137,8 @@ def replay(
             status.update(f"{total} messages sent")
 
         def work() -> int:
-            spark = spark_session("gantry replay", master=master, conf=SHORT_JOBS)
-            try:
+            with session("gantry replay", run) as spark:
                 return send_again(spark, job, show)
-            finally:
-                spark.stop()
 
         total = in_spark(work, FAILURE)
     console.print(f"{total} messages sent to {to_topic}")

@@ -12,18 +12,15 @@ from rich.table import Table
 
 from gantrymq.cli.cluster_options import LOCAL, NameServers
 from gantrymq.cli.pipeline_history import archive, lifecycle, replay
-from gantrymq.cli.pipeline_jobs import backfill_job, check_job, need_spark
+from gantrymq.cli.pipeline_jobs import USAGE, backfill_job, check_job, errors_shown, need_spark
 from gantrymq.cli.pipeline_jobs import run_job as run_job_file
 from gantrymq.cli.pipeline_process import run_job
 from gantrymq.cli.pipeline_status import export_status, status
+from gantrymq.cli.spark_place import HERE, Conf, ExecutorPython, Master, run_of
 
 app = typer.Typer(name="pipeline", help="Run Spark pipelines: your own, or a ready-made one.", no_args_is_help=True)
 console = Console()
 errors = Console(stderr=True)
-
-Conf = Annotated[
-    list[str] | None, typer.Option("--conf", help="Spark conf, spark.key=value; may be given several times")
-]
 
 
 class Starting(Enum):
@@ -61,17 +58,6 @@ def _need_topic(name_servers: str, topic: str, *, status: int) -> None:
         _fail(str(error), status=status)
 
 
-def _conf(given: list[str] | None) -> dict[str, str]:
-    """The Spark conf in ``key=value`` texts."""
-    found = {}
-    for text in given or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key.startswith("spark."):
-            _fail(f"option --conf is {text!r}; write it as spark.key=value", status=2)
-        found[key] = value
-    return found
-
-
 def _fail(text: str, *, status: int) -> NoReturn:
     errors.print(text, style="red", markup=False, highlight=False)
     raise typer.Exit(status)
@@ -95,17 +81,20 @@ def order_paid(
     starting: Annotated[Starting, typer.Option(help="where a job without a checkpoint begins")] = Starting.EARLIEST,
     horizon: Annotated[str, typer.Option(help="how long a repeated order is recognised, for example 24h")] = "24h",
     read_timeout: Annotated[str, typer.Option(help="how long to try again while brokers are unreachable")] = "120s",
-    master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
+    master: Master = HERE,
+    python: ExecutorPython = None,
     conf: Conf = None,
 ) -> None:
     """Turn paid orders into shipping, points and cart tables, each order exactly once. Ends with Ctrl-C."""
     need_spark()
     from gantrymq.spark.pipelines.order_paid import OrderPaidJob, run
 
+    with errors_shown(USAGE):
+        spark_run = run_of(master, python, conf)
     job = OrderPaidJob(
         name_servers=name_servers, topic=topic, out=out, checkpoint=checkpoint, stop_file=stop_file,
-        until_end=until_end, progress=progress, interval_ms=interval_ms, master=master, starting=starting.value,
-        horizon=horizon, read_timeout=read_timeout, conf=_conf(conf),
+        until_end=until_end, progress=progress, interval_ms=interval_ms, starting=starting.value,
+        horizon=horizon, read_timeout=read_timeout, run=spark_run,
     )  # fmt: skip
     _need_topic(name_servers, topic, status=1)
     with console.status("starting Spark ...") as shown:
@@ -134,7 +123,8 @@ def reconcile(
     paid_status: Annotated[str, typer.Option(help="status of paid orders; upper and lower case are the same")] = "paid",
     strict: Annotated[bool, typer.Option("--strict", help="also fail when the topic holds an order twice")] = False,
     read_timeout: Annotated[str, typer.Option(help="how long to try again while brokers are unreachable")] = "60s",
-    master: Annotated[str, typer.Option(help="Spark master")] = "local[*]",
+    master: Master = HERE,
+    python: ExecutorPython = None,
     conf: Conf = None,
 ) -> None:
     """Compare order database, topic and tables; name every order that is missing, doubled, phantom or wrong."""
@@ -144,13 +134,13 @@ def reconcile(
     from gantrymq.spark.pipelines.reconcile import Findings, ReconcileJob, run
 
     try:
-        columns = OrderColumns.of(orders_columns)
+        columns, spark_run = OrderColumns.of(orders_columns), run_of(master, python, conf)
     except ConfigError as error:
         _fail(str(error), status=2)
     job = ReconcileJob(
         orders_db=orders_db, tables=tables, name_servers=name_servers, topic=topic, json=json,
-        orders_table=orders_table, columns=columns, paid_status=paid_status, strict=strict, master=master,
-        read_timeout=read_timeout, conf=_conf(conf),
+        orders_table=orders_table, columns=columns, paid_status=paid_status, strict=strict, read_timeout=read_timeout,
+        run=spark_run,
     )  # fmt: skip
     with console.status("comparing ..."):
         report = run_job(lambda: run(job), lambda text: _fail(text, status=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -56,7 +57,7 @@ class ArchiveDay:
         the directory is gone."""
         from pyspark.sql import functions as f
 
-        path = f"{self.archive}/topic={directory_text(self.topic)}/day={directory_text(self.day)}"
+        path = f"{os.path.abspath(self.archive)}/topic={directory_text(self.topic)}/day={directory_text(self.day)}"
         description = description_of(path, self.disk)
         if description is None:
             raise StoreFormatUnknown(f"there is no table of an archive in {path}; was it moved away?")

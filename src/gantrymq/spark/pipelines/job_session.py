@@ -1,4 +1,4 @@
-"""The Spark session of a job: on this machine, on a cluster, or through Spark Connect."""
+"""The Spark session of a pipeline: on this machine, on a cluster, or through Spark Connect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from gantrymq.errors import ConfigError, Unreachable
 from gantrymq.spark.pipelines.event_stream import STATE_CONF
-from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.job import Job, Run
 from gantrymq.spark.session import SHORT_JOBS, spark_session
 
 if TYPE_CHECKING:
@@ -23,34 +23,33 @@ ON_A_SERVER: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.pa
 
 
 @contextmanager
-def session(job: Job) -> Iterator[SparkSession]:
-    """A Spark session with the settings of the job, which ends with the context."""
-    spark = _remote(job) if job.run.is_remote else _own(job)
+def session(name: str, run: Run) -> Iterator[SparkSession]:
+    """A Spark session where ``run`` says, which ends with the context. ``name``: what Spark's pages call it."""
+    spark = _remote(run) if run.is_remote else _own(name, run)
     try:
         yield spark
     finally:
         spark.stop()
 
 
-def _own(job: Job) -> SparkSession:
-    run = job.run
+def _own(name: str, run: Run) -> SparkSession:
     return spark_session(
-        f"gantry {job.name}", master=run.master, driver_memory=run.driver_memory, python=run.python,
+        name, master=run.master, driver_memory=run.driver_memory, python=run.python,
         warm_workers=run.warm_workers, conf={**SHORT_JOBS, **STATE_CONF, **run.spark},
     )  # fmt: skip
 
 
-def _remote(job: Job) -> SparkSession:
+def _remote(run: Run) -> SparkSession:
     from pyspark.errors import PySparkImportError
     from pyspark.sql import SparkSession
 
     from gantrymq.spark.registration import register
 
-    check_answers(job.run.master)
+    check_answers(run.master)
     try:
-        spark = SparkSession.builder.remote(job.run.master).getOrCreate()
+        spark = SparkSession.builder.remote(run.master).getOrCreate()
     except (ImportError, PySparkImportError) as error:
-        raise ConfigError(f"for run.master {job.run.master}: pip install 'gantrymq[spark-connect]'") from error
+        raise ConfigError(f"for {run.master}: pip install 'gantrymq[spark-connect]'") from error
     register(spark)
     for key, value in ON_A_SERVER.items():
         spark.conf.set(key, value)
@@ -63,7 +62,7 @@ def check_answers(master: str) -> None:
     try:
         address = server.hostname or "", server.port or DEFAULT_PORT
     except ValueError as error:
-        raise ConfigError(f"run.master is {master}; write it as sc://127.0.0.1:{DEFAULT_PORT}") from error
+        raise ConfigError(f"the master is {master}; write it as sc://127.0.0.1:{DEFAULT_PORT}") from error
     try:
         socket.create_connection(address, CONNECT_TIMEOUT_S).close()
     except OSError as error:

@@ -23,7 +23,7 @@ import msgspec
 from gantrymq.errors import GantryError
 from gantrymq.runtime.disk import Disk
 from gantrymq.spark.pipelines import running
-from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.job import Job, Run
 from gantrymq.spark.pipelines.job_file import read_job
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.running import Ending
@@ -62,8 +62,8 @@ class OrderPaidJob:
     max_offsets_per_trigger: int = 200_000
     """The most messages in a batch. The driver has one batch in memory, about 100 bytes for each message."""
     read_timeout: str = "120s"
-    master: str = "local[*]"
-    conf: dict[str, str] = field(default_factory=dict)
+    run: Run = field(default_factory=Run)
+    """Where Spark runs; ``interval_ms`` and ``max_offsets_per_trigger`` replace what it says of them."""
 
     @property
     def job(self) -> Job:
@@ -73,11 +73,10 @@ class OrderPaidJob:
             f"source.nameServers={self.name_servers}", f"source.subscribe={self.topic}",
             f"source.startingOffsets={self.starting}", f"source.readTimeout={self.read_timeout}",
             f"checkpoint={checkpoint}", f"events.horizon={self.horizon}", f"dead_letters.path={where}/rejected",
-            f"run.interval={self.interval_ms}ms", f"run.max_rows={self.max_offsets_per_trigger}",
-            f"run.master={self.master}", *(f"targets.{name}.path={where}/{name}" for name in ORDER_TABLES),
+            *(f"targets.{name}.path={where}/{name}" for name in ORDER_TABLES),
         ]  # fmt: skip
-        job = read_job(FILE, changes)
-        return msgspec.structs.replace(job, run=msgspec.structs.replace(job.run, spark=self.conf))
+        run = msgspec.structs.replace(self.run, interval=f"{self.interval_ms}ms", max_rows=self.max_offsets_per_trigger)
+        return msgspec.structs.replace(read_job(FILE, changes), run=run)
 
 
 def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
@@ -110,10 +109,17 @@ def _arguments(argv: Sequence[str] | None) -> OrderPaidJob:
     parser.add_argument("--starting", default="earliest", choices=["earliest", "latest"])
     parser.add_argument("--horizon", default="24h", help="how long a repeated order is recognised, for example 24h")
     parser.add_argument("--read-timeout", default="120s", help="how long to try again while brokers are unreachable")
-    parser.add_argument("--master", default="local[*]")
-    parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
+    add_spark_options(parser)
     given = vars(parser.parse_args(argv))
-    return OrderPaidJob(**{**given, "conf": dict(given["conf"])})
+    run = Run(master=given.pop("master"), python=given.pop("python"), spark=dict(given.pop("conf")))
+    return OrderPaidJob(**given, run=run)
+
+
+def add_spark_options(parser: argparse.ArgumentParser) -> None:
+    """Where Spark runs."""
+    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--python", help="the Python of the executors, by its path there")
+    parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
 
 
 def key_and_value(text: str) -> tuple[str, str]:

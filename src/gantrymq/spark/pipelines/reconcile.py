@@ -24,7 +24,9 @@ from gantrymq.errors import GantryError
 from gantrymq.runtime.disk import OsDisk, write_durably
 from gantrymq.spark.pipelines import order_sources
 from gantrymq.spark.pipelines.events import CENTS_PER_POINT
-from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA, ORDER_TABLES, key_and_value
+from gantrymq.spark.pipelines.job import Run
+from gantrymq.spark.pipelines.job_session import session
+from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA, ORDER_TABLES, add_spark_options
 from gantrymq.spark.pipelines.order_sources import OrderColumns
 from gantrymq.spark.pipelines.tables import description_of, read_table
 
@@ -53,8 +55,8 @@ class ReconcileJob:
     strict: bool = False
     """Also fail when an order is in the topic twice, although it is in the tables only once."""
     read_timeout: str = "60s"
-    master: str = "local[*]"
-    conf: dict[str, str] = field(default_factory=dict)
+    run: Run = field(default_factory=Run)
+    """Where Spark runs."""
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,14 +101,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(job: ReconcileJob) -> Report:
     """Compare and write the report. Raises ConfigError when the order database cannot be read."""
-    from gantrymq.spark.session import SHORT_JOBS, spark_session
-
     statuses, orders = read_orders(job)
-    spark = spark_session("gantry reconcile", master=job.master, conf={**SHORT_JOBS, **job.conf})
-    try:
+    with session("gantry reconcile", job.run) as spark:
         report = compare(spark, job, statuses, orders)
-    finally:
-        spark.stop()
     if job.json:
         path = os.path.abspath(job.json)
         write_durably(OsDisk(), path, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
@@ -235,11 +232,11 @@ def _arguments(argv: Sequence[str] | None) -> ReconcileJob:
     )
     parser.add_argument("--strict", action="store_true", help="also fail when the topic holds an order twice")
     parser.add_argument("--read-timeout", default="60s", help="how long to try again while brokers are unreachable")
-    parser.add_argument("--master", default="local[*]")
-    parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
+    add_spark_options(parser)
     given = vars(parser.parse_args(argv))
     columns = OrderColumns.of(given.pop("orders_columns"))
-    return ReconcileJob(**{**given, "conf": dict(given["conf"]), "columns": columns})
+    run = Run(master=given.pop("master"), python=given.pop("python"), spark=dict(given.pop("conf")))
+    return ReconcileJob(**given, columns=columns, run=run)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -76,7 +76,7 @@ def run_backfill(
 
 def check(job: Job) -> dict[str, Columns]:
     """The columns of each target. Starts Spark to read the queries, and asks no broker. Raises JobInvalid."""
-    with session(job) as spark:
+    with session(f"gantry {job.name}", job.run) as spark:
         return columns_of(spark, job, _events_without_source(spark, job))
 
 
@@ -155,7 +155,7 @@ def _in_session(
 ) -> dict[str, int]:
     progress = Progress(progress_file, listener, OsDisk())
     try:
-        with session(job) as spark:
+        with session(f"gantry {job.name}", job.run) as spark:
             rows = work(spark, progress)
         progress.say("stopped", rows=rows)
         return rows

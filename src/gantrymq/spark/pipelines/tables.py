@@ -13,6 +13,7 @@ newest rows as well. Files that were merged are deleted by the merge after the n
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,7 +198,8 @@ def read_table(spark: SparkSession, path: str | Path) -> DataFrame:
     Raises StoreFormatUnknown when no pipeline has written a table there.
     """
     disk = OsDisk()
-    description = description_of(str(path), disk)
+    path = os.path.abspath(path)  # a server of Spark Connect works in another directory
+    description = description_of(path, disk)
     if description is None:
         raise StoreFormatUnknown(f"there is no table of a pipeline in {path}; give the directory of one table")
-    return Table(str(path), description.schema, disk).read(spark)
+    return Table(path, description.schema, disk).read(spark)
