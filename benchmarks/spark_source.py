@@ -141,10 +141,15 @@ class Measured:
 
     def add_rivals(self, scratch: Path) -> None:
         """The same rows from elsewhere."""
-        options = {"columns": PLAIN, "rows": str(self.messages), "bodyBytes": str(self.body_bytes)}
         self.spark.dataSource.register(spark_rivals.Prebuilt)
-        prebuilt = self.spark.read.format("prebuilt").options(**options).load()
+
+        def arrow(columns: str) -> Any:
+            options = {"columns": columns, "rows": str(self.messages), "bodyBytes": str(self.body_bytes)}
+            return self.spark.read.format("prebuilt").options(**options).load()
+
+        prebuilt, with_texts = arrow(PLAIN), arrow(TAGS_KEYS)
         self.ways["Arrow source"] = self.messages, lambda: seconds_of(prebuilt)
+        self.ways["Arrow source, tags and keys too"] = self.messages, lambda: seconds_of(with_texts)
 
         def with_load() -> float:
             with pull_load(self.name_servers, scratch / "pull.log") as start:

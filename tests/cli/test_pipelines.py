@@ -53,6 +53,12 @@ def test_the_name_servers_of_the_environment_are_asked_before_spark_starts(monke
     assert len(ended.output.splitlines()) <= 3
 
 
+@pytest.mark.parametrize("command", ["order-paid", "reconcile", "archive", "replay", "lifecycle"])
+def test_each_pipeline_says_where_spark_runs(command: str) -> None:
+    shown = CliRunner().invoke(pipelines.app, [command, "--help"], env={"COLUMNS": "200"}).stdout
+    assert all(option in shown for option in ("--master", "--python", "--conf"))
+
+
 def test_the_command_has_the_options_of_the_module() -> None:
     shown = CliRunner().invoke(pipelines.app, ["order-paid", "--help"], env={"COLUMNS": "200"}).stdout
     for option in ("--starting", "--read-timeout", "--conf", "--interval-ms", "--stop-file", "--until-end", "--master"):

@@ -64,7 +64,7 @@ def process(spark: Any, server: LogServer, where: Path, **changes: Any) -> tuple
 def table(spark: Any, where: Path, name: str) -> list[Any]:
     from gantrymq.spark.pipelines.tables import read_table
 
-    return list(read_table(spark, f"{where}/out/{name}").collect())
+    return list(read_table(spark, where / "out" / name).collect())
 
 
 def orders(rows: list[Any]) -> Counter[str]:
@@ -83,6 +83,16 @@ def test_rows_of_an_order(spark: Any, server: LogServer, tmp_path: Path) -> None
     assert (shipping["order_id"], shipping["user_id"], shipping["status"]) == ("o-0005", "u-5", "TO_SHIP")
     assert (points["order_id"], points["user_id"], points["points"]) == ("o-0005", "u-5", 5)
     assert (cart["user_id"], cart["cleared_at"].timestamp() * 1000) == ("u-5", PAID_AT_MS + 5)
+
+
+def test_a_table_has_a_relative_path(
+    spark: Any, server: LogServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may work in another directory than the program: its Java did not move, and a Connect server is elsewhere."""
+    server.broker.append(MessageQueue(TOPIC, "broker-a", 0), event(5).to_body())
+    process(spark, server, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert len(table(spark, Path(), "shipping")) == 1
 
 
 def test_runs_with_nothing_to_do_end_as_well(spark: Any, server: LogServer, tmp_path: Path) -> None:
