@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -122,7 +122,7 @@ def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], or
     """Compare in an existing Spark session."""
     from pyspark.sql import functions as f
 
-    paid = spark.createDataFrame(orders).persist()
+    paid = spark.createDataFrame(orders)
     delivered = _delivered(spark, job).persist()
     unreadable = [row.place for row in delivered.where("order_id is null").select("place").collect()]
     rows = delivered.where("order_id is not null").select(
@@ -136,7 +136,7 @@ def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], or
         # A pipeline that has not yet started has no tables: everything is missing then.
         if description_of(f"{job.tables}/{name}", OsDisk()) is not None:
             rows = rows.unionByName(_rows_of(name, read_table(spark, f"{job.tables}/{name}")))
-    found = _findings(spark, paid, rows.persist())
+    found = _findings(paid, rows)
     topic, tables = found[TOPIC], {name: found[name] for name in ORDER_TABLES}
     totals = Totals(
         missing=_different(one.missing for one in found.values()),
@@ -167,33 +167,46 @@ def _rows_of(name: str, table: DataFrame) -> DataFrame:
     )
 
 
-def _findings(spark: SparkSession, paid: DataFrame, rows: DataFrame) -> dict[str, Findings]:
-    """Compare topic and tables with the paid orders. One grouping finds the errors in all of them."""
+def _findings(paid: DataFrame, rows: DataFrame) -> dict[str, Findings]:
+    """Compare topic and tables with the paid orders. One grouping by order finds the errors in all of them."""
     from pyspark.sql import functions as f
 
     fits = (f.col("user_id") == f.col("paid_user")) & f.coalesce(
         f.col("amount") == f.expr("paid_cents div unit"), f.lit(True)
     )
-    known = f.col("paid_user").isNotNull()
-    counted = (
-        rows.join(paid, "order_id", "left")
-        .groupBy("where", "order_id")
-        .agg(f.count("*").alias("times"), f.first(known).alias("known"), f.min(fits).alias("right"))
+    places = (TOPIC, *ORDER_TABLES)
+    counts = []
+    for number, name in enumerate(places):
+        here = f.col("where") == name
+        counts.append(f.count_if(here).alias(f"times_{number}"))
+        counts.append(f.count_if(here & ~f.coalesce(fits, f.lit(False))).alias(f"unlike_{number}"))
+    orders = (
+        rows.join(paid.withColumn("known", f.lit(True)), "order_id", "full")
+        .groupBy("order_id")
+        .agg(f.count_if("known").alias("known"), *counts)
         .persist()
     )
-    broken = counted.where("times > 1 or not known or not coalesce(right, false)").collect()
-    places = spark.createDataFrame([(name,) for name in (TOPIC, *ORDER_TABLES)], "where string")
-    absent = paid.select("order_id").crossJoin(places).join(counted, ["where", "order_id"], "left_anti").collect()
-    counts = {row["where"]: row["rows"] for row in counted.groupBy("where").agg(f.sum("times").alias("rows")).collect()}
+    # A paid order is right where it is once, and like in the database; another one where it is not.
+    right = [f"times_{number} = least(known, 1) and unlike_{number} = 0" for number in range(len(places))]
+    broken = orders.where(f"not ({' and '.join(right)})").collect()
+    (sums,) = orders.agg(*(f.sum(f"times_{number}") for number in range(len(places)))).collect()
+
+    def those(number: int, choose: Callable[[bool, int, int], bool]) -> list[str]:
+        return sorted(
+            one["order_id"]
+            for one in broken
+            if choose(one["known"] > 0, one[f"times_{number}"], one[f"unlike_{number}"])
+        )
+
     return {
         name: Findings(
-            rows=counts.get(name, 0),
-            missing=sorted(row.order_id for row in absent if row["where"] == name),
-            doubled=sorted(row.order_id for row in broken if row["where"] == name and row.times > 1),
-            phantom=sorted(row.order_id for row in broken if row["where"] == name and not row.known),
-            wrong=sorted(row.order_id for row in broken if row["where"] == name and row.known and not row.right),
+            rows=sums[number] or 0,
+            missing=those(number, lambda known, times, unlike: known and times == 0),
+            doubled=those(number, lambda known, times, unlike: times > 1),
+            phantom=those(number, lambda known, times, unlike: not known and times > 0),
+            wrong=those(number, lambda known, times, unlike: known and unlike > 0),
         )
-        for name in (TOPIC, *ORDER_TABLES)
+        for number, name in enumerate(places)
     }
 
 
