@@ -19,9 +19,9 @@ PR_SET_PDEATHSIG = 1
 
 CONF = """\
 brokerName=broker-kill
-brokerIP1=127.0.0.1
+brokerIP1={host}
 listenPort={broker_port}
-namesrvAddr=127.0.0.1:{name_server_port}
+namesrvAddr={host}:{name_server_port}
 storePathRootDir={store}
 flushDiskType={flush}
 mappedFileSizeCommitLog=8388608
@@ -38,17 +38,22 @@ transactionCheckMax=5
 class Server:
     """One store and the process that serves it."""
 
-    def __init__(self, root: Path, flush: str, more: str = "") -> None:
-        """``more``: further lines of the configuration."""
+    def __init__(self, root: Path, flush: str, more: str = "", host: str = "127.0.0.1") -> None:
+        """``more``: further lines of the configuration. ``host``: where broker and name server listen."""
+        self._host = host
         self.store = root / "store"
         self.log = root / "server.log"
         self._conf = root / "broker.conf"
         self.name_server_port, self.broker_port = free_port(), free_port()
-        self.name_servers = f"127.0.0.1:{self.name_server_port}"
+        self.name_servers = f"{host}:{self.name_server_port}"
         root.mkdir(parents=True, exist_ok=True)
         self._conf.write_text(
             CONF.format(
-                broker_port=self.broker_port, name_server_port=self.name_server_port, store=self.store, flush=flush
+                host=host,
+                broker_port=self.broker_port,
+                name_server_port=self.name_server_port,
+                store=self.store,
+                flush=flush,
             )
             + more
         )
@@ -58,7 +63,7 @@ class Server:
         """Start the process and wait until it is ready: it listens, and its broker is registered. Returns the time in
         seconds."""
         command = [sys.executable, "-m", "gantrymq.cli.main", "server", "-c", str(self._conf)]
-        command += ["--name-server-port", str(self.name_server_port)]
+        command += ["--name-server-port", str(self.name_server_port), "--host", self._host]
         begin = time.monotonic()
         before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:

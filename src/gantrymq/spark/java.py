@@ -44,6 +44,8 @@ rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+logger.scheduler.name = org.apache.spark.scheduler.TaskSchedulerImpl
+logger.scheduler.level = warn
 appender.console.type = Console
 appender.console.name = stderr
 appender.console.target = SYSTEM_ERR
@@ -130,7 +132,10 @@ def write_shim(shim_home: Path, home: Path, origin: str) -> None:
 
 
 def quiet_logging() -> str:
-    """The path of a log4j configuration with which Spark logs only errors, also while it starts."""
+    """The path of a log4j configuration with which Spark logs only errors, also while it starts.
+
+    And one warning, because nothing else says why a job stands still: a cluster gives it no executor.
+    """
     target = _cache_directory() / "log4j2-quiet.properties"
     if not target.exists() or target.read_text(encoding="utf-8") != _QUIET:
         _place(target, _QUIET, mode=0o600)

@@ -71,6 +71,11 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def is_on_one_machine(master: str) -> bool:
+    """Whether driver and executors are on this machine, and need no address that others reach."""
+    return is_local(master) or master.startswith("local-cluster[")
+
+
 def package_archive() -> Path:
     """A zip archive with the Python modules of this package, for ``addPyFile`` or ``spark.submit.pyFiles``.
 

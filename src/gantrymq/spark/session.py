@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import gantrymq
 from gantrymq.spark.java import Java, find_java, quiet_logging
-from gantrymq.spark.registration import is_local
+from gantrymq.spark.registration import is_local, is_on_one_machine
 from gantrymq.spark.status import DIRECTORY_VARIABLE
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def settings(java: Java, *, local: bool, warm_workers: bool, shuffle_partitions:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.streaming.noDataProgressEventInterval": "1000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        _JVM_OPTIONS: f"-Dlog4j2.configurationFile=file:{quiet_logging()}",
     }
     if warm_workers:
         conf["spark.python.daemon.module"] = "gantrymq.spark.warm_daemon"
@@ -50,7 +51,6 @@ def settings(java: Java, *, local: bool, warm_workers: bool, shuffle_partitions:
             "spark.driver.host": "127.0.0.1",
             # The default class starts a process (chmod) for every checkpoint file.
             "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_CHECKPOINTS,
-            _JVM_OPTIONS: f"-Dlog4j2.configurationFile=file:{quiet_logging()}",
         }
     return conf
 
@@ -82,7 +82,7 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     java = find_java()
-    prepare_environment(java, python or sys.executable)
+    prepare_environment(java, python or sys.executable, one_machine=is_on_one_machine(master))
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", driver_memory)
     local = is_local(master)
     warm = local if warm_workers is None else warm_workers
@@ -100,13 +100,15 @@ def spark_session(
     return spark
 
 
-def prepare_environment(java: Java, python: str = sys.executable) -> None:
-    """Make Spark's processes use this Java, this Python and this package."""
+def prepare_environment(java: Java, python: str = sys.executable, *, one_machine: bool = True) -> None:
+    """Make Spark's processes use this Java, this Python and this package. ``one_machine``: all of
+    them are here."""
     os.environ["JAVA_HOME"] = java.home
     # Otherwise the workers use the python3 on the PATH, and not the one of this environment.
     os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if one_machine:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Workers must find this package even if it is not installed, but only on the sys.path of this process.
     root = str(Path(gantrymq.__file__).resolve().parent.parent)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]

@@ -24,8 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,9 +43,12 @@ from gantrymq.spark.reading import PULL_MAX_BYTES
 from tests.kill.server import Server
 from tests.spark.clusters.connect_server import ConnectServer
 from tests.spark.clusters.executor_pythons import ROOT, make_python
+from tests.spark.clusters.other_machine import OtherMachine
 from tests.spark.clusters.standalone import Standalone
 
-WAYS = ("local[2]", "local-cluster[2,1,1024]", "standalone", "connect")
+OTHER_MACHINE = "other-machine"
+WAYS = ("local[2]", "local-cluster[2,1,1024]", "standalone", OTHER_MACHINE, "connect")
+"""``other-machine``: a Standalone cluster whose workers are on a machine of their own, as far as the network tells."""
 BATCH = 5_000
 """The most messages of a batch of the job, unless the command line says otherwise."""
 EVERY = 10
@@ -75,7 +78,7 @@ class Place:
 
 
 @contextmanager
-def place_of(way: str, directory: Path) -> Iterator[Place]:
+def place_of(way: str, directory: Path, machine: OtherMachine | None) -> Iterator[Place]:
     """Start what the way needs."""
     if way.startswith("local["):
         yield Place(way)
@@ -84,8 +87,8 @@ def place_of(way: str, directory: Path) -> Iterator[Place]:
             yield Place(server.master)
     else:
         python = make_python(directory / "python", with_package=True)
-        if way == "standalone":
-            with Standalone(directory) as cluster:
+        if way in ("standalone", OTHER_MACHINE):
+            with Standalone(directory, machine if way == OTHER_MACHINE else None) as cluster:
                 yield Place(cluster.master, python, SMALL_EXECUTORS)
         else:
             yield Place(way, python, SMALL_EXECUTORS)
@@ -222,9 +225,20 @@ def bodies_of(name_servers: str, topic: str) -> pa.ChunkedArray:
     return pa.chunked_array(found, pa.binary())
 
 
+@contextmanager
+def server_for(ways: Sequence[str], directory: Path) -> Iterator[tuple[Server, OtherMachine | None]]:
+    """A broker and a name server that all ways reach, and the other machine, if one of them needs it."""
+    with ExitStack() as stack:
+        machine = stack.enter_context(OtherMachine()) if OTHER_MACHINE in ways else None
+        server = Server(directory, "ASYNC_FLUSH", host=machine.here if machine else "127.0.0.1")
+        server.start()
+        stack.callback(server.kill)
+        yield server, machine
+
+
 def run_way(
     way: str, name_servers: str, directory: Path, orders: int, batch: int = BATCH,
-    tell: Callable[[str], None] = lambda text: None,
+    machine: OtherMachine | None = None, tell: Callable[[str], None] = lambda text: None,
 ) -> None:  # fmt: skip
     """Run all pipelines, in batches of ``batch`` messages at most. ``tell`` is told of each step. Raises RuntimeError
     when something is not right."""
@@ -232,7 +246,7 @@ def run_way(
     topic = f"orders-{WAYS.index(way)}"
     with Admin(name_servers) as admin:
         admin.create_topic(topic, QUEUES)
-    with place_of(way, directory) as place:
+    with place_of(way, directory, machine) as place:
         for name, step in Run(name_servers, topic, directory, orders, batch, place).steps():
             begin = time.monotonic()
             step()
@@ -241,24 +255,24 @@ def run_way(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("ways", nargs="*", help=f"default: {', '.join(WAYS)}")
+    possible = [way for way in WAYS if way != OTHER_MACHINE or OtherMachine.possible()]
+    parser.add_argument("ways", nargs="*", help=f"default: {', '.join(possible)}")
     parser.add_argument("--orders", type=int, default=20_000)
     parser.add_argument("--batch", type=int, default=BATCH, help="the most messages of a batch")
     chosen = parser.parse_args()
-    if unknown := set(chosen.ways) - set(WAYS):
-        parser.error(f"there is no way {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")
-    with tempfile.TemporaryDirectory(prefix="pipelines-", ignore_cleanup_errors=True) as root:
-        server = Server(Path(root, "server"), "ASYNC_FLUSH")
-        server.start()
-        try:
-            for number, way in enumerate(chosen.ways or WAYS):
-                run_way(
-                    way, server.name_servers, Path(root, str(number)), chosen.orders, chosen.batch,
-                    lambda text: print(text, flush=True),
-                )  # fmt: skip
-                print(f"{way:26} right: all tables, the archive and the replayed topic", flush=True)
-        finally:
-            server.kill()
+    ways = chosen.ways or possible
+    if unknown := set(ways) - set(possible):
+        parser.error(f"{', '.join(sorted(unknown))} is not possible; there are {', '.join(possible)}")
+    with (
+        tempfile.TemporaryDirectory(prefix="pipelines-", ignore_cleanup_errors=True) as root,
+        server_for(ways, Path(root, "server")) as (server, machine),
+    ):
+        for number, way in enumerate(ways):
+            run_way(
+                way, server.name_servers, Path(root, str(number)), chosen.orders, chosen.batch, machine,
+                lambda text: print(text, flush=True),
+            )  # fmt: skip
+            print(f"{way:26} right: all tables, the archive and the replayed topic", flush=True)
 
 
 if __name__ == "__main__":

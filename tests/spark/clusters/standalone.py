@@ -1,4 +1,4 @@
-"""A Standalone cluster of Spark: a master and two workers, each a process of this machine."""
+"""A Standalone cluster of Spark: a master and two workers, on this machine or with the workers on another one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Self
 from gantrymq.demo.ports import free_port
 from gantrymq.spark.java import find_java
 from tests.kill.server import die_with_parent
+from tests.spark.clusters.other_machine import OtherMachine
 
 READY_SECONDS = 60.0
 
@@ -20,20 +21,25 @@ READY_SECONDS = 60.0
 class Standalone:
     """The cluster, as a context manager. Its processes know nothing of the environment of the driver."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, machine: OtherMachine | None = None) -> None:
+        """``machine``: where the workers run; None: here."""
         self._directory = directory
+        self._machine = machine
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._host = machine.here if machine else "127.0.0.1"
         self.port = free_port()
-        self.master = f"spark://127.0.0.1:{self.port}"
+        self.master = f"spark://{self._host}:{self.port}"
 
     def __enter__(self) -> Self:
         kind = "org.apache.spark.deploy"
-        self._start("master", f"{kind}.master.Master", "--host", "127.0.0.1", "--port", str(self.port))
+        self._start("master", self._host, f"{kind}.master.Master", "--host", self._host, "--port", str(self.port))
         self._wait("master", "I have been elected leader")
+        there = self._machine.there if self._machine else self._host
+        before = self._machine.command if self._machine else ()
         for name in ("worker-1", "worker-2"):
-            work = self._directory / name
-            options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "900m", "--work-dir", str(work))
-            self._start(name, f"{kind}.worker.Worker", *options, self.master)
+            options = ("--cores", "1", "--memory", "900m", "--work-dir", str(self._directory / name))
+            command = (f"{kind}.worker.Worker", "--host", there, *options, self.master)
+            self._start(name, there, *command, before=before)
         for name in ("worker-1", "worker-2"):
             self._wait(name, "Successfully registered with master")
         return self
@@ -45,19 +51,19 @@ class Standalone:
             process.terminate()
             process.wait(60)
 
-    def _start(self, name: str, *command: str) -> None:
+    def _start(self, name: str, host: str, *command: str, before: tuple[str, ...] = ()) -> None:
         import pyspark
 
         home = Path(pyspark.__file__).parent
         environment = {
             "PATH": os.environ["PATH"], "JAVA_HOME": find_java().home, "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": host, "SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable,
             "SPARK_DAEMON_MEMORY": "256m", "HOME": os.environ.get("HOME", "/"),
         }  # fmt: skip
         with (self._directory / f"{name}.log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
-                    [str(home / "bin" / "spark-class"), *command],
+                    [*before, str(home / "bin" / "spark-class"), *command],
                     env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent,
                 )
             )  # fmt: skip

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from gantrymq.message.queues import MessageQueue
-from tests.kill.server import Server
 from tests.spark.clusters import pipelines
 from tests.spark.clusters.executor_pythons import ROOT, make_python, packed
+from tests.spark.clusters.other_machine import OtherMachine
 from tests.spark.clusters.standalone import Standalone
 from tests.spark.fakes import FakeBroker
 from tests.spark.log_server import LogServer
@@ -82,9 +82,7 @@ def test_through_spark_connect(name_servers: str, tmp_path: Path) -> None:
 def test_all_pipelines_by_command(way: str, tmp_path: Path) -> None:
     if way == "connect" and find_spec("grpc") is None:
         pytest.skip("pip install 'gantrymq[spark-connect]'")
-    server = Server(tmp_path / "server", "ASYNC_FLUSH")
-    server.start()
-    try:
-        pipelines.run_way(way, server.name_servers, tmp_path / "job", 2000)
-    finally:
-        server.kill()
+    if way == pipelines.OTHER_MACHINE and not OtherMachine.possible():
+        pytest.skip("needs root and the command ip")
+    with pipelines.server_for([way], tmp_path / "server") as (server, machine):
+        pipelines.run_way(way, server.name_servers, tmp_path / "job", 2000, machine=machine)

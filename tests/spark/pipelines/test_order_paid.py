@@ -88,7 +88,7 @@ def test_rows_of_an_order(spark: Any, server: LogServer, tmp_path: Path) -> None
 def test_a_table_has_a_relative_path(
     spark: Any, server: LogServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark may work in another directory than the program: its Java did not move, and a Connect server is elsewhere."""
+    """Spark may work in another directory than the program: its Java did not move, or is a server of Spark Connect."""
     server.broker.append(MessageQueue(TOPIC, "broker-a", 0), event(5).to_body())
     process(spark, server, tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
-from gantrymq.errors import ConfigError, Unreachable
+from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.event_stream import STATE_CONF
 from gantrymq.spark.pipelines.job import Job, Run
+from gantrymq.spark.pipelines.masters import check_master
 from gantrymq.spark.session import SHORT_JOBS, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_PORT: Final = 15002
-CONNECT_TIMEOUT_S: Final = 5.0
 ON_A_SERVER: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
 """What ``spark_session`` sets at a start, as far as a session of a running server can have it."""
 
 
 @contextmanager
 def session(name: str, run: Run) -> Iterator[SparkSession]:
-    """A Spark session where ``run`` says, which ends with the context. ``name``: what Spark's pages call it."""
+    """A Spark session where ``run`` says, which ends with the context. ``name``: what Spark's pages call it.
+
+    Raises ConfigError or Unreachable, before Spark starts, when there can be none.
+    """
+    check_master(run.master)
     spark = _remote(run) if run.is_remote else _own(name, run)
     try:
         yield spark
@@ -45,7 +46,6 @@ def _remote(run: Run) -> SparkSession:
 
     from gantrymq.spark.registration import register
 
-    check_answers(run.master)
     try:
         spark = SparkSession.builder.remote(run.master).getOrCreate()
     except (ImportError, PySparkImportError) as error:
@@ -54,20 +54,6 @@ def _remote(run: Run) -> SparkSession:
     for key, value in ON_A_SERVER.items():
         spark.conf.set(key, value)
     return spark
-
-
-def check_answers(master: str) -> None:
-    """Raise Unreachable when no server listens there. Spark's client would try again for ten minutes."""
-    server = urlsplit(master)
-    try:
-        address = server.hostname or "", server.port or DEFAULT_PORT
-    except ValueError as error:
-        raise ConfigError(f"the master is {master}; write it as sc://127.0.0.1:{DEFAULT_PORT}") from error
-    try:
-        socket.create_connection(address, CONNECT_TIMEOUT_S).close()
-    except OSError as error:
-        reason = f"{error.strerror or error}; start the server of Spark Connect there"
-        raise Unreachable(f"{address[0]}:{address[1]}", reason) from error
 
 
 def configure(spark: SparkSession, job: Job) -> None:
