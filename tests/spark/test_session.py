@@ -34,7 +34,12 @@ def test_a_cluster_starts_workers_that_need_not_import_this_package(master: str)
 
 @pytest.mark.parametrize(
     ("master", "address"),
-    [("local[2]", "127.0.0.1"), ("local-cluster[2,1,512]", "127.0.0.1"), ("spark://h:7077", None), ("yarn", None)],
+    [
+        ("local[2]", "127.0.0.1"),
+        ("local-cluster[2,1,512]", "127.0.0.1"),
+        ("spark://127.0.0.1:7077", None),
+        ("yarn", None),
+    ],
 )
 def test_the_executors_of_another_machine_reach_the_driver(
     monkeypatch: pytest.MonkeyPatch, master: str, address: str | None

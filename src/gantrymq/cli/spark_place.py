@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 HERE = "local[*]"
 Master = Annotated[
-    str, typer.Option(help="Spark master, for example spark://host:7077; sc://host:15002 is a Spark Connect server")
+    str,
+    typer.Option(
+        help="Spark master, for example spark://127.0.0.1:7077; sc://127.0.0.1:15002 is a Spark Connect server"
+    ),
 ]
 ExecutorPython = Annotated[
     str | None, typer.Option("--python", help="the Python of a cluster's executors, by its path there")

@@ -22,7 +22,14 @@ def test_a_server_that_is_not_there(kind: str, server: str) -> None:
 
 @pytest.mark.parametrize(
     "master",
-    ["sc://127.0.0.1:port", "sc://:15002", "spark://127.0.0.1", "spark://", "spark://a:1,b", "spark://a:99999"],
+    [
+        "sc://127.0.0.1:port",
+        "sc://:15002",
+        "spark://127.0.0.1",
+        "spark://",
+        "spark://127.0.0.1:1,b",
+        "spark://127.0.0.1:99999",
+    ],
 )
 def test_an_address_that_is_none(master: str) -> None:
     with pytest.raises(ConfigError, match="write it as s"):
@@ -37,7 +44,7 @@ def test_a_server_that_listens() -> None:
 
 
 @pytest.mark.parametrize(
-    "master", ["local", "local[*]", "local[2]", "local-cluster[2,1,512]", "yarn", "k8s://https://h:1"]
+    "master", ["local", "local[*]", "local[2]", "local-cluster[2,1,512]", "yarn", "k8s://127.0.0.1:1"]
 )
 def test_spark_asks_the_others_itself(master: str) -> None:
     check_master(master)

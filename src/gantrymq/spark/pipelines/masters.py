@@ -25,7 +25,7 @@ def check_master(master: str) -> None:
     if kind is not None:
         check_answers(kind, master)
     elif not _OTHERS.fullmatch(master):
-        known = ", ".join(["local[*]", *EXAMPLES.values(), "yarn", "k8s://https://127.0.0.1:6443"])
+        known = ", ".join(["local[*]", *EXAMPLES.values(), "yarn", "k8s://127.0.0.1:6443"])
         raise ConfigError(f"{master!r} is no master of Spark; write for example {known}")
 
 
