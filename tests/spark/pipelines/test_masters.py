@@ -9,7 +9,7 @@ import pytest
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, Unreachable
 from gantrymq.spark.pipelines.job import Run
-from gantrymq.spark.pipelines.masters import check_master
+from gantrymq.spark.pipelines.masters import addresses, check_master
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,12 @@ def test_a_server_that_is_not_there(kind: str, server: str) -> None:
 def test_an_address_that_is_none(master: str) -> None:
     with pytest.raises(ConfigError, match="write it as s"):
         check_master(master)
+
+
+def test_the_addresses_of_a_master() -> None:
+    assert addresses("sc://", "sc://[::1]") == [("::1", 15002)]
+    assert addresses("sc://", "sc://[::1]:7/;token=x:1") == [("::1", 7)]
+    assert addresses("spark://", "spark://127.0.0.1:1,localhost:2") == [("127.0.0.1", 1), ("localhost", 2)]
 
 
 def test_a_server_that_listens() -> None:

@@ -48,7 +48,7 @@ def addresses(kind: str, master: str) -> list[tuple[str, int]]:
     found = []
     for server in servers.split(","):
         host, colon, port = server.rpartition(":")
-        if not colon and (default := DEFAULT_PORTS[kind]) is not None:
+        if (not colon or server.endswith("]")) and (default := DEFAULT_PORTS[kind]) is not None:
             host, port = server, str(default)
         if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ConfigError(f"the master is {master!r}; write it as {EXAMPLES[kind]}")
