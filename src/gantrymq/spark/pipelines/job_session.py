@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -51,13 +51,16 @@ def _remote(run: Run) -> SparkSession:
     except (ImportError, PySparkImportError) as error:
         raise ConfigError(f"for {run.master}: pip install 'gantrymq[spark-connect]'") from error
     register(spark)
-    for key, value in ON_A_SERVER.items():
-        spark.conf.set(key, value)
+    _set(spark, {**ON_A_SERVER, **run.spark})
     return spark
 
 
 def configure(spark: SparkSession, job: Job) -> None:
     """Set what a stream of the job needs, as far as a running session can change it."""
-    for key, value in {**STATE_CONF, **job.run.spark}.items():
+    _set(spark, {**STATE_CONF, **job.run.spark})
+
+
+def _set(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    for key, value in conf.items():
         if spark.conf.isModifiable(key):
             spark.conf.set(key, value)
