@@ -249,6 +249,20 @@ def test_a_stream_goes_on_when_the_server_dies(spark: Any, server: LogServer, tm
         query.stop()
 
 
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+EXACT_STATE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+"""Spark's default. The pipelines use RocksDB in this session, too, which only estimates its rows: sometimes as 0."""
+
+
+@pytest.fixture
+def exact_state(spark: Any) -> Iterator[None]:
+    before = spark.conf.get(STATE_PROVIDER)
+    spark.conf.set(STATE_PROVIDER, EXACT_STATE)
+    yield
+    spark.conf.set(STATE_PROVIDER, before)
+
+
+@pytest.mark.usefixtures("exact_state")
 def test_a_listener_exports_how_far_a_query_is_behind(spark: Any, server: LogServer, tmp_path: Path) -> None:
     from gantrymq.runtime.disk import OsDisk
     from gantrymq.spark import LagListener

@@ -26,7 +26,8 @@ class Lag:
     seconds_behind: float | None
     """The age of the oldest of them, by the brokers' clocks; 0 when there is none, None when the age is not known."""
     state_rows: int
-    """Rows in the state of all operators, for example keys of a deduplication."""
+    """Rows in the state of all operators, for example keys of a deduplication. Where RocksDB does not count them
+    (``trackTotalNumberOfRows=false``, as in our pipelines), this is its estimate, which may be far off."""
     state_bytes: int
     """Memory of that state."""
 
