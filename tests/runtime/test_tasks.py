@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gantrymq.errors import Closed
-from gantrymq.runtime.tasks import SharedWork
+from gantrymq.runtime.tasks import SharedWork, TaskGroupOwner
 
 
 def test_one_that_gives_up_does_not_take_the_result_from_the_others() -> None:
@@ -39,5 +39,39 @@ def test_who_waits_for_work_that_is_stopped_is_told_so_and_not_cancelled() -> No
             await waiting[1]
         with pytest.raises(asyncio.CancelledError):
             await waiting[0]
+
+    asyncio.run(test())
+
+
+def test_what_a_stopped_task_starts_while_it_ends_is_stopped_too() -> None:
+    async def test() -> None:
+        owner = TaskGroupOwner("test")
+        started: list[asyncio.Task[None]] = []
+
+        async def long() -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                started.append(owner.start("what is left to do", asyncio.sleep(60)))
+
+        owner.start("long", long())
+        await asyncio.sleep(0)
+        await owner.stop()
+        assert [task.cancelled() for task in started] == [True]
+
+    asyncio.run(test())
+
+
+def test_what_is_started_after_the_stop_does_not_begin() -> None:
+    async def test() -> None:
+        owner = TaskGroupOwner("test")
+        await owner.stop()
+
+        async def work() -> None:
+            raise AssertionError("began")
+
+        task = owner.start("late", work())
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
     asyncio.run(test())

@@ -59,17 +59,20 @@ class SharedWork(Generic[K, T]):
 
 class TaskGroupOwner:
     """Owns the background tasks of one component. When a task fails, its name and error are logged. ``stop`` cancels
-    all tasks."""
+    all tasks, for good: what is started later is cancelled before it begins."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._tasks: dict[asyncio.Task[Any], None] = {}
         """In the order of their starts. There may be thousands of short ones, so each is found at once."""
+        self._stopped = False
 
     def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}.{name}")
         self._tasks[task] = None
         task.add_done_callback(self._ended)
+        if self._stopped:  # requests that were under way fail when the connections close, which is after the tasks
+            task.cancel()
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
@@ -78,8 +81,9 @@ class TaskGroupOwner:
             log.error("task %s died: %s", task.get_name(), error, exc_info=error)
 
     async def stop(self) -> None:
-        """Cancel every task, newest first, and wait until all have ended."""
-        tasks = list(reversed(self._tasks))
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Cancel every task, newest first, and wait until all have ended, with those that they started meanwhile."""
+        self._stopped = True
+        while tasks := list(reversed(self._tasks)):
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -17,7 +17,12 @@ def in_task(
 ) -> None:
     """Run ``work`` in a task of ``tasks``. ``then`` gets Closed when the task is cancelled, which its owner does when
     the client is closed."""
-    tasks.start(name, _caught(work)).add_done_callback(lambda task: then(outcome_of(task)))
+
+    def ended(task: asyncio.Task[Any]) -> None:
+        work.close()  # a task that is cancelled before its first step never began it
+        then(outcome_of(task))
+
+    tasks.start(name, _caught(work)).add_done_callback(ended)
 
 
 async def _caught(work: Coroutine[Any, Any, T]) -> T | Exception:
