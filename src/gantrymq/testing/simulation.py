@@ -216,9 +216,10 @@ def _end(cluster: Cluster) -> None:
         cluster.stop(host)
     for node in cluster.nodes:
         node.kill()
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    with contextlib.suppress(BaseException):  # a power cut may come out of anything; the run is over
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    for _ in range(2):  # a task that ends may start another one
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(BaseException):  # a power cut may come out of anything; the run is over
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     loop.close()
