@@ -86,6 +86,8 @@ def test_the_life_of_transactions(spark: Any, server: Server) -> None:
 @pytest.mark.kill
 def test_an_archive_and_its_replay(spark: Any, server: Server, tmp_path: Path) -> None:
     """Whatever is run again, each message is sent once; a new checkpoint is another replay."""
+    from msgspec.structs import replace as replace_job
+
     from gantrymq.spark.pipelines.archive import archive_job
     from gantrymq.spark.pipelines.progress import Progress
     from gantrymq.spark.pipelines.replay import ReplayJob, replay
@@ -96,6 +98,8 @@ def test_an_archive_and_its_replay(spark: Any, server: Server, tmp_path: Path) -
     job = archive_job(server.name_servers, TOPIC, f"{tmp_path}/archive", f"{tmp_path}/checkpoint")
     assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
     assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
+    lost = replace_job(job, checkpoint=f"{tmp_path}/checkpoint-2")
+    assert process(spark, lost, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
     assert spark.read.parquet(f"{tmp_path}/archive").where(f"topic = '{TOPIC}'").count() == len(before)
     with Producer("other", name_servers=server.name_servers) as producer:
         producer.send(Message("Again", b"first", tags="other"))

@@ -12,6 +12,8 @@ import pytest
 from gantrymq.errors import ConfigError, StoreLocked
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget
+from gantrymq.spark.pipelines.known_rows import without
+from gantrymq.spark.pipelines.targets.parquet import DIRECTORIES_KEPT
 from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
 from tests.sql.databases import Place, database_server, postgresql
 
@@ -89,6 +91,35 @@ def test_a_partitioned_table(tmp_path: Path) -> None:
     assert sorted(zip(table["id"].to_pylist(), table["amount"].to_pylist(), strict=True)) == [
         ("a", 1), ("b", 1), ("c", 2), ("d", None), ("e", 1),
     ]  # fmt: skip
+
+
+def test_rows_that_another_query_has_put_into_their_directory_are_known_by_the_key(tmp_path: Path) -> None:
+    target = ParquetTarget(path=f"{tmp_path}/table", partition_by=("amount",), key=("amount", "id"))
+    writer = opened(target)
+    assert writer.add("q", 0, pa.concat_tables([rows("a", "b"), rows("a", amount=2)])) == 3
+    assert writer.add("q", 1, rows("a")) == 1, "one query is not compared with itself"
+    writer.close()
+    writer = opened(target)
+    assert writer.keys_of_others("p", ["id"]) is None, "nothing is left to do for the caller"
+    assert writer.add("p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 3
+    assert writer.add("p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 0
+    many = pa.concat_tables([rows("x", amount=amount) for amount in range(10, 10 + 3 * DIRECTORIES_KEPT)])
+    assert writer.add("p", 1, many) == len(many)
+    assert writer.add("o", 0, many) == 0
+    assert writer.add("o", 1, rows("b", "e")) == 1
+    writer.close()
+
+
+def test_a_key_of_events_may_be_a_column_of_the_directories(tmp_path: Path) -> None:
+    writer = opened(ParquetTarget(path=f"{tmp_path}/table", partition_by=("amount",)))
+    none = pa.table({"id": ["d"], "amount": pa.nulls(1, pa.int64())})
+    assert writer.add("q", 0, pa.concat_tables([rows("a", "b"), rows("c", amount=2), none])) == 4
+    for columns in (["amount"], ["amount", "id"]):
+        others = writer.keys_of_others("p", columns)
+        assert others is not None and others.column_names == columns and others.num_rows == 4
+        assert sorted(without(rows("a", "e"), others, columns)["id"].to_pylist()) == ["e"] * ("id" in columns)
+        assert without(rows("a", amount=3), others, columns).num_rows == 1
+    writer.close()
 
 
 def test_a_partition_needs_its_column(tmp_path: Path) -> None:

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 TABLE = "messages"
 PARTITION_BY = ("topic", "day")
+KEY = ("broker_name", "queue_id", "queue_offset", "store_timestamp")
+"""What names a message within its topic and day. The time is part of it: offsets begin again at 0 in a topic that was
+deleted and made again."""
 
 
 def archive_job(name_servers: str, topics: str, out: str, checkpoint: str, run: Run | None = None) -> Job:
     """The job that archives ``topics`` (names separated by ``,``) with all columns and properties.
 
-    ``out`` then has ``topic=orders/day=2026-01-31/``; the day is the one of storing, in UTC. A message is there once.
+    ``out`` then has ``topic=orders/day=2026-01-31/``; the day is the one of storing, in UTC. A message is there once,
+    also when the checkpoint was lost and the job begins again.
     """
     return Job(
         name="archive",
@@ -37,6 +41,7 @@ def archive_job(name_servers: str, topics: str, out: str, checkpoint: str, run: 
                 path=out,
                 sql="SELECT *, date_format(store_timestamp, 'yyyy-MM-dd') AS day FROM events",
                 partition_by=PARTITION_BY,
+                key=KEY,
             )
         },
         run=run or Run(),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gantrymq.runtime.disk import Disk
 from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.known_rows import without
 from gantrymq.spark.pipelines.progress import Progress
 from gantrymq.spark.pipelines.projections import DEAD_LETTER_COLUMNS, Columns, dead_letters_of, rows_of
 from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
@@ -95,12 +96,5 @@ class Batches:
 
     def _new(self, name: str, rows: pa.Table) -> pa.Table:
         """The rows whose key no other query has written."""
-        import pyarrow as pa
-
         others = (self._of_others or {}).get(name)
-        if others is None or not len(rows):
-            return rows
-        key = list(self._job.events.key)
-        # Only the key takes part in the join: Arrow cannot join tables with lists or structs.
-        keys = rows.select(key).append_column("_row", pa.array(range(len(rows)), pa.int64()))
-        return rows.take(keys.join(others, keys=key, join_type="left anti")["_row"].sort())
+        return rows if others is None else without(rows, others, self._job.events.key)

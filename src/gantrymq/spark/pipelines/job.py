@@ -65,6 +65,10 @@ class ParquetTarget(Section, frozen=True, kw_only=True, tag_field="type", tag="p
     """The projection: a query of the view ``events``."""
     partition_by: tuple[str, ...] = ()
     """Columns of the projection. Each combination of their values has a directory of its own."""
+    key: tuple[str, ...] = ()
+    """Columns that name a row within its directory. A row is not added if another query has put one with this key
+    there: an earlier run whose checkpoint is lost, or a backfill. Empty: ``events.key`` does this, if the projection
+    has its columns."""
 
 
 class DeltaTarget(Section, frozen=True, kw_only=True, tag_field="type", tag="delta"):

@@ -12,7 +12,17 @@ import msgspec
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.options import parse_options
-from gantrymq.spark.pipelines.job import Body, Events, Job, PostgresqlTarget, Run, TableTarget, Target, duration_ms
+from gantrymq.spark.pipelines.job import (
+    Body,
+    Events,
+    Job,
+    ParquetTarget,
+    PostgresqlTarget,
+    Run,
+    TableTarget,
+    Target,
+    duration_ms,
+)
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SQL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
@@ -162,6 +172,8 @@ def _targets(job: Job) -> Iterator[Problem]:
                 yield Problem(f"{key}.key", "name the columns by which a row is updated")
             if not _SQL_NAME.fullmatch(target.table):
                 yield Problem(f"{key}.table", f"{target.table!r} is not a table name; write table or schema.table")
+        if isinstance(target, ParquetTarget) and target.key and set(target.key) <= set(target.partition_by):
+            yield Problem(f"{key}.key", "it names a row within its directory: add a column that is not in partition_by")
         place = getattr(target, "path", None) or f"{type(target).__name__} {getattr(target, 'table', '')}"
         if place in used:
             yield Problem(key, f"targets.{used[place]} writes to the same place; one of them must go elsewhere")

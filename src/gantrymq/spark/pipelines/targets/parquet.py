@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import Disk
 from gantrymq.spark.pipelines.job import ParquetTarget
+from gantrymq.spark.pipelines.known_rows import without
 from gantrymq.spark.pipelines.tables import Table
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The directory name for null, which Spark and pyarrow read as null."""
+DIRECTORIES_KEPT = 8
+"""The keys that other queries have put into so many directories are kept in memory. A job that reads old messages
+again goes through the days of all topics at about the same pace."""
 
 
 class ParquetWriter:
@@ -24,9 +28,11 @@ class ParquetWriter:
     def __init__(self, target: ParquetTarget, schema: str, disk: Disk) -> None:
         self._root = Table(target.path, schema, disk)
         self._partition_by = target.partition_by
+        self._key = [name for name in target.key if name not in target.partition_by]
+        self._known: dict[tuple[str, str], pa.Table | None] = {}
+        """By query and directory: the keys that others have put there."""
         self._lock = self._root.lock()
         self._disk = disk
-        self._used: set[str] = set()
 
     def has(self, query: str, batch: int) -> bool:
         # Of a partitioned batch some directories may be there and others not; ``add`` looks into each.
@@ -34,20 +40,15 @@ class ParquetWriter:
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if not self._partition_by:
-            return self._root.add(query, batch, rows)
-        added = 0
-        for path, part in _parts(rows, self._partition_by):
-            self._used.add(path)
-            added += self._at(path).add(query, batch, part)
-        return added
+            return self._add(self._root, query, batch, rows)
+        return sum(
+            self._add(self._at(path), query, batch, part) for path, part in _parts(rows, self._partition_by)
+        )  # fmt: skip
 
     def keys_of_others(self, query: str, columns: Sequence[str]) -> pa.Table | None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        files = [file for table in self._tables() for file in table.files(without_query=query)]
-        wanted = [name for name in columns if name not in self._partition_by]
-        return pa.concat_tables([pq.read_table(file, columns=wanted) for file in files]) if files else None
+        if self._key:
+            return None  # ``add`` finds them
+        return _one([found for table in self._tables() if (found := self._of_others(table, query, columns))])
 
     def rows(self) -> int:
         return sum(table.rows() for table in self._tables())
@@ -58,6 +59,35 @@ class ParquetWriter:
 
     def close(self) -> None:
         self._lock.release()
+
+    def _add(self, table: Table, query: str, batch: int, rows: pa.Table) -> int:
+        if self._key and len(rows):
+            place = (query, table.path)
+            if place not in self._known:
+                # Nobody else can write while this writer is open, so what others have put there does not change.
+                self._known[place] = self._of_others(table, query, self._key)
+                if len(self._known) > DIRECTORIES_KEPT:
+                    del self._known[next(iter(self._known))]
+            known = self._known[place]
+            rows = rows if known is None else without(rows, known, self._key)
+        return table.add(query, batch, rows)
+
+    def _of_others(self, table: Table, query: str, columns: Sequence[str]) -> pa.Table | None:
+        """These columns of what other queries have put into one directory. Columns of ``partition_by`` are text."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        directories = dict(one.partition("=")[::2] for one in table.path.removeprefix(self._root.path).split("/"))
+        wanted = [name for name in columns if name not in self._partition_by]
+        found = []
+        for file in table.files(without_query=query):
+            rows = pq.read_table(file, columns=wanted, partitioning=None)
+            for name in columns:
+                if name in self._partition_by:
+                    value = None if directories[name] == NO_VALUE else unquote(directories[name])
+                    rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()))
+            found.append(rows.select(list(columns)))
+        return _one(found)
 
     def _at(self, path: str) -> Table:
         return Table(f"{self._root.path}/{path}", self._root.schema, self._disk)
@@ -77,6 +107,13 @@ class ParquetWriter:
             ]
         for path in level:
             yield self._at(path.rstrip("/"))
+
+
+def _one(tables: Sequence[pa.Table]) -> pa.Table | None:
+    """All rows of these tables, whose types may differ in their time zones; None if there are no tables."""
+    import pyarrow as pa
+
+    return pa.concat_tables([table.cast(tables[0].schema) for table in tables]) if tables else None
 
 
 def _parts(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
