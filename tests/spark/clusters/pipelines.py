@@ -42,7 +42,7 @@ from gantrymq.spark.pipelines.order_paid import FILE, ORDER_TABLES
 from gantrymq.spark.reading import PULL_MAX_BYTES
 from tests.kill.server import Server
 from tests.spark.clusters.connect_server import ConnectServer
-from tests.spark.clusters.executor_pythons import ROOT, make_python
+from tests.spark.clusters.executor_pythons import NO_OTHER, ROOT, make_python
 from tests.spark.clusters.other_machine import OtherMachine
 from tests.spark.clusters.standalone import Standalone
 
@@ -54,7 +54,7 @@ BATCH = 5_000
 EVERY = 10
 """Of so many orders one is sent twice, and behind it comes a message that is no order."""
 QUEUES = 4
-SMALL_EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
+SMALL_EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.cores": "1", **NO_OTHER}
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def test_the_name_servers_of_the_environment(tmp_path: Path) -> None:
         ('horizon = "2h"', 'horizon = "0s"', "line 14: events.horizon: the horizon must be longer"),
         ('path = "pages"', "", "line 16: targets.pages: the key path is missing"),
         ('path = "pages"', 'pth = "pages"\npath = "x"', "line 18: targets.pages.pth: there is no such key; did you"),
-        ('path = "pages"', 'path = "pages"\npartition_by = ["id"]\nkey = ["id"]', "targets.pages.key: it names a row within"),
+        ('path = "pages"', 'path = "pages"\npartition_by = ["id"]\nkey = ["id"]', "targets.pages.key: it names a row"),
         ('type = "parquet"', 'type = "csv"', "line 17: targets.pages.type: invalid value 'csv'"),
         ("SELECT id, page FROM events", " ", "line 19: targets.pages.sql: write a query"),
         ("[dead_letters]", "[targets.x]\ntype='parquet'\npath='pages'\n[dead_letters]", "writes to the same place"),
