@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -97,6 +98,25 @@ def test_messages_become_rows_of_each_projection(spark: Any, server: LogServer, 
     assert not list((tmp_path / "pages").rglob("*.crc"))
     # Any other reader of the directory agrees.
     assert spark.read.parquet(f"{tmp_path}/pages").count() == 4
+
+
+def test_a_checkpoint_does_not_go_on_without_its_tables(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    from gantrymq.spark.pipelines.progress import Progress
+    from gantrymq.spark.pipelines.running import TableLost, process_range
+
+    send(server, 0, 1)
+    job = job_at(tmp_path, server)
+    assert process(spark, job)["pages"] == 2
+    send(server, 2)
+    (tmp_path / "pages").rename(tmp_path / "moved")
+    with pytest.raises(TableLost, match=r"the target pages is not in .*/pages. Move it back; or fill"):
+        process(spark, job)
+    assert not (tmp_path / "pages").exists()
+    (tmp_path / "moved").rename(tmp_path / "pages")
+    assert process(spark, job)["pages"] == 3
+    shutil.rmtree(tmp_path / "pages")
+    process_range(spark, job, START_MS, START_MS + 60_000, 60_000, Progress(None))
+    assert process(spark, job) == {"pages": 3, "tags": 6, "dead_letters": 0}, "a backfill fills a lost table"
 
 
 def test_keys_are_on_the_disk_and_forgotten_after_the_horizon(

@@ -14,3 +14,8 @@ def query_id(checkpoint: str, disk: Disk) -> str:
         return str(msgspec.json.decode(read_whole(disk, f"{checkpoint}/metadata"))["id"])
     except (FileNotFoundError, msgspec.DecodeError, KeyError) as error:
         raise InvariantViolated(f"{checkpoint} does not contain the metadata of a Spark query") from error
+
+
+def has_batches(checkpoint: str, disk: Disk) -> bool:
+    """Whether the query has finished a batch. Its messages are not read again with this checkpoint."""
+    return any(name.isdigit() for name in disk.list(f"{checkpoint}/commits"))

@@ -15,13 +15,14 @@ from gantrymq.spark.offsets import Positions, StreamOffset, covers
 from gantrymq.spark.options import Edge, parse_options
 from gantrymq.spark.pipelines import event_stream
 from gantrymq.spark.pipelines.batches import Batches
-from gantrymq.spark.pipelines.checkpoint import query_id
-from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.checkpoint import has_batches, query_id
+from gantrymq.spark.pipelines.job import Job, ParquetTarget
 from gantrymq.spark.pipelines.job_clock import resume
 from gantrymq.spark.pipelines.job_session import configure, session
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.projections import Columns, columns_of
 from gantrymq.spark.pipelines.remote_batches import RemoteBatches, reopened
+from gantrymq.spark.pipelines.tables import description_of
 from gantrymq.spark.session import JAVA_CONF
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ LOOK_EVERY_S = 0.2
 
 class RowsLost(GantryError):
     """Spark dropped rows because their time was behind the watermark, so the clock of this machine went far back."""
+
+
+class TableLost(GantryError):
+    """A target has no table, and the checkpoint says that its messages were read: they would be missing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +94,27 @@ def process(
     disk.make_dirs(job.checkpoint)
     lock = disk.lock(f"{job.checkpoint}/.gantry.lock")
     try:
+        _refuse_lost_tables(job, disk)
         clock = resume(job.checkpoint, SystemClock().wall_ms(), disk)
         events = event_stream.events_of(event_stream.messages(spark, job), job, clock)
         process_events = _through_a_server if job.run.is_remote else _here
         return process_events(events, job, columns_of(spark, job, events), ending, progress, disk)
     finally:
         lock.release()
+
+
+def _refuse_lost_tables(job: Job, disk: Disk) -> None:
+    """Raise TableLost when the checkpoint goes on behind messages that are in no table. Other kinds of targets are
+    made by their libraries, or by their owner."""
+    if not has_batches(job.checkpoint, disk):
+        return
+    for name, target in job.targets.items():
+        if isinstance(target, ParquetTarget) and description_of(target.path, disk) is None:
+            raise TableLost(
+                f"the checkpoint {job.checkpoint} has read messages before, and the table of the target {name} is not "
+                f"in {target.path}. Move it back; or fill a new table with `gantry pipeline backfill` first; or give "
+                "a new checkpoint, to read the topics again from their start"
+            )
 
 
 def _here(
