@@ -19,7 +19,7 @@ Master = Annotated[
     ),
 ]
 ExecutorPython = Annotated[
-    str | None, typer.Option("--python", help="the Python of a cluster's executors, by its path there")
+    str | None, typer.Option("--python", help="the Python of a cluster's executors, by its path there and here")
 ]
 Conf = Annotated[
     list[str] | None, typer.Option("--conf", help="Spark conf, spark.key=value; may be given several times")

@@ -121,7 +121,8 @@ class Run(Section, frozen=True, kw_only=True):
     """Where Spark runs; ``sc://127.0.0.1:15002`` is a server of Spark Connect."""
     driver_memory: str = "1g"
     python: str | None = None
-    """The Python of the executors of a cluster, by a path that is valid there; None: the one of the driver."""
+    """The Python of the executors of a cluster, by a path that is valid there and beside the driver. None:
+    ``PYSPARK_PYTHON``, else the one of the driver."""
     warm_workers: bool | None = None
     """Whether Spark forks its workers from a process that has imported this package; None: only on one machine."""
     spark: dict[str, str] = {}

@@ -118,7 +118,7 @@ def _arguments(argv: Sequence[str] | None) -> OrderPaidJob:
 def add_spark_options(parser: argparse.ArgumentParser) -> None:
     """Where Spark runs."""
     parser.add_argument("--master", default="local[*]")
-    parser.add_argument("--python", help="the Python of the executors, by its path there")
+    parser.add_argument("--python", help="the Python of the executors, by its path there and here")
     parser.add_argument("--conf", action="append", default=[], type=key_and_value, help="Spark conf, key=value")
 
 
