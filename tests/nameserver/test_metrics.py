@@ -45,7 +45,7 @@ def test_the_documentation_lists_what_is_declared() -> None:
 def test_the_latency_of_requests_is_declared_as_by_apaches_servers() -> None:
     """Source: RemotingMetricsConstant and RemotingMetricsManager of 5.x."""
     assert (RPC_LATENCY.name, RPC_LATENCY.unit, RPC_LATENCY.kind) == (
-        "rocketmq_rpc_latency", "milliseconds", Kind.HISTOGRAM,
+        "rocketmq_rpc_latency_milliseconds", "milliseconds", Kind.HISTOGRAM,
     )  # fmt: skip
     assert set(RPC_LATENCY.labels) == {
         "protocol_type", "request_code", "response_code", "is_long_polling", "result",
@@ -65,7 +65,7 @@ def test_brokers_and_requests_are_measured() -> None:
         assert read("gantry_nameserver_registrations_total") == {("true",): 1, ("false",): 1}
         assert read("gantry_connections") == {(): 1}
         answered = {}
-        for labels, histogram in read("rocketmq_rpc_latency").items():
+        for labels, histogram in read("rocketmq_rpc_latency_milliseconds").items():
             assert isinstance(histogram, Histogram) and (labels[0], *labels[3:]) == (
                 "remoting", "false", "success",
             )  # fmt: skip

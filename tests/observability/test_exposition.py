@@ -93,3 +93,14 @@ def test_the_library_is_loaded_with_the_first_scrape_only() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_old_name_is_shown_beside_the_new_one() -> None:
+    metrics = Metrics()
+    size = Metric("size_bytes", Kind.GAUGE, "bytes", (), "Size of it.", before="size")
+    metrics.declare(size, single(lambda: 7))
+    families = {
+        family.name: family for family in text_string_to_metric_families(Exposition(metrics, {}).text().decode())
+    }
+    assert [sample.value for name in ("size_bytes", "size") for sample in families[name].samples] == [7, 7]
+    assert families["size"].documentation == "Old name of size_bytes. Unit: bytes."

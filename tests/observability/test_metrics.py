@@ -21,6 +21,22 @@ def test_a_metric_is_read_when_somebody_asks() -> None:
     assert list(metrics.families()) == [Family(SENT, ((("A",), 2), (("B",), 5)))]
 
 
+def test_metrics_of_a_table_are_read_in_one_walk() -> None:
+    walks: list[int] = []
+    metrics, size = Metrics(), Metric("size_bytes", Kind.GAUGE, "bytes", ("topic",), "Size.")
+
+    def rows() -> list[tuple[tuple[str, ...], tuple[int, int]]]:
+        walks.append(1)
+        return [(("A",), (2, 20)), (("B",), (5, 50))]
+
+    metrics.declare_table((SENT, size), rows)
+    assert [(family.metric, dict(family.readings)) for family in metrics.families()] == [
+        (SENT, {("A",): 2, ("B",): 5}), (size, {("A",): 20, ("B",): 50}),
+    ]  # fmt: skip
+    assert len(walks) == 1
+    assert metrics.read("size_bytes") == {("A",): 20, ("B",): 50} and metrics.total("sent_total") == 7
+
+
 def test_a_metric_is_declared_once() -> None:
     metrics = Metrics()
     metrics.declare(SENT, list)

@@ -20,6 +20,7 @@ from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Parts, open_waiting, operations_of
+from gantrymq.broker.pop.invisible import invisible
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.registries.registries import open_registries
 from gantrymq.broker.remoting.client_session import ClientSession
@@ -176,7 +177,10 @@ class Broker:
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         counters = MessageCounters()
-        self.metrics = metrics_of(config, clock, store, registries, self.coordinator, counters, self.client_limits)
+        self.metrics = metrics_of(
+            config, clock, store, registries, self.coordinator, counters, self.client_limits,
+            lambda: invisible(self.popping.consumption.revive_log.ledger),
+        )  # fmt: skip
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         self.metrics.declare(RPC_LATENCY, self._door.latency.read)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)

@@ -31,29 +31,31 @@ class Exposition:
     def collect(self) -> Iterator[PrometheusMetric]:
         """What prometheus-client asks of a collector."""
         for family in self._metrics.families():
-            yield self._converted(family)
+            yield self._converted(family, family.metric.name, family.metric.help)
+            if family.metric.before:
+                yield self._converted(family, family.metric.before, f"Old name of {family.metric.name}.")
 
-    def _converted(self, family: Family) -> PrometheusMetric:
+    def _converted(self, family: Family, name: str, meaning: str) -> PrometheusMetric:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         metric = family.metric
         labels = (*self._common, *metric.labels)
-        text = f"{metric.help} Unit: {metric.unit}." if metric.unit else metric.help
+        text = f"{meaning} Unit: {metric.unit}." if metric.unit else meaning
         found: PrometheusMetric
         if metric.kind is Kind.HISTOGRAM:
-            found = HistogramMetricFamily(metric.name, text, labels=labels)
+            found = HistogramMetricFamily(name, text, labels=labels)
         elif metric.kind is Kind.COUNTER:
-            found = CounterMetricFamily(metric.name, text, labels=labels)
+            found = CounterMetricFamily(name, text, labels=labels)
         else:
-            found = GaugeMetricFamily(metric.name, text, labels=labels)
+            found = GaugeMetricFamily(name, text, labels=labels)
         for values, value in family.readings:
             named = dict(zip(labels, (*self._common.values(), *values), strict=True))
             if isinstance(value, Histogram):
                 for bound, count in value.cumulative():
                     end = "+Inf" if bound == float("inf") else repr(float(bound))
-                    found.add_sample(f"{metric.name}_bucket", {**named, "le": end}, count)
-                found.add_sample(f"{metric.name}_count", named, sum(value.counts))
-                found.add_sample(f"{metric.name}_sum", named, value.sum)
+                    found.add_sample(f"{name}_bucket", {**named, "le": end}, count)
+                found.add_sample(f"{name}_count", named, sum(value.counts))
+                found.add_sample(f"{name}_sum", named, value.sum)
             else:
-                found.add_sample(metric.name, named, value)
+                found.add_sample(name, named, value)
         return found

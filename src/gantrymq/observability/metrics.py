@@ -11,6 +11,7 @@ import enum
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from gantrymq.errors import ConfigError
@@ -39,6 +40,8 @@ class Metric:
     labels: tuple[str, ...]
     help: str
     """A sentence."""
+    before: str = ""
+    """The name that version 0.1 gave it. It is shown beside the new one until the version that follows."""
 
 
 class Histogram:
@@ -82,6 +85,8 @@ Value: TypeAlias = int | float | Histogram
 Reading: TypeAlias = tuple[tuple[str, ...], Value]
 """The values of the labels, in the order of the declaration, and the measured value."""
 Read: TypeAlias = Callable[[], Iterable[Reading]]
+ReadRows: TypeAlias = Callable[[], Iterable[tuple[tuple[str, ...], Sequence[Value]]]]
+"""The values of the labels, and one measured value for each metric of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,10 @@ class Family:
 
     metric: Metric
     readings: tuple[Reading, ...]
+
+
+def _column(read: ReadRows, column: int) -> list[Reading]:
+    return [(labels, values[column]) for labels, values in read()]
 
 
 def single(read: Callable[[], int | float]) -> Read:
@@ -102,9 +111,23 @@ class Metrics:
 
     def __init__(self) -> None:
         self._declared: dict[str, tuple[Metric, Read]] = {}
+        self._tables: list[tuple[tuple[Metric, ...], ReadRows]] = []
 
     def declare(self, metric: Metric, read: Read) -> None:
         """Add a metric. Raises ConfigError when the name is already declared."""
+        self._add(metric, read)
+        self._tables.append(((metric,), lambda: [(labels, (value,)) for labels, value in read()]))
+
+    def declare_table(self, metrics: Sequence[Metric], read: ReadRows) -> None:
+        """Add metrics with the same labels that are read together, in one walk over what they measure.
+
+        Raises ConfigError like ``declare``.
+        """
+        for column, metric in enumerate(metrics):
+            self._add(metric, partial(_column, read, column))
+        self._tables.append((tuple(metrics), read))
+
+    def _add(self, metric: Metric, read: Read) -> None:
         if metric.name in self._declared:
             raise ConfigError(f"the metric {metric.name} is declared twice")
         self._declared[metric.name] = metric, read
@@ -126,5 +149,7 @@ class Metrics:
 
     def families(self) -> Iterator[Family]:
         """All metrics with their current values."""
-        for metric, read in self._declared.values():
-            yield Family(metric, tuple(read()))
+        for metrics, read in self._tables:
+            rows = tuple(read())
+            for column, metric in enumerate(metrics):
+                yield Family(metric, tuple((labels, values[column]) for labels, values in rows))

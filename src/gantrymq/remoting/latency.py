@@ -18,10 +18,11 @@ from gantrymq.runtime.clock import Clock
 BOUNDS_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 """Those of Apache's servers (RemotingMetricsManager)."""
 RPC_LATENCY: Final[Metric] = Metric(
-    "rocketmq_rpc_latency", Kind.HISTOGRAM, "milliseconds",
+    "rocketmq_rpc_latency_milliseconds", Kind.HISTOGRAM, "milliseconds",
     ("protocol_type", "request_code", "response_code", "is_long_polling", "result"),
     "Time from the arrival of a request to its answer. Codes have RocketMQ's names, others are unknown; result is "
     "success or oneway.",
+    before="rocketmq_rpc_latency",
 )  # fmt: skip
 """Source: RemotingMetricsConstant."""
 REMOTING: Final = "remoting"

@@ -7,7 +7,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-from gantrymq.broker.metrics import messages, storage, transactions
+from gantrymq.broker.metrics import lag, messages, storage, transactions
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.upkeep.statistics import BROKER_PUT_NUMS, TOPIC_PUT_NUMS
 from gantrymq.observability.metrics import Histogram, Kind, Metric
@@ -126,7 +126,7 @@ def test_messages_are_measured_and_the_statistics_of_remoting_say_the_same(tmp_p
         assert metrics.read(messages.MESSAGES_OUT.name) == {("Orders", "CG", "false", "false"): 3}
         assert metrics.total(messages.THROUGHPUT_OUT.name) == metrics.total(messages.THROUGHPUT_IN.name)
         assert metrics.total(messages.THROUGHPUT_IN.name) == metrics.total(storage.SIZE.name)
-        assert metrics.read(messages.LAG.name) == {("Orders", "CG", "false", "false"): 2}
+        assert metrics.read(lag.LAG.name) == {("Orders", "CG", "false", "false"): 2}
         assert metrics.total(storage.DISPATCH_BEHIND.name) == metrics.total(storage.FLUSH_BEHIND.name) == 0
 
         table = running.broker.operations.administration.figures.runtime_info()

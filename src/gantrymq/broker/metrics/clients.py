@@ -7,17 +7,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.metrics.labels import flag, is_system_group
+from gantrymq.broker.metrics.labels import REMOTING, flag, is_system_group
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
+from gantrymq.protocol.versions import version_name
 
 PRODUCERS: Final[Metric] = Metric(
-    "rocketmq_producer_connections", Kind.GAUGE, "connections", ("language", "version"),
-    "Members of producer groups that are online; version is the number that the client reports.",
+    "rocketmq_producer_connections", Kind.GAUGE, "connections", ("language", "version", "protocol_type"),
+    "Members of producer groups that are online; version is the one that the client reports.",
 )  # fmt: skip
 CONSUMERS: Final[Metric] = Metric(
     "rocketmq_consumer_connections", Kind.GAUGE, "connections",
-    ("consumer_group", "language", "version", "consume_mode", "is_system"),
+    ("consumer_group", "language", "version", "consume_mode", "is_system", "protocol_type"),
     "Members of a consumer group that are online; consume_mode is push, pull or pop.",
 )  # fmt: skip
 PERMISSION: Final[Metric] = Metric(
@@ -42,7 +43,7 @@ def _producers(registries: Registries) -> Iterable[Reading]:
     found: Counter[tuple[str, ...]] = Counter()
     for name in registries.producers.groups():
         for member in registries.producers.members(name):
-            found[member.language.lower(), str(member.version)] += 1
+            found[member.language.lower(), version_name(member.version).lower(), REMOTING] += 1
     return list(found.items())
 
 
@@ -54,5 +55,6 @@ def _consumers(registries: Registries) -> Iterable[Reading]:
             continue
         mode, system = group.consume_type.name.lower(), flag(is_system_group(name))
         for member in group.members.values():
-            found[name, member.language.lower(), str(member.version), mode, system] += 1
+            version = version_name(member.version).lower()
+            found[name, member.language.lower(), version, mode, system, REMOTING] += 1
     return list(found.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.clients import declare_clients
 from gantrymq.broker.metrics.counters import MessageCounters
+from gantrymq.broker.metrics.lag import InvisibleOf, declare_lag
 from gantrymq.broker.metrics.messages import declare_messages
 from gantrymq.broker.metrics.storage import declare_storage
 from gantrymq.broker.metrics.transactions import declare_transactions
@@ -25,10 +26,12 @@ def metrics_of(
     coordinator: TransactionCoordinator,
     counters: MessageCounters,
     client_limits: ClientLimits,
+    invisible: InvisibleOf,
 ) -> Metrics:
     """Nothing is measured until somebody reads."""
     metrics = Metrics()
     declare_messages(metrics, store, registries, counters)
+    declare_lag(metrics, store, registries, clock, invisible)
     declare_transactions(metrics, coordinator, registries.producers, clock)
     declare_clients(metrics, config, registries)
     declare_limits(metrics, client_limits)

@@ -1,4 +1,4 @@
-"""Metrics of messages that come in and go out, and of how far consumer groups are behind."""
+"""Metrics of messages that come in and go out."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gantrymq.broker.metrics.counters import Got, MessageCounters
-from gantrymq.broker.metrics.labels import flag, is_system_group, topic_and_group
+from gantrymq.broker.metrics.labels import BY_TOPIC_AND_GROUP, flag, is_system_group, topic_and_group
 from gantrymq.broker.registries.registries import Registries
-from gantrymq.message.system_topics import DEAD_LETTER_PREFIX, TRANSACTION_TOPICS
+from gantrymq.message.system_topics import DEAD_LETTER_PREFIX
 from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
 from gantrymq.store.message_store import MessageStore
 
 _BY_TOPIC: Final = ("topic", "is_system")
-_BY_TOPIC_AND_GROUP: Final = ("topic", "consumer_group", "is_retry", "is_system")
 
 MESSAGES_IN: Final[Metric] = Metric(
     "rocketmq_messages_in_total", Kind.COUNTER, "messages", _BY_TOPIC,
@@ -24,15 +23,15 @@ THROUGHPUT_IN: Final[Metric] = Metric(
     "Size in the log of the messages that became visible in a topic.",
 )  # fmt: skip
 MESSAGES_OUT: Final[Metric] = Metric(
-    "rocketmq_messages_out_total", Kind.COUNTER, "messages", _BY_TOPIC_AND_GROUP,
+    "rocketmq_messages_out_total", Kind.COUNTER, "messages", BY_TOPIC_AND_GROUP,
     "Messages that a group got by pulling or popping.",
 )  # fmt: skip
 THROUGHPUT_OUT: Final[Metric] = Metric(
-    "rocketmq_throughput_out_total", Kind.COUNTER, "bytes", _BY_TOPIC_AND_GROUP,
+    "rocketmq_throughput_out_total", Kind.COUNTER, "bytes", BY_TOPIC_AND_GROUP,
     "Size of the messages that a group got.",
 )  # fmt: skip
 PULLS: Final[Metric] = Metric(
-    "gantry_pulls_found_total", Kind.COUNTER, "requests", _BY_TOPIC_AND_GROUP,
+    "gantry_pulls_found_total", Kind.COUNTER, "requests", BY_TOPIC_AND_GROUP,
     "Pulls and pops that were answered with messages.",
 )  # fmt: skip
 EMPTY_PULLS: Final[Metric] = Metric(
@@ -40,16 +39,12 @@ EMPTY_PULLS: Final[Metric] = Metric(
     "Pulls that were answered without a message.",
 )  # fmt: skip
 SENT_BACK: Final[Metric] = Metric(
-    "gantry_messages_sent_back_total", Kind.COUNTER, "messages", _BY_TOPIC_AND_GROUP,
+    "gantry_messages_sent_back_total", Kind.COUNTER, "messages", BY_TOPIC_AND_GROUP,
     "Messages that a consumer of the group could not consume and sent back, to get them again later.",
 )  # fmt: skip
 DEAD_LETTERS: Final[Metric] = Metric(
     "rocketmq_send_to_dlq_messages_total", Kind.COUNTER, "messages", ("consumer_group", "is_system"),
     "Messages that the group failed to consume too often; they are in its dead-letter queue.",
-)  # fmt: skip
-LAG: Final[Metric] = Metric(
-    "rocketmq_consumer_lag_messages", Kind.GAUGE, "messages", _BY_TOPIC_AND_GROUP,
-    "Messages of a topic that the group has not consumed yet.",
 )  # fmt: skip
 
 
@@ -66,15 +61,12 @@ def declare_messages(
     metrics.declare(EMPTY_PULLS, single(lambda: counters.missed))
     metrics.declare(SENT_BACK, read.sent_back)
     metrics.declare(DEAD_LETTERS, read.dead_letters)
-    metrics.declare(LAG, read.lag)
 
 
 class _MessageReadings:
     def __init__(self, store: MessageStore, registries: Registries, counters: MessageCounters) -> None:
         self._store = store
         self._topics = registries.topics
-        self._consumers = registries.consumers
-        self._offsets = registries.offsets
         self._counters = counters
 
     def put(self, which: int) -> Iterator[Reading]:
@@ -95,16 +87,3 @@ class _MessageReadings:
             if topic.startswith(DEAD_LETTER_PREFIX):
                 group = topic.removeprefix(DEAD_LETTER_PREFIX)
                 yield (group, flag(is_system_group(group))), messages
-
-    def lag(self) -> Iterator[Reading]:
-        """As ``Progress`` counts it. Offsets on the topics of transactions are notes for Apache's brokers, no lag."""
-        for group, name in self._offsets.pairs():
-            topic, online = self._topics.get(name), self._consumers.get(group)
-            given_up = online is not None and online.subscriptions and name not in online.subscriptions
-            if topic is None or name in TRANSACTION_TOPICS or given_up:
-                continue
-            behind = 0
-            for queue_id in range(topic.read_queue_nums):
-                end = self._store.queue_range(name, queue_id)[1]
-                behind += end - (self._offsets.get(group, name, queue_id) or 0)
-            yield topic_and_group(self._topics, name, group), max(0, behind)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.observability.metrics import Kind, Metric, Metrics, single
+from gantrymq.broker.metrics.labels import STORAGE, STORAGE_LABELS
+from gantrymq.observability.metrics import Kind, Metric, Metrics
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
 SIZE: Final[Metric] = Metric(
-    "rocketmq_storage_size", Kind.GAUGE, "bytes", (), "Size of the messages in the log that still exist."
-)
+    "rocketmq_storage_size_bytes", Kind.GAUGE, "bytes", STORAGE_LABELS,
+    "Size of the messages in the log that still exist.", before="rocketmq_storage_size",
+)  # fmt: skip
 FLUSH_BEHIND: Final[Metric] = Metric(
-    "rocketmq_storage_flush_behind_bytes", Kind.GAUGE, "bytes", (), "What is written to the log and not yet synced."
-)
+    "rocketmq_storage_flush_behind_bytes", Kind.GAUGE, "bytes", STORAGE_LABELS,
+    "What is written to the log and not yet synced.",
+)  # fmt: skip
 DISPATCH_BEHIND: Final[Metric] = Metric(
-    "rocketmq_storage_dispatch_behind_bytes", Kind.GAUGE, "bytes", (),
+    "rocketmq_storage_dispatch_behind_bytes", Kind.GAUGE, "bytes", STORAGE_LABELS,
     "What is appended to the log and not yet visible to consumers.",
 )  # fmt: skip
 RESERVE_TIME: Final[Metric] = Metric(
-    "rocketmq_storage_message_reserve_time", Kind.GAUGE, "milliseconds", (),
+    "rocketmq_storage_message_reserve_time_milliseconds", Kind.GAUGE, "milliseconds", STORAGE_LABELS,
     "Age of the oldest message in the log; 0 when the log is empty.",
+    before="rocketmq_storage_message_reserve_time",
 )  # fmt: skip
 
 
@@ -31,7 +35,15 @@ def declare_storage(metrics: Metrics, store: MessageStore, clock: Clock) -> None
         earliest = store.earliest_store_time()
         return max(0, clock.wall_ms() - earliest) if earliest >= 0 else 0
 
-    metrics.declare(SIZE, single(lambda: store.appended - store.min_log_offset))
-    metrics.declare(FLUSH_BEHIND, single(lambda: max(0, store.written - store.flushed)))
-    metrics.declare(DISPATCH_BEHIND, single(lambda: store.appended - store.max_log_offset))
-    metrics.declare(RESERVE_TIME, single(reserve_time))
+    metrics.declare_table(
+        (SIZE, FLUSH_BEHIND, DISPATCH_BEHIND, RESERVE_TIME),
+        lambda: (
+            (
+                STORAGE,
+                (
+                    store.appended - store.min_log_offset, max(0, store.written - store.flushed),
+                    store.appended - store.max_log_offset, reserve_time(),
+                ),
+            ),
+        ),
+    )  # fmt: skip

@@ -22,8 +22,8 @@ ROLLBACKS: Final[Metric] = Metric(
     "rocketmq_rollback_messages_total", Kind.COUNTER, "messages", _BY_TOPIC, "Half messages that were rolled back."
 )
 LATENCY: Final[Metric] = Metric(
-    "rocketmq_finish_message_latency", Kind.HISTOGRAM, "milliseconds", _BY_TOPIC,
-    "Time from the storing of a half message to its commit.",
+    "rocketmq_finish_message_latency_milliseconds", Kind.HISTOGRAM, "milliseconds", _BY_TOPIC,
+    "Time from the storing of a half message to its commit.", before="rocketmq_finish_message_latency",
 )  # fmt: skip
 OLDEST: Final[Metric] = Metric(
     "gantry_oldest_half_message_age_seconds", Kind.GAUGE, "seconds", (),
