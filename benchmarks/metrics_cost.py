@@ -1,9 +1,9 @@
 """``python -m benchmarks.metrics_cost``: what the broker's metrics cost a message.
 
 Nearly all metrics are read from what the broker counts anyway, and cost nothing until somebody reads them. Only the
-times of requests (``rocketmq_rpc_latency_milliseconds``) are taken for each request. That work is timed here alone, for the requests
-of one read (16 of them), best of several rounds, beside the best time that the broker's thread needs for a plain
-message (``benchmarks.broker_cost``) in the same process. Prints microseconds and the share.
+times of requests (``rocketmq_rpc_latency_milliseconds``) are taken for each request. That work is timed here alone, for
+the requests of one read (16 of them), best of several rounds, beside the best time that the broker's thread needs for a
+plain message (``benchmarks.broker_cost``) in the same process. Prints microseconds and the share.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ Panel = tuple[str, str, str, list[tuple[str, str]]]
 
 
 SELECT = '{node_id=~"$broker"}'
+LATENCY = "rocketmq_rpc_latency_milliseconds"
 AT_ONCE = '{node_id=~"$broker", is_long_polling="false"}'
 REFUSED = '{node_id=~"$broker", response_code!~"success|pull_.*|polling_.*|query_not_found"}'
 """Answers that say neither "here it is" nor "nothing new"."""
@@ -80,12 +81,12 @@ ROWS: list[tuple[str, list[Panel]]] = [
         "Requests",
         [
             ("Requests", "reqps", "By kind, answered or one-way.",
-             [(rate("rocketmq_rpc_latency_milliseconds_count", "request_code"), "{{request_code}}")]),
+             [(rate(LATENCY + "_count", "request_code"), "{{request_code}}")]),
             ("Slowest one in a hundred", "ms", "Time to the answer; requests that wait for a message are left out.",
-             [(f"histogram_quantile(0.99, {rate('rocketmq_rpc_latency_milliseconds_bucket', 'request_code, le', AT_ONCE)})",
+             [(f"histogram_quantile(0.99, {rate(LATENCY + '_bucket', 'request_code, le', AT_ONCE)})",
                "{{request_code}}")]),
             ("Refused requests", "reqps", "By the code of the answer.",
-             [(rate("rocketmq_rpc_latency_milliseconds_count", "response_code", REFUSED), "{{response_code}}")]),
+             [(rate(LATENCY + "_count", "response_code", REFUSED), "{{response_code}}")]),
         ],
     ),
 ]  # fmt: skip
