@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.cli import sql as cli_sql
 from gantrymq.sql import Transactions
 from gantrymq.sql.rows.dialect import Kind
 from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rows.transaction_id import make
+from gantrymq.sql.upkeep import cleaning
 from gantrymq.testing import LocalCluster
 from tests.cli.tool import Tool
 from tests.sql.databases import Place, database, database_server, mariadb, postgresql, sqlite
@@ -81,3 +83,16 @@ def test_clean_says_what_is_wrong(tool: Tool, sqlite: Place) -> None:
     sqlite.execute("DROP TABLE gantrymq_inbox")
     with LocalCluster() as cluster:
         assert "no such table" in tool.fails(*arguments, "-n", cluster.name_servers)
+
+
+def test_a_dry_run_does_not_count_for_ever(
+    tool: Tool, sqlite: Place, gantry: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (cleaning, cli_sql):
+        monkeypatch.setattr(module, "COUNTED", 2)
+    Transactions("g", sqlite.connect, name_servers=gantry.name_servers).create_table()
+    then = round(time.time() * 1000) - 10 * DAY_MS
+    sqlite.execute(*(f"INSERT INTO gantrymq_outcomes VALUES ('{make(then, number)}', 1, 'g')" for number in range(4)))
+    arguments = ("sql", "clean", "-d", sqlite.url(), "-n", gantry.name_servers)
+    assert tool.text(*arguments, "--dry-run").startswith("more than 2 rows of gantrymq_outcomes and 0 rows of")
+    assert tool.text(*arguments).startswith("4 rows of gantrymq_outcomes and 0 rows of")

@@ -274,7 +274,7 @@ def test_a_claim_below_the_horizon_inserts_nothing(tested: UnderTest) -> None:
     async def test(tested: UnderTest) -> None:
         horizon = transaction_id.first_of(1_000_000)
         for moved in (horizon, OLD):  # it never moves back
-            await tested.alone(*tested.outcomes.clean(moved, 10)[1])
+            await tested.alone(*tested.outcomes.move_horizon(moved)[1])
         assert await failure_of(tested.claim(OLD)) is Failure.DUPLICATE
         found = await tested.find(OLD)
         assert OLD not in found and found[CLEANED][2] == horizon
@@ -288,10 +288,14 @@ def test_old_rows_are_deleted_in_batches_and_nothing_else(tested: UnderTest) -> 
         old = [transaction_id.make(ms, 0) for ms in range(3)]
         for which in (*old, NEW):
             await tested.alone(tested.outcomes.insert(which))
-        *_, delete = tested.outcomes.clean(transaction_id.first_of(1_000), 2)
-        assert await tested.alone(*delete)
-        assert [which in await tested.find(which) for which in old] == [False, False, True]
-        assert not await tested.alone(*delete)
+        batch, horizon = tested.outcomes.cleaning, transaction_id.first_of(1_000)
+        for first, last, count in (("0", old[1], 2), (old[1], old[2], 1)):
+            assert [tuple(row) for row in await tested.alone((batch.edge, (first, 2, horizon)))] == [(last,)]
+            rows = await tested.alone((batch.count, (first, last)))
+            assert [tuple(row) for row in rows] == [(count,)]
+            await tested.alone((batch.delete, (first, last)))
+            assert [which in await tested.find(which) for which in old] == [which > last for which in old]
+        assert [tuple(row) for row in await tested.alone((batch.edge, (old[2], 2, horizon)))] == [(None,)]
         assert set(await tested.find(NEW)) == {NEW, CLEANED, DATABASE}
 
     tested.run(test)

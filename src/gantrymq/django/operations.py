@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from django.db import router
+from django.db import router, transaction
 from django.db.migrations.operations.base import Operation
 
 from gantrymq.django.django_database import dialect_of_connection, execute
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.sql.rows.dialect import Dialect
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, ddl
-from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes
+from gantrymq.sql.rules.claim import Failed
+from gantrymq.sql.rules.creation import before_ddl
+from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
 from gantrymq.sql.transaction.database import Rows
 
 
@@ -33,7 +36,7 @@ class CreateGantryTables(Operation):
         if not router.allow_migrate(connection.alias, app_label):
             return
         dialect = dialect_of_connection(connection)
-        for statement in ddl(dialect.kind):
+        for statement in (*before_ddl(dialect.kind), *ddl(dialect.kind)):
             schema_editor.execute(statement, params=None)
         if not schema_editor.collect_sql:  # what sqlmigrate prints may be executed in several databases
             _identify(connection, dialect)
@@ -53,9 +56,18 @@ def _identify(connection: Any, dialect: Dialect) -> None:
     try:
         statements = next(asking)
         while True:
-            rows: Rows = ()
-            for statement, parameters in statements:
-                rows = execute(connection, statement, parameters)
-            statements = asking.send(rows)
+            statements = asking.send(_asked(connection, statements))
     except StopIteration:
         return
+
+
+def _asked(connection: Any, statements: Sequence[Statement]) -> Rows | Failed:
+    """In a savepoint, or a transaction of its own: another process may write the same rows at the same time."""
+    rows: Rows = ()
+    try:
+        with transaction.atomic(using=connection.alias):
+            for statement, parameters in statements:
+                rows = execute(connection, statement, parameters)
+    except Exception as error:  # noqa: BLE001 - ``failed`` raises what no database said
+        return failed(error)
+    return rows

@@ -21,13 +21,15 @@ from typing import Any, Final
 
 from gantrymq.sql.rows.dialect import Kind, dialect_of
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name, ddl
+from gantrymq.sql.rules.creation import before_ddl
 
 _OURS: Final = (OUTCOMES, INBOX)
 
 
 def create_tables(op: Any, table: str = OUTCOMES, inbox_table: str = INBOX) -> None:
     """Create both tables unless they exist. ``op``: ``alembic.op``. Works offline (``alembic upgrade --sql``), too."""
-    for statement in ddl(_kind(op), table, inbox_table):
+    kind = _kind(op)
+    for statement in (*before_ddl(kind), *ddl(kind, table, inbox_table)):
         op.execute(statement)
 
 

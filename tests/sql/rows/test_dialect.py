@@ -38,8 +38,9 @@ def test_nothing_but_the_parameters_changes(style: str, words: list[str]) -> Non
 @pytest.mark.parametrize("style", ["format", "numeric_dollar"])
 def test_no_statement_has_a_percent_sign_or_question_mark_of_its_own(kind: Kind, style: str) -> None:
     dialect = dialect_of(kind.value, style)
-    for statements in (OutcomeStatements(dialect), InboxStatements(dialect)):
-        for text in vars(statements).values():
+    outcomes, inbox = OutcomeStatements(dialect), InboxStatements(dialect)
+    for statements in (outcomes, inbox, outcomes.cleaning, inbox.cleaning):
+        for text in filter(lambda value: isinstance(value, str), vars(statements).values()):
             assert "?" not in text and "%" not in text.replace("%s", ""), text
 
 

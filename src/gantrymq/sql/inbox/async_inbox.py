@@ -20,6 +20,7 @@ from gantrymq.sql.inbox.effect import ATTEMPTS, ComeAgain, Effect, InboxSettings
 from gantrymq.sql.inbox.sources import Source
 from gantrymq.sql.rows.dialect import Dialect, Kind
 from gantrymq.sql.rows.tables import InboxStatements, inbox_ddl
+from gantrymq.sql.rules.creation import create
 from gantrymq.sql.rules.failed_commit import may_run_again
 from gantrymq.sql.transaction.async_enlistment import perform
 from gantrymq.sql.upkeep import cleaning
@@ -100,8 +101,7 @@ class AsyncInbox(InboxBase):
     async def create_table(self) -> None:
         """Create the table unless it exists. For production, put ``gantry sql ddl`` into your migrations."""
         database: Any = self._source.database()
-        for statement in inbox_ddl((await database.dialect()).kind, self._settings.table):
-            await database.alone([(statement, ())])
+        await perform(create(inbox_ddl((await database.dialect()).kind, self._settings.table)), database.alone)
 
     async def clean(self, older_than: float = KEPT_S) -> None:
         """Delete the rows of messages that were consumed more than this many seconds ago; see ``Inbox.clean``."""

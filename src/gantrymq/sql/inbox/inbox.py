@@ -18,6 +18,7 @@ from gantrymq.sql.inbox.base import InboxBase, Listener, batches
 from gantrymq.sql.inbox.effect import ATTEMPTS, ComeAgain, Effect, InboxSettings
 from gantrymq.sql.inbox.sources import Source, source_of
 from gantrymq.sql.rows.tables import InboxStatements, inbox_ddl
+from gantrymq.sql.rules.creation import created
 from gantrymq.sql.rules.failed_commit import may_run_again
 from gantrymq.sql.upkeep import cleaning
 from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
@@ -126,8 +127,7 @@ class Inbox(InboxBase):
     def create_table(self) -> None:
         """Create the table unless it exists. For production, put ``gantry sql ddl`` into your migrations."""
         database: Any = self._source.database()
-        for statement in inbox_ddl(database.dialect().kind, self._settings.table):
-            database.alone([(statement, ())])
+        created(inbox_ddl(database.dialect().kind, self._settings.table), database.alone)
 
     def clean(self, older_than: float = KEPT_S) -> None:
         """Delete the rows of messages that were consumed more than this many seconds ago, 2 days at least. Keep them

@@ -25,6 +25,8 @@ class Failure(enum.Enum):
     READ_ONLY = "read-only"
     """The server takes no writes: a replica, perhaps after a failover."""
     NO_TABLE = "no table"
+    EXISTS = "exists"
+    """A table or an index of this name is there, or is being made."""
     OTHER = "other"
 
 
@@ -37,6 +39,8 @@ _STATES: Final = {
     "25006": Failure.READ_ONLY,
     "42P01": Failure.NO_TABLE,
     "3F000": Failure.NO_TABLE,
+    "42P07": Failure.EXISTS,
+    "42710": Failure.EXISTS,
     "57P01": Failure.DISCONNECTED,
     "57P02": Failure.DISCONNECTED,
     "57P03": Failure.DISCONNECTED,
@@ -52,6 +56,8 @@ _NUMBERS: Final = {
     1792: Failure.READ_ONLY,
     1836: Failure.READ_ONLY,
     1146: Failure.NO_TABLE,
+    1050: Failure.EXISTS,
+    1061: Failure.EXISTS,
     1053: Failure.DISCONNECTED,
     1927: Failure.DISCONNECTED,
     2003: Failure.DISCONNECTED,
@@ -123,6 +129,8 @@ def _read(error: BaseException) -> Failure | None:
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_ERROR" and "no such table" in str(error):
             return Failure.NO_TABLE
+        if name == "SQLITE_ERROR" and "already exists" in str(error):
+            return Failure.EXISTS
         return _SQLITE.get(name) or _SQLITE.get("_".join(name.split("_")[:2]))
     if isinstance(error, ConnectionError | TimeoutError):
         return Failure.DISCONNECTED

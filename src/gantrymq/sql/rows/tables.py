@@ -134,10 +134,8 @@ class OutcomeStatements:
         """id, id, note"""
         self.move_horizon: Final = written(f"UPDATE {name} SET note = ? WHERE id = '{CLEANED}' AND note < ?")  # nosec B608
         """the horizon, twice"""
-        self.clean: Final = written(_CLEAN[dialect.kind].format(name=name))
-        """the horizon, how many"""
-        self.left: Final = written(f"SELECT id FROM {name} WHERE {_OLD} LIMIT 1")  # nosec B608
-        """the horizon; whether there is anything left to clean"""
+        self.cleaning: Final = BatchStatements(dialect, name, "id")
+        """ids"""
 
 
 _UNLESS_CLEANED: Final = (
@@ -160,14 +158,33 @@ _CLAIM: Final = {
 }
 _BEFORE: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = {seconds}"}
 _AFTER: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = DEFAULT"}
-_OLD: Final = "id >= '0' AND id < ?"
-"""``#database`` and ``#cleaned`` sort before '0'."""
-_CLEAN: Final = {
-    Kind.POSTGRESQL: f"DELETE FROM {{name}} WHERE id IN (SELECT id FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?)",  # nosec B608
-    Kind.SQLITE: f"DELETE FROM {{name}} WHERE id IN (SELECT id FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?)",  # nosec B608
-    Kind.MYSQL: f"DELETE FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?",  # nosec B608
-    Kind.MARIADB: f"DELETE FROM {{name}} WHERE {_OLD} ORDER BY id LIMIT ?",  # nosec B608
-}
+
+
+class BatchStatements:
+    """The deletion of old rows, batch by batch along a column that has an index. Each statement reads the rows of one
+    batch, however many there are before and behind it: those that were deleted before are never passed again."""
+
+    def __init__(self, dialect: Dialect, name: str, column: str) -> None:
+        """``name``: of the table; it has passed ``check_name``."""
+        written = dialect.written
+        batch = f"{name} WHERE {column} >= ? AND {column} <= ?"
+        # Of a table that it has no statistics of, PostgreSQL may believe that few rows are behind the beginning, and
+        # read and sort all of them for each batch. Of a limit that it cannot know it expects a tenth of the rows, and
+        # follows the index. The end stands outside, because a range would make the rows look even fewer.
+        limit = "(SELECT CAST(? AS BIGINT))" if dialect.kind is Kind.POSTGRESQL else "?"
+        self.edge: Final = written(
+            f"SELECT MAX({column}) FROM (SELECT {column} FROM {name} WHERE {column} >= ? "  # nosec B608
+            f"ORDER BY {column} LIMIT {limit}) AS batch WHERE {column} < ?"
+        )
+        """from here on, how many rows, below this one. The last value of a batch; NULL: there is none"""
+        self.count: Final = written(f"SELECT COUNT(*) FROM {batch}")  # nosec B608
+        """from here on, up to here. How many rows ``delete`` deletes"""
+        self.delete: Final = written(f"DELETE FROM {batch}")  # nosec B608
+        """from here on, up to here"""
+        self.old: Final = written(
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM {name} WHERE {column} >= ? AND {column} < ? LIMIT ?) AS found"  # nosec B608
+        )
+        """from here on, below this one, how many at most. How many there are"""
 
 
 class InboxStatements:
@@ -184,25 +201,10 @@ class InboxStatements:
         duplicate. All wait for a transaction that has inserted the same and has not ended."""
         self.find: Final = written(f"SELECT consumed_at FROM {name} WHERE consumer_group = ? AND message_id = ?")  # nosec B608
         """group, id of the message"""
-        self.clean: Final = written(f"DELETE FROM {name} WHERE consumed_at < ?")  # nosec B608
+        self.cleaning: Final = BatchStatements(dialect, name, "consumed_at")
         """ms since 1970"""
-        self.clean_some: Final = written(_CLEAN_INBOX[dialect.kind].format(name=name))
-        """ms since 1970, how many"""
-        self.left: Final = written(f"SELECT 1 FROM {name} WHERE consumed_at < ? LIMIT 1")  # nosec B608
-        """ms since 1970; whether there is anything left to clean"""
 
 
-_KEYS: Final = "consumer_group, message_id"
-_CLEAN_INBOX: Final = {
-    Kind.POSTGRESQL: (
-        f"DELETE FROM {{name}} WHERE ({_KEYS}) IN (SELECT {_KEYS} FROM {{name}} WHERE consumed_at < ? LIMIT ?)"  # nosec B608
-    ),
-    Kind.SQLITE: (
-        f"DELETE FROM {{name}} WHERE ({_KEYS}) IN (SELECT {_KEYS} FROM {{name}} WHERE consumed_at < ? LIMIT ?)"  # nosec B608
-    ),
-    Kind.MYSQL: "DELETE FROM {name} WHERE consumed_at < ? ORDER BY consumed_at LIMIT ?",
-    Kind.MARIADB: "DELETE FROM {name} WHERE consumed_at < ? ORDER BY consumed_at LIMIT ?",
-}
 NOW: Final = {
     Kind.POSTGRESQL: "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
     Kind.SQLITE: "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",

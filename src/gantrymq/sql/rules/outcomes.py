@@ -12,7 +12,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.system_topics import check_group
 from gantrymq.sql.rows.dialect import Dialect
 from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
-from gantrymq.sql.rows.tables import CLEANED, DATABASE, OUTCOMES, Outcome, OutcomeStatements
+from gantrymq.sql.rows.tables import CLEANED, DATABASE, OUTCOMES, BatchStatements, Outcome, OutcomeStatements
 from gantrymq.sql.rules.claim import ATTEMPTS, Failed, Query, Rows
 
 Statement = tuple[str, tuple[Any, ...]]
@@ -89,17 +89,18 @@ class Outcomes:
             )
         return ConfigError(f"the table {self.table} cannot be read: {failed.reason}")
 
-    def clean(self, horizon: str, count: int) -> list[list[Statement]]:
-        """Delete the rows of ids below ``horizon``: first so that everybody can know it, then ``count`` rows of them.
-
-        Each list is one call. The first one fails as a duplicate when the row ``#cleaned`` exists. The last one is to
-        be repeated until no rows come back. See ``cleaning``.
-        """
+    def move_horizon(self, horizon: str) -> list[list[Statement]]:
+        """Let everybody know that rows of ids below ``horizon`` may be deleted. Each list is one call; the first one
+        fails as a duplicate when the row ``#cleaned`` exists. See ``cleaning``."""
         return [
             [(self._statements.insert, (CLEANED, int(Outcome.NONE), ""))],
             [(self._statements.move_horizon, (horizon, horizon))],
-            [(self._statements.clean, (horizon, count)), (self._statements.left, (horizon,))],
         ]
+
+    @property
+    def cleaning(self) -> BatchStatements:
+        """How rows are deleted, by their ids."""
+        return self._statements.cleaning
 
 
 def failed(error: Exception) -> Failed:

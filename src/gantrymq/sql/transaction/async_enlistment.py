@@ -17,6 +17,7 @@ from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rules import steps
 from gantrymq.sql.rules.claim import Answer, Failed, Query, Rows
+from gantrymq.sql.rules.creation import create
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
 from gantrymq.sql.transaction.checker import asked, told
 from gantrymq.sql.transaction.database import AsyncDatabase
@@ -65,8 +66,7 @@ class AsyncLocal:
     async def create_tables(self) -> None:
         """Create both tables unless they exist, and the row with the database's identity."""
         kind = (await self.database.dialect()).kind
-        for statement in ddl(kind, self.settings.table, self.settings.inbox_table):
-            await self.database.alone([(statement, ())])
+        await perform(create(ddl(kind, self.settings.table, self.settings.inbox_table)), self.database.alone)
         await self.open()
 
     async def alone(self, statements: list[Statement]) -> Rows | Failed:

@@ -13,6 +13,7 @@ from gantrymq.runtime.rng import SystemRng
 from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name, ddl
 from gantrymq.sql.rules.claim import Failed, Query, Rows
+from gantrymq.sql.rules.creation import created
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, failed
 from gantrymq.sql.transaction.database import Database
 from gantrymq.sql.transaction.enlistment import Enlistment, Waiter, ask, marks_of
@@ -99,6 +100,5 @@ def last_moment(clock: Clock, settings: Settings) -> float:
 
 def create_tables(database: Database, settings: Settings) -> None:
     """Create both tables unless they exist, and the row with the database's identity."""
-    for statement in ddl(database.dialect().kind, settings.table, settings.inbox_table):
-        database.alone([(statement, ())])
+    created(ddl(database.dialect().kind, settings.table, settings.inbox_table), database.alone)
     Local(database, settings)

@@ -18,29 +18,43 @@ the database or of this process, whichever is behind.
 **Inbox.** A row must stay as long as its message can come again. A broker keeps a message for 72 hours
 (``fileReservedTime``), so a group that was reset, or was stopped for days, can get it at that age. It may send it back
 then, and the copy in the retry topic is kept for another 72 hours. The seventh day is for clocks that differ.
+
+**Batches.** Rows are deleted from the oldest one on. Each batch is a transaction of its own and begins where the last
+one ended, so it reads and locks its own rows only. Both columns have an index from the beginning: the primary key of
+the outcomes, and ``gantrymq_inbox_by_time``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rows.dialect import Kind
 from gantrymq.sql.rows.failures import Failure, read_failure
-from gantrymq.sql.rows.tables import CLEANED, NOW, InboxStatements
+from gantrymq.sql.rows.tables import CLEANED, NOW, BatchStatements, InboxStatements
 from gantrymq.sql.rules.claim import ATTEMPTS, Rows
 from gantrymq.sql.rules.outcomes import Outcomes, Statement
 
 S = TypeVar("S")
 T = TypeVar("T")
+Tell = Callable[[int], object]
 Asking = Generator[list[Statement], Rows, T]
 """Asks for statements, gets the rows of the last one that has any. Errors of the database are raised into it."""
 DAY_S: Final = 86_400.0
 KEPT_S: Final = 7 * DAY_S
 BATCH: Final = 1_000
-"""Rows in one statement: other transactions wait for it for some milliseconds only."""
+"""Rows in one statement: other transactions wait for it for some milliseconds only. In the inbox, all rows of one
+millisecond are in one batch."""
+COUNTED: Final = 100_000
+"""A count of old rows ends here, because databases count one by one."""
+FIRST_ID: Final = "0"
+"""``#database`` and ``#cleaned`` sort before it."""
+
+
+def _tell_nobody(deleted: int) -> None:
+    pass
 
 
 def check_age(older_than: float, longest_transaction: float = 0.0) -> float:
@@ -78,24 +92,46 @@ def horizon_id(horizon_ms: int, oldest_open: str | None) -> str:
     return horizon if oldest_open is None else min(horizon, oldest_open)
 
 
-def clean_outcomes(outcomes: Outcomes, horizon: str) -> Asking[None]:
-    """Delete the rows of ids below ``horizon``."""
-    make_mark, move_horizon, delete = outcomes.clean(horizon, BATCH)
+def clean_outcomes(outcomes: Outcomes, horizon: str, tell: Tell = _tell_nobody) -> Asking[int]:
+    """Delete the rows of ids below ``horizon``; how many there were. ``tell`` gets the number behind each batch."""
+    make_mark, move_horizon = outcomes.move_horizon(horizon)
     try:
         yield make_mark
     except Exception as error:
         if read_failure(error) is not Failure.DUPLICATE:
             raise
     yield from _again(move_horizon)
-    while (yield from _again(delete)):
-        pass
+    return (yield from _delete(outcomes.cleaning, FIRST_ID, horizon, tell))
 
 
-def clean_inbox(statements: InboxStatements, before_ms: int) -> Asking[None]:
-    """Delete the rows of messages that were consumed before this time."""
-    batch: list[Statement] = [(statements.clean_some, (before_ms, BATCH)), (statements.left, (before_ms,))]
-    while (yield from _again(batch)):
-        pass
+def clean_inbox(statements: InboxStatements, before_ms: int, tell: Tell = _tell_nobody) -> Asking[int]:
+    """Delete the rows of messages that were consumed before this time; how many there were."""
+    return (yield from _delete(statements.cleaning, 0, before_ms, tell))
+
+
+def _delete(statements: BatchStatements, first: Any, before: Any, tell: Tell) -> Asking[int]:
+    deleted = 0
+    while True:
+        found = yield from _again([(statements.edge, (first, BATCH, before))])
+        last = found[0][0]
+        if last is None:
+            return deleted
+        rows = yield from _again([(statements.count, (first, last)), (statements.delete, (first, last))])
+        deleted += int(rows[0][0])
+        tell(deleted)
+        first = last
+
+
+def count_outcomes(outcomes: Outcomes, horizon: str) -> Asking[int]:
+    """How many rows ``clean_outcomes`` would delete; COUNTED + 1: more than COUNTED."""
+    rows = yield from _again([(outcomes.cleaning.old, (FIRST_ID, horizon, COUNTED + 1))])
+    return int(rows[0][0])
+
+
+def count_inbox(statements: InboxStatements, before_ms: int) -> Asking[int]:
+    """The same for ``clean_inbox``."""
+    rows = yield from _again([(statements.cleaning.old, (0, before_ms, COUNTED + 1))])
+    return int(rows[0][0])
 
 
 def _again(statements: list[Statement]) -> Asking[Rows]:

@@ -111,8 +111,9 @@ def of_outcomes(
         statements.find: lambda work, which: select(work, table, which, CLEANED, DATABASE),
         statements.claim: partial(_claim, table=table, patience_s=claim_timeout_s),
         statements.move_horizon: partial(_move_horizon, table=table),
-        statements.clean: partial(_clean, table=table),
-        statements.left: partial(_left, table=table),
+        statements.cleaning.edge: partial(_edge, table=table),
+        statements.cleaning.count: partial(_count, table=table),
+        statements.cleaning.delete: partial(_delete, table=table),
     }
 
 
@@ -132,11 +133,20 @@ async def _move_horizon(work: Work, horizon: str, above: str, *, table: str) -> 
     return []
 
 
-async def _clean(work: Work, horizon: str, count: int, *, table: str) -> Rows:
-    for key in list(work.keys(table, "0", horizon))[:count]:
+async def _edge(work: Work, first: str, count: int, horizon: str, *, table: str) -> Rows:
+    batch = list(work.keys(table, first, horizon))[:count]
+    return [(batch[-1] if batch else None,)]
+
+
+def _batch(work: Work, table: str, first: str, last: str) -> list[str]:
+    return list(work.keys(table, first, f"{last}\0"))  # with the last one
+
+
+async def _count(work: Work, first: str, last: str, *, table: str) -> Rows:
+    return [(len(_batch(work, table, first, last)),)]
+
+
+async def _delete(work: Work, first: str, last: str, *, table: str) -> Rows:
+    for key in _batch(work, table, first, last):
         await work.change(table, key, lambda values: None)
     return []
-
-
-async def _left(work: Work, horizon: str, *, table: str) -> Rows:
-    return [(key,) for key in work.keys(table, "0", horizon)][:1]

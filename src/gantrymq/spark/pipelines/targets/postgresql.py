@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
+from gantrymq.sql.rules.creation import created
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,12 +36,16 @@ class PostgresqlWriter:
         self._name = name
         try:
             self._connection: Any = psycopg.connect(target.dsn, autocommit=True)
-            self._connection.execute(_CREATE)
+            created([_CREATE], self._alone)
             self._table_columns()
         except psycopg.Error as error:
             raise ConfigError(
                 f"targets.{name}: PostgreSQL refuses: {str(error).strip()}; check dsn and table"
             ) from error
+
+    def _alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+        for statement, _ in statements:
+            self._connection.execute(statement)
 
     def has(self, query: str, batch: int) -> bool:
         asked = f"SELECT batch FROM {BATCHES} WHERE query = %s AND target = %s"  # nosec B608 # the same

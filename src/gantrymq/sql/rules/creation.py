@@ -1,0 +1,64 @@
+"""How tables are made while other processes make the same ones. Pure.
+
+``CREATE TABLE IF NOT EXISTS`` looks first and creates then. On PostgreSQL two of them at the same time both look, and
+the second one fails at a unique index of the catalogue. It fails when the first one has committed, so the same
+statement succeeds a moment later:
+
+| where statements run                     | what is done                                                              |
+|------------------------------------------|---------------------------------------------------------------------------|
+| each alone, in autocommit (``create``)   | one that failed because of another process is repeated                    |
+| in a transaction, which an error would   | ``before_ddl`` comes first: a lock until the end of that transaction, for |
+| end (migrations)                         | which the others wait                                                     |
+
+MySQL, MariaDB and SQLite let the second one wait. Source: PostgreSQL "CREATE TABLE", "Advisory Lock Functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final
+
+from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.failures import Failure, read_failure
+from gantrymq.sql.rules.claim import Rows
+from gantrymq.sql.rules.outcomes import Statement
+
+ATTEMPTS: Final = 5
+_AGAIN: Final = frozenset({Failure.DUPLICATE, Failure.EXISTS, Failure.CONFLICT, Failure.LOCKED, Failure.DISCONNECTED})
+LOCK: Final = 0x67616E747279
+"""The key of the lock: ``gantry`` in ASCII. Advisory locks are numbers that programs agree on."""
+Creating = Generator[Sequence[Statement], Rows, None]
+
+
+def create(statements: Sequence[str]) -> Creating:
+    """Each statement as a call in autocommit. Errors are raised into it, and raised again when they do not pass."""
+    for statement in statements:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                yield [(statement, ())]
+            except Exception as error:
+                if attempt == ATTEMPTS or read_failure(error) not in _AGAIN:
+                    raise
+            else:
+                break
+
+
+def created(statements: Sequence[str], alone: Callable[[Sequence[Statement]], Any]) -> None:
+    """Have a blocking database carry it out."""
+    creating = create(statements)
+    try:
+        asked = next(creating)
+        while True:
+            try:
+                rows = alone(asked)
+            except Exception as error:  # noqa: BLE001 - it belongs to ``create``, which raises or repeats
+                asked = creating.throw(error)
+            else:
+                asked = creating.send(rows)
+    except StopIteration:
+        return
+
+
+def before_ddl(kind: Kind) -> list[str]:
+    """What a migration executes before the statements of ``ddl``."""
+    return [f"SELECT pg_advisory_xact_lock({LOCK})"] if kind is Kind.POSTGRESQL else []
