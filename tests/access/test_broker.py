@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import logging
@@ -13,6 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gantrymq.access.guard import GUESSES
+from gantrymq.demo.ports import free_port
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
 from gantrymq.message.transaction import OPERATOR_REMARK
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
@@ -386,3 +389,38 @@ def test_a_broker_without_users_has_the_bare_handlers(tmp_path: Path) -> None:
             assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and "authenticationEnabled" in answer.remark  # type: ignore[operator]
 
     asyncio.run(work())
+
+
+def test_who_guesses_secrets_of_a_broker_must_wait_at_both_doors(tmp_path: Path) -> None:
+    """Over one new connection for each guess, as attackers do; over HTTP, too."""
+    port = free_port()
+
+    async def status(password: str) -> tuple[int, str]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        credentials = base64.b64encode(f"app:{password}".encode()).decode()
+        writer.write(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {credentials}\r\n"
+                     "Connection: close\r\n\r\n".encode())  # fmt: skip
+        answer = (await reader.read()).decode()
+        writer.close()
+        return int(answer.split()[1]), answer
+
+    async def work(broker: Guarded) -> None:
+        admin = broker.caller(ADMIN)
+        app = await admin.make_user("app", "Topic:orders=Pub", "Cluster:DefaultCluster=Get")
+        before = broker.caller(app)
+        await before.fine(Code.SEND_MESSAGE_V2, send_header("orders"), b"hello")
+        assert (await status("app-secret"))[0] == 200
+        for number in range(GUESSES // 2):
+            assert "signature" in await broker.caller(Account("app", f"wrong{number}")).denied(
+                Code.SEND_MESSAGE_V2, send_header("orders")
+            )
+            assert (await status(f"wrong{number}"))[0] == 401
+        assert "too many wrong" in await broker.caller(app).denied(Code.SEND_MESSAGE_V2, send_header("orders"))
+        code, answer = await status("app-secret")
+        assert code == 429 and "Retry-After: " in answer
+        await before.fine(Code.SEND_MESSAGE_V2, send_header("orders"), b"hello")
+        await broker.caller(ADMIN).fine(Code.GET_BROKER_CONFIG)
+        counted = broker.running.broker.metrics.read("gantry_permission_refusals_total")
+        assert counted[("guessed",)] == 2
+
+    play(work, tmp_path, http_port=port)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.access.directory import Content, Directory
-from gantrymq.access.guard import Denied, Guard, Unknown, basic_credentials
+from gantrymq.access.guard import (
+    GUESSES,
+    GUESSES_OF_ADDRESS,
+    GUESSES_WITHIN_S,
+    Denied,
+    Guard,
+    TooManyGuesses,
+    Unknown,
+    basic_credentials,
+)
 from gantrymq.access.needs import NoPlaces
 from gantrymq.access.requests import BROKER_ROWS, NAME_SERVER_ROWS
 from gantrymq.access.values import Action, Decision, Grants, Policy, Resource, User, UserKind
@@ -18,7 +29,9 @@ from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.consumer import UnregisterClient
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.signature import ACCESS_KEY, SIGNATURE, Account, signature_of, signed_frame
+from gantrymq.runtime.limits.attempts import NAME_MAX, REMEMBERED_MAX, Attempts
 from tests.support.brokers import send_header
+from tests.support.sim_clock import SimClock
 
 APP = User("app", "app-secret")
 ADMIN = User("admin", "admin-secret", UserKind.SUPER)
@@ -192,10 +205,50 @@ def test_addresses_of_4x() -> None:
 
 def test_passwords() -> None:
     guarding = guard()
-    assert guarding.user_with_password("app", "app-secret") == APP
+    assert guarding.user_with_password("app", "app-secret", "10.0.0.1") == APP
     for name, password in (("app", "guess"), ("nobody", ""), ("", ""), ("off", "off-secret"), ("app", "größer")):
         with pytest.raises(Unknown):
-            guarding.user_with_password(name, password)
+            guarding.user_with_password(name, password, "10.0.0.1")
     assert basic_credentials("Basic YXBwOmE6Yg==") == ("app", "a:b")
     for header in ("", "Basic", "Basic !!", "Basic YXBw", "Bearer YXBwOmI=", "Basic /w=="):
         assert basic_credentials(header) is None
+
+
+def test_who_guesses_must_wait_and_hinders_nobody_elsewhere() -> None:
+    clock = SimClock()
+    guarding = guard(clock=clock)
+    wrong = read(signed(secret="guess"))
+    for _ in range(GUESSES):
+        with pytest.raises(Unknown, match="signature of app is wrong"):
+            guarding.admit(wrong, SEND, NoPlaces(), HERE)
+    right = read(signed())
+    with pytest.raises(TooManyGuesses, match="try again in 60 s"):
+        guarding.admit(right, SEND, NoPlaces(), HERE)  # the attacker must not learn which guess was right
+    with pytest.raises(TooManyGuesses):
+        guarding.user_with_password("app", "app-secret", "10.0.0.1")  # the same limit at the other door
+    assert guarding.admit(right, SEND, NoPlaces(), "10.0.0.2:1") == APP, "another address is not hindered"
+    assert guarding.admit(right, SEND, NoPlaces(), HERE, APP) == APP, "nor a connection on which the user was before"
+    assert guarding.user_with_password("admin", "admin-secret", "10.0.0.1") == ADMIN, "nor another user from there"
+    assert guarding.refusals.guessed == 2 and guarding.refusals.unauthenticated == GUESSES
+    asyncio.run(clock.advance(GUESSES_WITHIN_S))
+    assert guarding.admit(right, SEND, NoPlaces(), HERE) == APP
+
+
+def test_many_names_from_one_address_and_one_network() -> None:
+    guarding = guard(clock=SimClock())
+    for number in range(GUESSES_OF_ADDRESS):
+        with pytest.raises(Unknown):
+            guarding.user_with_password(f"name{number}", "x", f"2001:db8::{number:x}")
+    with pytest.raises(TooManyGuesses):
+        guarding.user_with_password("app", "app-secret", "2001:db8::ffff")
+    assert guarding.user_with_password("app", "app-secret", "2001:db8:0:1::1") == APP
+    guarding.directory.update("app", ADMIN, secret="a new secret")
+    assert guarding.user_with_password("app", "a new secret", "2001:db8::1"), "who changes a password ends the waiting"
+
+
+def test_what_is_remembered_of_guesses_is_bounded() -> None:
+    attempts = Attempts(SimClock(), 3, 1_000_000, 60.0)
+    for number in range(REMEMBERED_MAX + 10):
+        attempts.attempt("x" * 1_000, f"address {number}")
+    assert len(attempts._failed) == REMEMBERED_MAX
+    assert max(len(name or "") for name, _ in attempts._failed) == NAME_MAX

@@ -18,7 +18,7 @@ from gantrymq.console.pages.live import event
 from gantrymq.console.passwords import NOBODY, hashed, verify
 from gantrymq.console.plots import Line, nice_ceiling, plot, runs, shown
 from gantrymq.console.samples import BrokerSample, Rates, Sample, rates_between
-from gantrymq.console.sessions import ATTEMPTS, ATTEMPTS_OF_ADDRESS, ATTEMPTS_WITHIN_S, LoginLimit, Sessions
+from gantrymq.console.sessions import ATTEMPTS, ATTEMPTS_OF_ADDRESS, ATTEMPTS_WITHIN_S, Sessions, login_limit
 from gantrymq.console.settings import parse_settings, read_settings
 from gantrymq.console.views import age, body_text, clean, first_number, hex_text
 from gantrymq.errors import ConfigError
@@ -107,7 +107,7 @@ def test_a_session_ends_when_it_is_not_used_and_at_its_longest() -> None:
 
 def test_attempts_to_log_in() -> None:
     clock = Clock()
-    limit = LoginLimit(clock)
+    limit = login_limit(clock)
     for _ in range(ATTEMPTS):
         assert limit.wait_s("otto", "a") == 0
         limit.attempt("otto", "a")
@@ -126,12 +126,12 @@ def test_attempts_to_log_in() -> None:
 
 
 def test_an_empty_name_does_not_switch_off_the_limit_of_an_address() -> None:
-    limit = LoginLimit(Clock())
+    limit = login_limit(Clock())
     limit.attempt("", "a")
     for number in range(ATTEMPTS_OF_ADDRESS):
         limit.attempt(f"name{number}", "a")
     assert limit.wait_s("vera", "a") > 0
-    limit = LoginLimit(Clock())
+    limit = login_limit(Clock())
     for _ in range(ATTEMPTS):
         limit.attempt("", "a")
     assert limit.wait_s("", "a") > 0 and limit.wait_s("vera", "a") == 0

@@ -13,3 +13,5 @@ class Refusals:
     """Requests without a signature, of an unknown or disabled user, or with a wrong signature."""
     forbidden: int = 0
     """Requests of users who may not make them."""
+    guessed: int = 0
+    """Requests that were not looked at, because there were too many wrong passwords before."""

@@ -31,7 +31,7 @@ def _behind(gate: Gate, handler: Handler) -> Handler:
 
     def handle(session: Any, command: Command) -> bytes | None:
         try:
-            user = admit(command, session.peer)
+            user = admit(command, session.peer, session.user)
         except Denied as denied:
             if not session.refused:
                 session.refused = True

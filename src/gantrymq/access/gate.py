@@ -28,13 +28,14 @@ class Gate:
         self._passed: set[tuple[str | None, ...]] = set()
         guard.directory.changed.append(self._passed.clear)
 
-    def admit(self, command: Command, address: str) -> User | None:
-        """The user who sent the request and may have it; None: it needs no user. Raises Denied."""
+    def admit(self, command: Command, address: str, known: User | None = None) -> User | None:
+        """The user who sent the request and may have it; None: it needs no user. ``known``: see ``Guard.sender``.
+        Raises Denied."""
         guard, source = self._guard, host_of(address)
         if guard.is_open_to(source):
             return None
         fields = command.ext_fields()
-        user = guard.sender(command, fields, source)
+        user = guard.sender(command, fields, source, known)
         if user is None or self._names is None:
             guard.judge(user, command, fields, self._row, self._places, source)
             return user

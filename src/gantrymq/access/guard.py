@@ -11,6 +11,7 @@ import binascii
 import hmac
 import logging
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import Final
 
 from gantrymq.access.addresses import Matcher, host_of
@@ -23,6 +24,9 @@ from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.signature import ACCESS_KEY, SecretKey
+from gantrymq.runtime.clock import Clock, SystemClock
+from gantrymq.runtime.limits.attempts import Attempts
+from gantrymq.runtime.limits.connections import client_of
 
 log = logging.getLogger("gantrymq.access")
 
@@ -46,6 +50,21 @@ class Unknown(Denied):
     """Nobody knows who sent the request."""
 
 
+class TooManyGuesses(Unknown):
+    """There were too many wrong passwords before."""
+
+    def __init__(self, name: str, wait_s: float) -> None:
+        self.wait_s: Final = wait_s
+        super().__init__(
+            f"too many wrong passwords or signatures for {name[:128]!r}, or from this address; try again in "
+            f"{ceil(wait_s)} s, with the right one"
+        )
+
+
+GUESSES: Final = 10
+"""Wrong passwords and signatures for one user from one address, until further requests must wait."""
+GUESSES_OF_ADDRESS: Final = 50
+GUESSES_WITHIN_S: Final = 60.0
 _UNJUDGED: Final = Denied("not judged yet")
 
 
@@ -65,6 +84,7 @@ class Guard:
         authorize: bool,
         unsigned: frozenset[int] = frozenset(),
         unjudged: frozenset[int] = frozenset(),
+        clock: Clock | None = None,
     ) -> None:
         self.directory: Final = directory
         self.cluster: Final = cluster
@@ -76,17 +96,21 @@ class Guard:
         self._unjudged = unjudged
         self._judged: dict[tuple[str, str, Need], Denied | None] = {}
         self._keys: dict[str, SecretKey] = {}
-        directory.changed.extend((self._judged.clear, self._keys.clear))
+        self._guesses = Attempts(clock or SystemClock(), GUESSES, GUESSES_OF_ADDRESS, GUESSES_WITHIN_S)
+        directory.changed.extend((self._judged.clear, self._keys.clear, self._guesses.clear))
 
-    def admit(self, command: Command, row: Row | None, places: Places, address: str) -> User | None:
+    def admit(
+        self, command: Command, row: Row | None, places: Places, address: str, known: User | None = None
+    ) -> User | None:  # fmt: skip
         """The user who sent a request and may have it; None: this request needs no user. ``row``: what it needs; None:
-        nobody said, so it needs a super user. Raises Denied.
+        nobody said, so it needs a super user. ``known``: who sent the request before it over the same connection.
+        Raises Denied.
         """
         source = host_of(address)
         if self.is_open_to(source):
             return None
         fields = command.ext_fields()
-        user = self.sender(command, fields, source)
+        user = self.sender(command, fields, source, known)
         self.judge(user, command, fields, row, places, source)
         return user
 
@@ -142,13 +166,35 @@ class Guard:
             return False
         return now.is_super or judge(self.directory.grants(now.name), need, source).allowed
 
-    def user_with_password(self, name: str, password: str) -> User:
-        """The user who says so; for doors that do not sign. Raises Unknown."""
+    def user_with_password(self, name: str, password: str, source: str) -> User:
+        """The user who says so, from the IP address ``source``; for doors that do not sign. Raises Unknown."""
+        if not name and not password:
+            raise self._unknown("this needs the name and the password of a user")
+        self._check_guesses(name, source)
         user = self.directory.user(name)
         known = hmac.compare_digest(password.encode(), (user or _NOBODY).secret.encode())
         if user is None or not known or not user.enabled:
+            self._guessed(name, source)
             raise self._unknown("the user name or the password is wrong, or the user is disabled")
+        self._guesses.forget(name, _client(source))
         return user
+
+    def _check_guesses(self, name: str, source: str) -> None:
+        """Raises TooManyGuesses. Nothing is compared then, so that a right guess is not told from a wrong one."""
+        wait_s = self._guesses.wait_s(name, _client(source))
+        if wait_s > 0:
+            self.refusals.guessed += 1
+            raise TooManyGuesses(name, wait_s)
+
+    def _guessed(self, name: str, source: str) -> None:
+        client = _client(source)
+        self._guesses.attempt(name, client)
+        wait_s = self._guesses.wait_s(name, client)
+        if wait_s > 0:
+            log.warning(
+                "too many wrong passwords or signatures for %r from %s: further requests of this user from there are "
+                "refused for %.0f s", name[:128], client, wait_s,
+            )  # fmt: skip
 
     def _judge(self, user: User, need: Need, source: str) -> Denied | None:
         judgement = judge(self.directory.grants(user.name), need, source)
@@ -163,8 +209,11 @@ class Guard:
             self.refusals.forbidden += 1
             raise Denied(f"{what} needs a super user")
 
-    def sender(self, command: Command, fields: Mapping[str, str], source: str) -> User | None:
-        """Who signed a request; None: it needs no signature. Raises Unknown."""
+    def sender(
+        self, command: Command, fields: Mapping[str, str], source: str, known: User | None = None
+    ) -> User | None:  # fmt: skip
+        """Who signed a request; None: it needs no signature. ``known``: who signed the one before on this connection,
+        who is not hindered by what others try from the same address. Raises Unknown."""
         if command.code in self._unsigned:
             return None
         name = fields.get(ACCESS_KEY)
@@ -174,13 +223,19 @@ class Guard:
         trusted = self.trusted.get(name)
         if user is not None and user.enabled and trusted is not None and trusted(source):
             return user
+        if known is None or known.name != name:
+            self._check_guesses(name, source)
         signed = _is_signed(fields, command.body, _NOBODYS_KEY if user is None else self._key_of(user))
         if user is None:
+            self._guessed(name, source)
             raise self._unknown(f"there is no user {name[:128]!r}")
         if not signed:
+            self._guessed(name, source)
             raise self._unknown(f"the signature of {name} is wrong; check the secret key")
         if not user.enabled:
             raise self._unknown(f"the user {name} is disabled")
+        if known is None or known.name != name:
+            self._guesses.forget(name, _client(source))
         return user
 
     def _key_of(self, user: User) -> SecretKey:
@@ -192,6 +247,11 @@ class Guard:
     def _unknown(self, reason: str) -> Unknown:
         self.refusals.unauthenticated += 1
         return Unknown(reason)
+
+
+def _client(source: str) -> str:
+    """Who shares the attempts of one address: all of its network, for an address of IPv6."""
+    return client_of(f"[{source}]:0" if ":" in source else f"{source}:0")
 
 
 def _is_signed(fields: Mapping[str, str], body: bytes, key: SecretKey) -> bool:

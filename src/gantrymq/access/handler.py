@@ -140,7 +140,7 @@ def _name(command: Command) -> str:
 def _body(command: Command, kind: type[_B]) -> _B:
     if not command.body:
         raise ConfigError("the request has no body, so nothing says what to do")
-    return kind.decode(command.body)
+    return kind.of_request(command.body)
 
 
 def _listed(command: Command, bodies: list[_B]) -> bytes:

@@ -10,8 +10,8 @@ from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading
 
 REFUSED_REQUESTS: Final[Metric] = Metric(
     "gantry_permission_refusals_total", Kind.COUNTER, "requests", ("reason",),
-    "Requests that were refused because nobody knows who sent them (unauthenticated), or because the user may not make "
-    "them (forbidden).",
+    "Requests that were refused because nobody knows who sent them (unauthenticated), because the user may not make "
+    "them (forbidden), or because of too many wrong passwords before (guessed).",
 )  # fmt: skip
 
 
@@ -21,4 +21,8 @@ def declare_access(metrics: Metrics, refusals: Refusals) -> None:
 
 
 def _refused(refusals: Refusals) -> Iterable[Reading]:
-    return [(("unauthenticated",), refusals.unauthenticated), (("forbidden",), refusals.forbidden)]
+    return [
+        (("unauthenticated",), refusals.unauthenticated),
+        (("forbidden",), refusals.forbidden),
+        (("guessed",), refusals.guessed),
+    ]

@@ -15,6 +15,7 @@ from gantrymq.access.plain_acl import Accounts, parse
 from gantrymq.access.settings import AccessSettings
 from gantrymq.access.values import User, UserKind
 from gantrymq.errors import ConfigError
+from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, read_whole
 
 log = logging.getLogger("gantrymq.access")
@@ -33,13 +34,15 @@ class Access:
     """To be called every few seconds; None: nothing is read again. It logs what is wrong and raises nothing."""
 
 
-def open_access(settings: AccessSettings, disk: Disk, *, folder: str, config_file: str, cluster: str) -> Access | None:
+def open_access(
+    settings: AccessSettings, disk: Disk, *, folder: str, config_file: str, cluster: str, clock: Clock | None = None
+) -> Access | None:  # fmt: skip
     """``folder``: where the users are when ``authConfigPath`` is empty. ``config_file``: the broker.conf, beside which
     ``plain_acl.yml`` is looked for; empty: in ``folder``. Raises ConfigError, which says what to do.
     """
     if settings.acl_enable:
         path = settings.plain_acl_file or os.path.join(os.path.dirname(config_file) or folder, PLAIN_ACL)
-        return _of_file(disk, path, cluster)
+        return _of_file(disk, path, cluster, clock)
     if not settings.authentication_enabled:
         return None
     directory = open_directory(disk, settings.auth_config_path or folder)
@@ -57,14 +60,15 @@ def open_access(settings: AccessSettings, disk: Disk, *, folder: str, config_fil
         authorize=settings.authorization_enabled,
         unsigned=settings.unsigned_codes(),
         unjudged=settings.unjudged_codes(),
+        clock=clock,
     )
     return Access(guard, True, None)
 
 
-def _of_file(disk: Disk, path: str, cluster: str) -> Access:
+def _of_file(disk: Disk, path: str, cluster: str, clock: Clock | None) -> Access:
     if not disk.exists(path):
         raise ConfigError(f"aclEnable is true and there is no file {path}; make it, or name it by plainAclFile")
-    guard = Guard(Directory(Content(), _unchangeable), cluster, authorize=True)
+    guard = Guard(Directory(Content(), _unchangeable), cluster, authorize=True, clock=clock)
     seen = disk.modified_ms(path)
     _use(guard, parse(read_whole(disk, path), path))
 

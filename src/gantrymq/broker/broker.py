@@ -32,6 +32,7 @@ from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECOND
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
 from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
+from gantrymq.observability.event_loop import declare_event_loop
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient
@@ -40,6 +41,7 @@ from gantrymq.remoting.server import Handler
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.limits.client_limits import ClientLimits
+from gantrymq.runtime.loop_watch import LoopWatch
 from gantrymq.runtime.network import Network, split_address
 from gantrymq.runtime.rng import Rng
 from gantrymq.store.log.conditions import Condition
@@ -96,6 +98,8 @@ class Broker:
         """The limits of clients, for all doors."""
         self._config.changed.append(lambda: self.client_limits.change(self._config.network.limits))
         self._door = RemotingDoor(network, clock, self._connection_closed, self.client_limits)
+        self.loop_watch: Final = LoopWatch(clock, self._door.last_request)
+        """Measures how long the event loop stands still; whoever runs this broker starts it."""
         self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
         self._access = access
         self._housekeeping = Housekeeping(clock)
@@ -167,7 +171,7 @@ class Broker:
 
             folder, cluster = store.path(USERS_FOLDER), config.identity.broker_cluster_name
             self._access = open_access(
-                config.access, disk, folder=folder, config_file=self._config_file, cluster=cluster
+                config.access, disk, folder=folder, config_file=self._config_file, cluster=cluster, clock=clock
             )
         registries = open_registries(config, disk, clock, store.path)
         self.topics, self.groups, self.offsets = registries.topics, registries.groups, registries.offsets
@@ -183,6 +187,7 @@ class Broker:
         )  # fmt: skip
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         self.metrics.declare(RPC_LATENCY, self._door.latency.read)
+        declare_event_loop(self.metrics, self.loop_watch)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
         self._retention = Retention(config, store, clock, waiting.keep_from)
         self._serve(

@@ -145,6 +145,8 @@ class TopicSettings:
     """Whether answers of request-reply are also stored, in ``<cluster>_REPLY_TOPIC``."""
     max_message_size: int = MAX_BODY_BYTES
     """bytes of a body"""
+    max_topics: int = 50_000
+    """Topics that clients and tools may make; 0: no limit."""
 
     def __post_init__(self) -> None:
         _require_positive(self, "default_topic_queue_nums", "max_message_size")
@@ -162,6 +164,8 @@ class GroupSettings:
     """Whether consumers may select messages by SQL92 expressions over their properties."""
     flush_consumer_offset_interval: int = 5_000
     """ms"""
+    max_consumer_groups: int = 50_000
+    """Groups that clients and tools may make; 0: no limit."""
     channel_expired_timeout: int = 120_000
     """ms without a heartbeat after which a client is taken out of its groups."""
 

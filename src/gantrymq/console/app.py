@@ -45,7 +45,7 @@ from gantrymq.console.pages import (
 )
 from gantrymq.console.parts import Console, page, person_of
 from gantrymq.console.samples import Samples
-from gantrymq.console.sessions import LoginLimit, Sessions
+from gantrymq.console.sessions import Sessions, login_limit
 from gantrymq.console.settings import ConsoleSettings
 from gantrymq.console.views import environment
 from gantrymq.errors import ConfigError, GantryError, MessageIllegal, RequestRejected, RouteNotFound
@@ -125,7 +125,7 @@ async def opened(
             own_users=own_users,
             clients=clients,
             sessions=sessions,
-            limit=LoginLimit(clock),
+            limit=login_limit(clock),
             figures=figures,
             audit=audit_file,
             changes=Changes(audit_file, name_servers),

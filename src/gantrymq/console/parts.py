@@ -19,9 +19,10 @@ from gantrymq.console.identity import FileIdentities, Identities, Person, Right
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
 from gantrymq.console.samples import Samples
-from gantrymq.console.sessions import LoginLimit, Session, Sessions
+from gantrymq.console.sessions import Session, Sessions
 from gantrymq.console.settings import ConsoleSettings
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.limits.attempts import Attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Console:
     clients: Clients[Console]
     """Of users of the brokers."""
     sessions: Sessions
-    limit: LoginLimit
+    limit: Attempts
     figures: Figures
     samples: Samples
     decisions: Decisions

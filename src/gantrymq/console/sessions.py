@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections import OrderedDict, deque
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.console.identity import Person
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.limits.attempts import Attempts
 from gantrymq.runtime.rng import Rng
 
 SESSIONS_MAX: Final = 10_000
@@ -19,8 +20,6 @@ ATTEMPTS: Final = 5
 """Wrong passwords for one name from one address, until further attempts must wait."""
 ATTEMPTS_OF_ADDRESS: Final = 20
 ATTEMPTS_WITHIN_S: Final = 300.0
-REMEMBERED_MAX: Final = 10_000
-"""Names and addresses whose attempts are remembered."""
 
 
 @dataclass(slots=True)
@@ -92,37 +91,6 @@ def _key(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-@dataclass(slots=True)
-class LoginLimit:
+def login_limit(clock: Clock) -> Attempts:
     """Counts wrong passwords by name and address, and by address."""
-
-    clock: Clock
-    _failed: OrderedDict[tuple[str | None, str], deque[float]] = field(default_factory=OrderedDict)
-    """None in place of a name: all attempts of the address. A name may be empty, and then counts like any other."""
-
-    def wait_s(self, name: str, address: str) -> float:
-        """Seconds until the next attempt is allowed; 0: now."""
-        return max(self._wait((name, address), ATTEMPTS), self._wait((None, address), ATTEMPTS_OF_ADDRESS))
-
-    def attempt(self, name: str, address: str) -> None:
-        """An attempt begins. It counts as wrong until ``succeeded``, so that many at the same time count, too."""
-        now = self.clock.monotonic()
-        for key, limit in (((name, address), ATTEMPTS), ((None, address), ATTEMPTS_OF_ADDRESS)):
-            times = self._failed.setdefault(key, deque(maxlen=limit))
-            times.append(now)
-            self._failed.move_to_end(key)
-        while len(self._failed) > REMEMBERED_MAX:
-            self._failed.popitem(last=False)
-
-    def succeeded(self, name: str, address: str) -> None:
-        """That attempt was no wrong one."""
-        self._failed.pop((name, address), None)
-        of_address = self._failed.get((None, address))
-        if of_address:
-            of_address.pop()
-
-    def _wait(self, key: tuple[str | None, str], limit: int) -> float:
-        times = self._failed.get(key)
-        if times is None or len(times) < limit:
-            return 0.0
-        return max(times[0] + ATTEMPTS_WITHIN_S - self.clock.monotonic(), 0.0)
+    return Attempts(clock, ATTEMPTS, ATTEMPTS_OF_ADDRESS, ATTEMPTS_WITHIN_S)

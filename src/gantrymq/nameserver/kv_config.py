@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 import msgspec
 
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, RequestRejected
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.runtime.disk import Disk, read_whole, write_durably
+
+MAX_CHARACTERS: Final = 8_000_000
+"""Of all names and values together: the file is written as a whole."""
 
 
 class _File(msgspec.Struct, rename="camel"):
@@ -15,8 +20,8 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 class KVConfig:
-    """The content of ``kvConfig.json``. Every change is durable before it is answered. Without a path it is in memory
-    only."""
+    """The content of ``kvConfig.json``. Whoever changes something calls ``save`` before the answer. Without a path it
+    is in memory only."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         """Raises ConfigError when the file exists and cannot be read."""
@@ -30,6 +35,12 @@ class KVConfig:
                 raise ConfigError(
                     f"{path} is not a key-value file of a name server: {error}; remove or repair it"
                 ) from error
+        self._dirty = False
+        self._characters = sum(
+            len(namespace) + len(key) + len(value)
+            for namespace, table in self._tables.items()
+            for key, value in table.items()
+        )
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._tables.get(namespace, {}).get(key)
@@ -39,14 +50,28 @@ class KVConfig:
         return self._tables.get(namespace, {})
 
     def put(self, namespace: str, key: str, value: str) -> None:
+        """Raises RequestRejected when all together would be too large."""
+        known = self._tables.get(namespace, {}).get(key)
+        more = len(value) - len(known) if known is not None else len(namespace) + len(key) + len(value)
+        if more > 0 and self._characters + more > MAX_CHARACTERS:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                f"the key-values have {self._characters} characters, and at most {MAX_CHARACTERS} are kept; "
+                "delete some",
+            )
+        self._characters += more
         self._tables.setdefault(namespace, {})[key] = value
-        self._save()
+        self._dirty = True
 
     def delete(self, namespace: str, key: str) -> None:
-        if self._tables.get(namespace, {}).pop(key, None) is not None:
-            self._save()
+        gone = self._tables.get(namespace, {}).pop(key, None)
+        if gone is not None:
+            self._characters -= len(namespace) + len(key) + len(gone)
+            self._dirty = True
 
-    def _save(self) -> None:
-        if self._path:
+    def save(self) -> None:
+        """Put the changes on the disk, if there are any. Raises StoreError."""
+        if self._path and self._dirty:
             self._disk.make_dirs(os.path.dirname(self._path))
             write_durably(self._disk, self._path, msgspec.json.encode(_File(self._tables)))
+        self._dirty = False

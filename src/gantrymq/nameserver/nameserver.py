@@ -13,11 +13,13 @@ from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.metrics import metrics_of
 from gantrymq.nameserver.processors import Processors
 from gantrymq.nameserver.route_table import RouteTable
+from gantrymq.observability.event_loop import declare_event_loop
 from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.limits.client_limits import ClientLimits
+from gantrymq.runtime.loop_watch import LoopWatch
 from gantrymq.runtime.network import Network
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -52,8 +54,11 @@ class NameServer:
         self._server = RemotingServer(
             network, clock, self._handlers(processors, disk), closed=self._closed, client_limits=limits
         )  # fmt: skip
+        self.loop_watch: Final = LoopWatch(clock, self._server.last_request_text)
+        """Measures how long the event loop stands still; whoever runs this name server starts it."""
         self._tasks = TaskGroupOwner("nameserver")
         self.metrics: Final = metrics_of(self._routes, limits, self._server.latency)
+        declare_event_loop(self.metrics, self.loop_watch)
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         self.address = ""
         """The ``ip:port`` on which it listens; empty before ``start``."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NoReturn
 from zlib import crc32
 
-from gantrymq.errors import ConfigError, RequestRejected
+from gantrymq.errors import ConfigError, GantryError, RequestRejected
 from gantrymq.nameserver.config import NameServerConfig, changed, shown
 from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.route_table import EXPIRY_SECONDS, Registration, RouteTable
@@ -22,6 +22,8 @@ from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.server import Handler
 from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.gathering import Gathering
+from gantrymq.runtime.properties import SETTINGS_BYTES
 
 log = logging.getLogger("gantrymq.nameserver")
 
@@ -54,6 +56,7 @@ class Processors:
         self._routes = routes
         self._kv = kv
         self._clock = clock
+        self._kv_changes: Gathering[tuple[Session, Command]] = Gathering(clock, self._save_kv)
         self._refused: dict[tuple[str, int, str, str], float] = {}
         """When the refusal of a broker was last logged, by its name, id, address and rival."""
 
@@ -132,7 +135,7 @@ class Processors:
         elif header.compressed:
             content = RegisterBrokerBody.decode_compressed(body)
         else:
-            content = RegisterBrokerBody.decode(body)
+            content = RegisterBrokerBody.of_request(body)
         table = content.topic_config_serialize_wrapper
         timeout_ms = header.heartbeat_timeout_millis
         return Registration(
@@ -156,7 +159,7 @@ class Processors:
     def query_data_version(self, session: Session, command: Command) -> bytes:
         header = command.header(headers.QueryDataVersion)
         known = self._routes.data_version(header.broker_addr)
-        changed = known is None or known != DataVersion.decode(command.body)
+        changed = known is None or known != DataVersion.of_request(command.body)
         if not changed:
             self._routes.touch(header.broker_addr, self._clock.monotonic())
         body = known.encode() if known is not None else b""
@@ -204,7 +207,7 @@ class Processors:
     def register_topic(self, session: Session, command: Command) -> bytes:
         """REGISTER_TOPIC_IN_NAMESRV: a tool declares the queues of a topic."""
         topic = command.header(headers.TopicInNameServer).topic
-        self._routes.declare(topic, TopicRoute.decode(command.body).queue_datas)
+        self._routes.declare(topic, TopicRoute.of_request(command.body).queue_datas)
         return encode_response(command, ResponseCode.SUCCESS)
 
     def system_topics(self, session: Session, command: Command) -> bytes:
@@ -232,6 +235,11 @@ class Processors:
     def update_config(self, session: Session, command: Command) -> bytes:
         """UPDATE_NAMESRV_CONFIG. When one setting cannot be changed, none is. Changes are lost when the process
         ends."""
+        if len(command.body) > SETTINGS_BYTES:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"the body has {len(command.body)} bytes; at most {SETTINGS_BYTES} are read as settings",
+            )
         lines = command.body.decode(errors="replace").splitlines()
         wanted = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
         try:
@@ -243,10 +251,10 @@ class Processors:
 
     # Key-values.
 
-    def put_kv(self, session: Session, command: Command) -> bytes:
+    def put_kv(self, session: Session, command: Command) -> None:
         header = command.header(headers.PutKVConfig)
         self._kv.put(header.namespace, header.key, header.value)
-        return encode_response(command, ResponseCode.SUCCESS)
+        self._kv_changes.add((session, command))
 
     def get_kv(self, session: Session, command: Command) -> bytes:
         header = command.header(headers.NamespacedKey)
@@ -258,10 +266,23 @@ class Processors:
             )  # fmt: skip
         return encode_response(command, ResponseCode.SUCCESS, headers.GetKVConfigAnswer(value=value))
 
-    def delete_kv(self, session: Session, command: Command) -> bytes:
+    def delete_kv(self, session: Session, command: Command) -> None:
         header = command.header(headers.NamespacedKey)
         self._kv.delete(header.namespace, header.key)
-        return encode_response(command, ResponseCode.SUCCESS)
+        self._kv_changes.add((session, command))
+
+    def _save_kv(self, changes: list[tuple[Session, Command]]) -> None:
+        """One write for the changes of a turn; then they are answered."""
+        problem: Exception | None = None
+        try:
+            self._kv.save()
+        except (GantryError, OSError) as error:
+            log.error("the key-values could not be saved: %s", error)
+            problem = error
+        code = ResponseCode.SUCCESS if problem is None else ResponseCode.SYSTEM_ERROR
+        for session, command in changes:
+            remark = None if problem is None else f"the change is not on the disk: {problem}"
+            session.answer(command, encode_response(command, code, remark=remark))
 
     def list_kv(self, session: Session, command: Command) -> bytes:
         namespace = command.header(headers.NamespaceOnly).namespace

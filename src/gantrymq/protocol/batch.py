@@ -70,8 +70,13 @@ def item_size(message: Message) -> int:
     return _FIXED_SIZE + len(message.body) + len(text.encode()) + UNIQ_KEY_ITEM_BYTES
 
 
-def split_batch(body: bytes) -> list[BatchItem]:
-    """The messages of a batch body. Raises RemoteProtocolError when it does not consist of whole items."""
+MESSAGES_MAX: Final = 32_768
+"""Messages of a batch that a server takes: it stores them in one turn of its loop, at some 10 us for each."""
+
+
+def split_batch(body: bytes, most: int | None = None) -> list[BatchItem]:
+    """The messages of a batch body. Raises RemoteProtocolError when it does not consist of whole items, MessageIllegal
+    when there are more than ``most``."""
     items: list[BatchItem] = []
     append, head_at, length_at = items.append, _HEAD.unpack_from, _SHORT.unpack_from
     position, end = 0, len(body)
@@ -88,6 +93,8 @@ def split_batch(body: bytes) -> list[BatchItem]:
                 raise RemoteProtocolError(
                     f"the parts of the batch item at {position} do not add up to its {size} bytes"
                 )
+            if len(items) == most:
+                raise MessageIllegal(f"the batch has more than {most} messages; send several batches")
             append(BatchItem(flag, body[start:after_body], body[text_start:text_end].decode()))
             position = text_end
     except struct.error as error:

@@ -214,3 +214,11 @@ class LanguageCode(enum.IntEnum):
     OMS = 11
     RUST = 12
     NODE_JS = 13
+
+
+def request_name(code: int) -> str:
+    """RocketMQ's name of a request code, for people; the number of a code that RocketMQ does not have."""
+    try:
+        return RequestCode(code).name
+    except ValueError:
+        return f"request {code}"

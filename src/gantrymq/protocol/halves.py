@@ -52,11 +52,11 @@ def encode_ends(ends: Sequence[HalfEnd]) -> bytes:
     return b"".join(parts)
 
 
-def decode_ends(body: bytes) -> list[HalfEnd]:
-    """Raises RemoteProtocolError when the body does not consist of whole items."""
+def decode_ends(body: bytes, most: int | None = None) -> list[HalfEnd]:
+    """The first ``most``, or all. Raises RemoteProtocolError when the body does not consist of whole items."""
     ends: list[HalfEnd] = []
     position, size = 0, len(body)
-    while position < size:
+    while position < size and len(ends) != most:
         try:
             queue_offset, log_offset, length = _END.unpack_from(body, position)
             start = position + _END.size

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, RequestRejected
-from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.codes import ResponseCode, request_name
 from gantrymq.protocol.command import ONE_WAY_FLAG, RESPONSE_FLAG, Command, encode_response
 from gantrymq.remoting.latency import RequestLatency
 from gantrymq.remoting.session import Session
+from gantrymq.remoting.turns import Turns
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
@@ -20,6 +21,7 @@ from gantrymq.runtime.network import Listener, Network
 log = logging.getLogger("gantrymq.remoting")
 
 _SWEEP_SECONDS: Final = 10.0
+_NONE: Final = -1
 
 Handler = Callable[[Any, Command], bytes | None]
 """Executes one request of a session and returns its answer as a frame; None when the answer is sent later with
@@ -66,6 +68,10 @@ class RemotingServer:
         self.requests: Final = self.client_limits.requests
         self.latency: Final = RequestLatency(clock)
         """How long requests took, of all sessions."""
+        self.last_request: tuple[int, str] = (_NONE, "")
+        """Code and sender of the request that was executed last."""
+        self.turns: Final = Turns(clock)
+        """How much is executed at once."""
         self._sessions: dict[int, Session] = {}
         self._listeners: list[Listener] = []
         self._accepted = 0
@@ -74,6 +80,11 @@ class RemotingServer:
     @property
     def sessions(self) -> list[Session]:
         return list(self._sessions.values())
+
+    def last_request_text(self) -> str:
+        """For people; empty when none was executed."""
+        code, peer = self.last_request
+        return "" if code == _NONE else f"{request_name(code)} of {peer}"
 
     async def start(self, host: str, port: int) -> str:
         """Listen on a port and return the address; port 0 means any free port. May be called for several ports."""

@@ -40,6 +40,7 @@ class Session:
         "_closing",
         "_connection",
         "_counted",
+        "_deferred",
         "_heard_at",
         "_latency",
         "_least_unsent",
@@ -78,6 +79,8 @@ class Session:
         self._counted = False
         """Whether the bytes of this connection are counted, because they are many."""
         self._closing = False
+        self._deferred = False
+        """Whether the rest of what came waits for another turn of the loop."""
         self.id = number
         self.alive = False
         self.writable = True
@@ -108,12 +111,15 @@ class Session:
         commands = self._connection.receive(data, now)
         if self._waiting is not None:
             self._waiting = chain(self._waiting, commands)
+        elif self._server.turns.must_wait(now):
+            self._defer(commands)
         else:
             self._execute(commands, len(data))
 
     def _execute(self, commands: Iterator[Command], size: int) -> None:
         """``size``: bytes of the read in which they came."""
         server = self._server
+        turns = server.turns
         execute = server.execute if server.requests.per_second == 0 else server.execute_if_allowed
         command: Command | None = None
         try:
@@ -128,6 +134,9 @@ class Session:
                 if not (self.writable and self.alive):
                     self._waiting = commands
                     break
+                if turns.is_over():
+                    self._defer(commands)
+                    break
         except RemoteProtocolError as error:
             log.warning("closing %s: %s", self.peer, error)
             self._write_out()
@@ -135,10 +144,28 @@ class Session:
             return
         self._write_out()
         if command is not None:
+            server.last_request = (command.code, self.peer)
             self.asked = True
             if size <= FREE_BYTES and not self._counted:
                 return  # the rest of this read cannot be much, and it is what there is of an incomplete request
         self._count_bytes()
+
+    def _defer(self, commands: Iterator[Command]) -> None:
+        """Execute the rest in another turn. Nothing more is read until then, so that it cannot grow."""
+        self._waiting = commands
+        self._deferred = True
+        if self._link is not None:
+            self._link.pause_reading()
+        self._server.turns.wait(self._go_on)
+
+    def _go_on(self) -> None:
+        self._deferred = False
+        if not self.alive or not self.writable:
+            return  # nobody is there, or ``resume_writing`` goes on
+        commands, self._waiting = self._waiting, None
+        if commands is not None:
+            self._execute(commands, FREE_BYTES + 1)
+        self._read_on()
 
     def answer(self, command: Command, frame: bytes, body: bytes = b"", *, held: bool = False) -> None:
         """Answer a request whose handler returns nothing; nobody waits for the answer to a one-way one.
@@ -267,6 +294,8 @@ class Session:
             return
         self.writable = True
         self._heard_at = self._server.clock.monotonic()  # what the peer has sent meanwhile was not looked at
+        if self._deferred:
+            return
         commands, self._waiting = self._waiting, None
         if commands is not None:
             self._execute(commands, FREE_BYTES + 1)
@@ -289,5 +318,5 @@ class Session:
             self._read_on()
 
     def _read_on(self) -> None:
-        if self.writable and self._resting is None and self._link is not None and self.alive:
+        if self.writable and not self._deferred and self._resting is None and self._link is not None and self.alive:
             self._link.resume_reading()

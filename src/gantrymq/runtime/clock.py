@@ -60,6 +60,8 @@ class SystemClock:
 
     # Without a method around it, because it is called more often than anything else.
     monotonic = staticmethod(time.monotonic)
+    worked = staticmethod(time.thread_time)
+    """Seconds for which this thread has worked; a thread that waits does not. For measurements."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Final
+
+SETTINGS_BYTES: Final = 262_144
+"""Of the largest text that a server reads as changed settings."""
 
 
 def parse_properties(text: str) -> dict[str, str]:

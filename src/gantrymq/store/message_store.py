@@ -329,14 +329,16 @@ class MessageStore:
         max_bytes: int,
         tag_codes: frozenset[int] | None = None,
         wants: Wants | None = None,
+        terms: int = 1,
     ) -> GetResult:
         """Visible records of a queue from ``offset`` on: at most ``max_count`` and ``max_bytes``, but at least one.
 
         ``tag_codes``: only records whose tags code is among them; None for all. ``wants``: only records it says yes to;
-        it is given the text of their properties, in order, until there are enough.
+        it is given the text of their properties, in order, until there are enough. ``terms``: how much work it is; the
+        more, the fewer records are looked at, and the caller goes on where the result says.
         """
         queue = self._queues.get((topic, queue_id))
-        return self._reader.get(queue, offset, max_count, max_bytes, tag_codes, wants)
+        return self._reader.get(queue, offset, max_count, max_bytes, tag_codes, wants, terms)
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """(first, behind the last) visible queue offset; (0, 0) for a queue that never got a message."""

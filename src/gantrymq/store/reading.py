@@ -26,6 +26,10 @@ READ_ENTRIES = 32
 """How many records are read at once to be looked at; most clients want as many."""
 LOOK_BYTES = 4 << 20
 """How much of the log one read looks at for records that are wanted: nobody else is served meanwhile."""
+TERM_BYTES = 64
+"""To try one term of a selector costs about as much as to read so many bytes, and"""
+TERM_SEARCH = 8
+"""as an eighth of the properties, in which a term looks for its own one."""
 
 
 Wants: TypeAlias = Callable[[str], bool]
@@ -56,6 +60,7 @@ class QueueReader:
         max_bytes: int,
         tag_codes: frozenset[int] | None,
         wants: Wants | None = None,
+        terms: int = 1,
     ) -> GetResult:
         """See ``MessageStore.get``."""
         if queue is None:
@@ -75,7 +80,7 @@ class QueueReader:
         if not raw:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, least, most)
         if wants is not None:
-            next_offset, found = self._look(queue, raw, offset, max_count, max_bytes, wants)
+            next_offset, found = self._look(queue, raw, offset, max_count, max_bytes, wants, terms)
             status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
             return GetResult(status, next_offset, least, most, len(found), b"".join(found))
         own = offset >= queue.loaded_end
@@ -171,8 +176,8 @@ class QueueReader:
         return count, b"".join(pieces)
 
     def _look(
-        self, queue: ConsumeQueue, raw: bytes, offset: int, max_count: int, max_bytes: int, wants: Wants
-    ) -> tuple[int, list[bytes | memoryview]]:
+        self, queue: ConsumeQueue, raw: bytes, offset: int, max_count: int, max_bytes: int, wants: Wants, terms: int
+    ) -> tuple[int, list[bytes | memoryview]]:  # fmt: skip
         """(queue offset to go on with, records that are wanted) of the entries from ``offset`` on."""
         found: list[bytes | memoryview] = []
         total = looked = 0
@@ -181,14 +186,14 @@ class QueueReader:
             part = raw[passed * ENTRY_BYTES : (passed + READ_ENTRIES) * ENTRY_BYTES]
             wanted, count = self._choose(queue, part, offset + passed, READ_ENTRIES, LOOK_BYTES, None)
             for place, record in self._fetch(queue, wanted, offset >= queue.loaded_end).items():
-                looked += len(record)
-                if not wants(properties_text(record)):
-                    continue
-                total += len(record)
-                if found and total > max_bytes:
-                    return place, found
-                found.append(record)
-                if len(found) == max_count:
+                text = properties_text(record)
+                looked += len(record) + terms * (TERM_BYTES + len(text) // TERM_SEARCH)
+                if wants(text):
+                    total += len(record)
+                    if found and total > max_bytes:
+                        return place, found
+                    found.append(record)
+                if len(found) == max_count or looked >= LOOK_BYTES:
                     return place + 1, found
             passed += count
         return offset + passed, found

@@ -24,7 +24,15 @@ from gantrymq.broker.filtering.expressions import (
     Whole,
     to_text,
 )
-from gantrymq.broker.filtering.parser import MAX_CHAINED, MAX_NESTING, Selector, parse
+from gantrymq.broker.filtering.parser import (
+    MAX_CHAINED,
+    MAX_CHARACTERS,
+    MAX_NESTING,
+    MAX_TERMS,
+    MAX_VALUES,
+    Selector,
+    parse,
+)
 from gantrymq.broker.filtering.predicate import SelectorInvalid
 from tests.broker.filtering.trees import trees
 
@@ -130,5 +138,23 @@ def test_what_follows_a_whole_expression_has_no_effect_as_in_apache(text: str, i
 
 
 def test_many_operands_are_no_nesting() -> None:
-    root = parse(" or ".join(f"(a = {n})" for n in range(5000))).root
-    assert isinstance(root, Or) and len(root.operands) == 5000
+    root = parse(" or ".join(f"a = {n}" for n in range(MAX_TERMS))).root
+    assert isinstance(root, Or) and len(root.operands) == MAX_TERMS
+
+
+def test_what_is_too_large_is_refused_with_the_limit() -> None:
+    """One selector is read in one turn of the loop, so its size is bounded: what no limit stops is not read at all."""
+    for text, limit in (
+        (" or ".join(f"a = {n}" for n in range(MAX_TERMS + 1)), "1000 operands"),
+        ("and".join(["(a)"] * (MAX_TERMS + 1)), "1000 operands"),
+        (" or ".join(["a in ('x', 'y', 'z')"] * (MAX_VALUES // 3 // 2) + [f"a in ({_TEXTS})"]), "5000 texts"),
+        (f"a = '{'x' * MAX_CHARACTERS}'", f"has {MAX_CHARACTERS + 6} characters"),
+        (f"a = 1{'0' * 60_000}", "greater than 9223372036854775807"),
+    ):
+        with pytest.raises(SelectorInvalid, match=limit) as refused:
+            parse(text)
+        assert len(str(refused.value)) < 300, "an error does not repeat what was too long"
+    assert len(parse(f"a in ({_TEXTS})").root.values) == MAX_VALUES  # type: ignore[union-attr]
+
+
+_TEXTS = ",".join(f"'{n}'" for n in range(MAX_VALUES))

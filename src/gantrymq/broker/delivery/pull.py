@@ -107,6 +107,7 @@ class Pulls:
                 max(1, min(max_bytes, MAX_BYTES_CAP)),
                 selection.tag_codes,
                 selection.wants,
+                selection.terms,
             )
         except StoreError as error:
             raise Refused(Refusal.FAILED, f"reading failed: {error}") from error

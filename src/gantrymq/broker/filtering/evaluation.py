@@ -47,6 +47,10 @@ Order: TypeAlias = Callable[[Any, Any], int]
 
 COMPILED: Final = 512
 """Selectors whose closures are kept, over all groups."""
+SHORT: Final = 1024
+"""Characters of a short selector."""
+COMPILED_LONG: Final = 64
+"""The same for long ones, which may take 2 MB each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +58,25 @@ class CompiledSelector:
     """A selector, ready for use."""
 
     wants: Predicate
+    terms: int
+    """Operands of AND and OR."""
     ignored: str
     """What stands behind the expression and has no effect."""
 
 
-@lru_cache(maxsize=COMPILED)
 def compile_selector(text: str) -> CompiledSelector:
     """Raises SelectorInvalid."""
+    return (_compiled_short if len(text) <= SHORT else _compiled_long)(text)
+
+
+def _compile(text: str) -> CompiledSelector:
     selector = parse(text)
-    return CompiledSelector(predicate(selector.root), selector.ignored)
+    return CompiledSelector(predicate(selector.root), selector.terms, selector.ignored)
+
+
+# Two tables, so that a few long selectors do not take the memory that many short ones may have.
+_compiled_short = lru_cache(maxsize=COMPILED)(_compile)
+_compiled_long = lru_cache(maxsize=COMPILED_LONG)(_compile)
 
 
 def predicate(root: Node) -> Predicate:

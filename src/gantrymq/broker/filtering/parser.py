@@ -8,7 +8,7 @@ ComparisonExpression.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gantrymq.broker.filtering.expressions import (
@@ -36,6 +36,16 @@ from gantrymq.broker.filtering.expressions import (
 from gantrymq.broker.filtering.predicate import SelectorInvalid
 from gantrymq.broker.filtering.tokens import Kind, Token, tokens
 
+MAX_CHARACTERS: Final = 65_536
+"""Of a whole selector. It is read in one turn of the broker's loop, and comes again with every pull of some clients."""
+MAX_TERMS: Final = 1_000
+"""Operands of AND and OR in one selector, brackets included: each may be looked at for every message."""
+MAX_VALUES: Final = 5_000
+"""Texts in all lists of IN of one selector."""
+MAX_DIGITS: Final = 19
+"""Of the greatest whole number."""
+SHOWN: Final = 64
+"""Characters of a part that an error quotes."""
 MAX_NESTING: Final = 50
 """Brackets and signs within each other: every one costs the parser and the evaluation some frames of the stack."""
 MAX_CHAINED: Final = 20
@@ -53,13 +63,20 @@ class Selector:
     """A parsed selector."""
 
     root: Node
+    terms: int = field(default=1, compare=False)
+    """Operands of AND and OR: what it costs to look at a message."""
     ignored: str = ""
     """What stands behind the whole expression and has no effect, here as in Apache's broker."""
 
 
 def parse(text: str) -> Selector:
     """Raises SelectorInvalid."""
+    if len(text) > MAX_CHARACTERS:
+        raise SelectorInvalid(f"it has {len(text)} characters; at most {MAX_CHARACTERS} are read. {_SHORTER}")
     return _Parser(text).selector()
+
+
+_SHORTER: Final = "Give the messages a property that says what these consumers want, and select by that"
 
 
 class _Parser:
@@ -69,6 +86,8 @@ class _Parser:
         self._ahead: deque[Token] = deque()
         self._nesting = 0
         self._chained = 0
+        self._terms = 0
+        self._values = 0
 
     # Tokens. No further one is looked at than the grammar needs: what is ignored may be anything.
 
@@ -103,7 +122,7 @@ class _Parser:
 
     def _unexpected(self, wanted: str) -> SelectorInvalid:
         token = self._peek()
-        found = "the end" if token.kind is Kind.END else repr(token.text)
+        found = "the end" if token.kind is Kind.END else repr(token.text[:SHOWN])
         return SelectorInvalid(f"{wanted} expected at character {token.start + 1}, found {found}")
 
     # The grammar.
@@ -111,7 +130,7 @@ class _Parser:
     def selector(self) -> Selector:
         root = _as_boolean(self._or())
         rest = self._peek()
-        return Selector(root, "" if rest.kind is Kind.END else self._text[rest.start :])
+        return Selector(root, self._terms, "" if rest.kind is Kind.END else self._text[rest.start :])
 
     def _or(self) -> Node:
         operands = [self._and()]
@@ -126,6 +145,9 @@ class _Parser:
         return operands[0] if len(operands) == 1 else And(tuple(map(_as_boolean, operands)))
 
     def _equality(self) -> Node:
+        self._terms += 1
+        if self._terms > MAX_TERMS:
+            raise SelectorInvalid(f"it has more than {MAX_TERMS} operands of AND and OR. {_SHORTER}")
         left = self._comparison()
         while True:
             if self._accept("IS"):
@@ -198,6 +220,9 @@ class _Parser:
         values = [self._literal_text()]
         while self._accept(","):
             values.append(self._literal_text())
+            if self._values + len(values) > MAX_VALUES:
+                raise SelectorInvalid(f"it has more than {MAX_VALUES} texts in lists of IN. {_SHORTER}")
+        self._values += len(values)
         self._expect(")")
         if not isinstance(left, Property):
             raise SelectorInvalid(f"IN needs a property on its left, found {to_text(left)}")
@@ -267,16 +292,17 @@ def _check_equality(left: Node, right: Node) -> None:
 
 
 def _whole(text: str) -> Whole:
-    value = int(text.rstrip("lL"))
+    digits = text.rstrip("lL")
+    value = int(digits) if len(digits) <= MAX_DIGITS else LONG_MAX + 1
     if value > LONG_MAX:
-        raise SelectorInvalid(f"{value} is greater than {LONG_MAX}, the greatest whole number")
+        raise SelectorInvalid(f"{digits[:SHOWN]} is greater than {LONG_MAX}, the greatest whole number")
     return Whole(value)
 
 
 def _decimal(text: str) -> Decimal:
     value = float(text)
     if value == float("inf"):
-        raise SelectorInvalid(f"{text} is greater than the greatest double")
+        raise SelectorInvalid(f"{text[:SHOWN]} is greater than the greatest double")
     if value == 0:
-        raise SelectorInvalid(f"{text} is less than the smallest double; write 0")
+        raise SelectorInvalid(f"{text[:SHOWN]} is less than the smallest double; write 0")
     return Decimal(value)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SQL92: Final = "SQL92"
 _TAG_TYPES: Final = (None, "", "TAG")
+MAX_TAGS_CHARACTERS: Final = 65_536
 KEPT: Final = 512
 """Tag expressions whose selections are kept, over all groups: consumers send them with every pull."""
 
@@ -26,6 +27,8 @@ class Selection:
     """Hashes of the tags that are wanted; None: all."""
     wants: Predicate | None = None
     """True for the properties of selected messages; None: all messages."""
+    terms: int = 1
+    """How much work ``wants`` is: its operands of AND and OR."""
 
     def takes(self, tags_code: int, properties_text: str) -> bool:
         """Whether a message belongs to it."""
@@ -42,9 +45,18 @@ def is_tag_type(expression_type: str | None) -> bool:
     return expression_type in _TAG_TYPES
 
 
-@lru_cache(maxsize=KEPT)
 def by_tags(expression: str) -> Selection:
-    """Of ``"A || B"`` or ``"*"``."""
+    """Of ``"A || B"`` or ``"*"``; raises SelectorInvalid when it is too long."""
+    if len(expression) > MAX_TAGS_CHARACTERS:
+        raise SelectorInvalid(
+            f"the list of tags has {len(expression)} characters; at most {MAX_TAGS_CHARACTERS} are read. Subscribe to "
+            "fewer tags, or to * and choose among the messages"
+        )
+    return _by_tags(expression)
+
+
+@lru_cache(maxsize=KEPT)
+def _by_tags(expression: str) -> Selection:
     tags = parse_tag_expression(expression)
     return Selection(frozenset(java_hash(tag) for tag in tags)) if tags else EVERYTHING
 
@@ -57,7 +69,8 @@ def by_expression(expression: str | None, expression_type: str | None) -> Select
         raise SelectorInvalid(f"the expression type {expression_type!r} is not known; TAG and SQL92 are")
     if not expression:
         raise SelectorInvalid("the expression is empty; subscribe to * for all messages")
-    return Selection(wants=compiled(expression).wants)
+    selector = compiled(expression)
+    return Selection(wants=selector.wants, terms=selector.terms)
 
 
 def compiled(expression: str) -> CompiledSelector:

@@ -15,9 +15,9 @@ log = logging.getLogger("gantrymq.broker")
 
 def selection_of(config: LiveConfig, expression: str | None, expression_type: str | None) -> Selection:
     """Of a subscription that a request brings with it. Raises Refused."""
-    if is_tag_type(expression_type):
-        return by_tags(expression or "")
     try:
+        if is_tag_type(expression_type):
+            return by_tags(expression or "")
         selection = by_expression(expression, expression_type)
     except SelectorInvalid as error:
         raise Refused(Refusal.SELECTOR_INVALID, f"parse the consumer's subscription failed: {error}") from error
@@ -48,5 +48,5 @@ def check_selector(config: LiveConfig, group: str, data: SubscriptionData) -> No
     if ignored:
         log.warning(
             "group %s: what follows the selector on %s is ignored, as Apache's broker does: %r",
-            group, data.topic, ignored,
+            group, data.topic, ignored[:200],
         )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from math import ceil
 from typing import Final
 
 from gantrymq.access.addresses import host_of
-from gantrymq.access.guard import Denied, Guard, Unknown, basic_credentials
+from gantrymq.access.guard import Denied, Guard, TooManyGuesses, Unknown, basic_credentials
 from gantrymq.access.values import Action, Kind, Need
 from gantrymq.broker.http.messages import Answer, Refused, Request
 from gantrymq.broker.http.server import Handler
@@ -31,9 +32,11 @@ def behind_guard(handle: Handler, guard: Guard) -> Handler:
 def _admit(request: Request, guard: Guard, need: Need) -> None:
     try:
         name, password = basic_credentials(request.authorization) or ("", "")
-        user = guard.user_with_password(name, password)
+        user = guard.user_with_password(name, password, host_of(request.peer))
         if guard.authorizes:
             guard.demand(user, (need,), host_of(request.peer))
+    except TooManyGuesses as many:
+        raise Refused(HTTPStatus.TOO_MANY_REQUESTS, str(many), (("Retry-After", str(ceil(many.wait_s))),)) from None
     except Unknown as unknown:
         raise Refused(HTTPStatus.UNAUTHORIZED, str(unknown), _CHALLENGE) from None
     except Denied as denied:

@@ -14,7 +14,7 @@ from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
+from gantrymq.broker.registries.topics import MESSAGE_TYPE, TooMany, Topics
 from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, system_topics
@@ -111,6 +111,8 @@ class Admission:
             return self._topics.create_for_send(message.topic, message.default_topic, message.default_topic_queue_nums)
         except StoreError as error:
             raise refusal(error) from error
+        except TooMany as error:
+            raise Refused(Refusal.NOT_PERMITTED, str(error)) from error
 
     def when_known(self, done: Done) -> Done:
         """Delay ``done`` until the name servers know a new topic: a client whose first message to a topic was stored

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
+from gantrymq.broker.durability import refusal
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.errors import MessageIllegal
+from gantrymq.broker.registries.topics import TooMany
+from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.protocol.bodies.groups import GroupTable
+
+MAX_AT_ONCE: Final = 5_000
+"""Groups of one request."""
 
 
 class GroupAdministration:
@@ -18,17 +24,44 @@ class GroupAdministration:
         self._groups = groups
         self._offsets = offsets
 
-    def update(self, groups: Sequence[Group]) -> None:
-        """Make or alter groups: all or, when one cannot be, none."""
+    def update_each(self, wanted: Sequence[tuple[Sequence[Group], Callable[[Refused | None], None]]]) -> None:
+        """Make or alter the groups of several requests with one write: those of a request all or, when one cannot be,
+        none. The outcomes are called with the refusal, or with None."""
+        groups: list[Group] = []
+        made: list[Callable[[Refused | None], None]] = []
+        for some, outcome in wanted:
+            try:
+                self._check([*groups, *some], len(some))
+            except Refused as refused:
+                outcome(refused)
+                continue
+            groups += some
+            made.append(outcome)
+        refused_all: Refused | None = None
         try:
             self._groups.update(*groups)
+        except StoreError as error:
+            refused_all = refusal(error)
+        for outcome in made:
+            outcome(refused_all)
+
+    def _check(self, groups: Sequence[Group], new: int) -> None:
+        if new > MAX_AT_ONCE:
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
+                f"the list names {new} groups; at most {MAX_AT_ONCE} can be made by one request, send several",
+            )
+        try:
+            self._groups.check(groups, new)
         except MessageIllegal as error:
             raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
+        except TooMany as error:
+            raise Refused(Refusal.NOT_PERMITTED, str(error)) from error
 
-    def delete(self, name: str, *, with_offsets: bool) -> None:
-        """Remove a group, and how far it had read when ``with_offsets``."""
-        self._groups.delete(name)
-        if with_offsets:
+    def delete(self, *names: str, with_offsets: Collection[str] = ()) -> None:
+        """Remove groups, and how far those of ``with_offsets`` had read. Raises StoreError."""
+        self._groups.delete(*names)
+        for name in with_offsets:
             self._offsets.forget_group(name)
 
     def get(self, name: str) -> Group:
@@ -41,6 +74,10 @@ class GroupAdministration:
     def table(self) -> GroupTable:
         """The settings of all groups."""
         return self._groups.table()
+
+    def encoded_table(self) -> bytes:
+        """The same as the body of an answer."""
+        return self._groups.encoded_table()
 
     def allow(self, group: str, topic: str, readable: bool) -> None:
         """Allow a group to read a topic, or forbid it."""

@@ -7,14 +7,14 @@ docs/protocol.md#locks-of-queues.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.client import Connection
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import Member
-from gantrymq.broker.registries.groups import Group
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import system_topics
@@ -23,6 +23,31 @@ from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, Mess
 from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.broker")
+
+MAX_GROUPS: Final = 1_000
+"""Consumer groups of one heartbeat, and producer groups. A program has a handful of each."""
+MAX_SUBSCRIPTIONS: Final = 2_000
+"""Subscriptions of all groups of one heartbeat."""
+MAX_LOCKS: Final = 20_000
+"""Queues of one request for locks."""
+MAX_EXPRESSIONS: Final = 262_144
+"""Characters of the expressions of all subscriptions of one heartbeat."""
+
+
+def _check_size(data: HeartbeatData) -> None:
+    subscriptions = [one for group in data.consumer_data_set for one in group.subscription_data_set]
+    for what, count, most in (
+        ("consumer groups", len(data.consumer_data_set), MAX_GROUPS),
+        ("producer groups", len(data.producer_data_set), MAX_GROUPS),
+        ("subscriptions", len(subscriptions), MAX_SUBSCRIPTIONS),
+        ("characters of expressions", sum(len(one.sub_string) for one in subscriptions), MAX_EXPRESSIONS),
+    ):
+        if count > most:
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
+                f"the heartbeat has {count} {what}; one client may have at most {most}. Give some of them to another "
+                "client (an instanceName of its own, or another process)",
+            )
 
 
 class Members:
@@ -56,11 +81,14 @@ class Members:
         """
         if not data.client_id:
             raise Refused(Refusal.FAILED, "the heartbeat has no clientID")
+        _check_size(data)
         member = Member(connection, data.client_id, language, version, self._clock.monotonic())
         keep = bool(data.without_sub)
-        topic_made = False
+        # Together, before the groups one by one: each file holds a whole table.
+        self._groups.make_missing([consumer.group_name for consumer in data.consumer_data_set])
+        topic_made = self._make_retry_topics(data.consumer_data_set)
         for consumer in data.consumer_data_set:
-            topic_made = self._register_consumer(consumer, member, keep) or topic_made
+            self._register_consumer(consumer, member, keep)
         for producer in data.producer_data_set:
             self._producers.register(producer.group_name, member)
         if topic_made:
@@ -68,8 +96,7 @@ class Members:
         else:
             done()
 
-    def _register_consumer(self, data: ConsumerData, member: Member, keep: bool) -> bool:
-        """True when the group's retry topic is new."""
+    def _register_consumer(self, data: ConsumerData, member: Member, keep: bool) -> None:
         try:
             settings = self._groups.find(data.group_name)
         except MessageIllegal as error:
@@ -78,26 +105,25 @@ class Members:
             log.warning(
                 "consumer group %s of %s does not exist and may not be made", data.group_name, member.connection.address
             )
-            return False
-        topic_made = data.message_model is not MessageModel.BROADCASTING and self._make_retry_topic(settings)
+            return
         if self._consumers.register(data, member, keep_subscriptions=keep):
             self._notify(data.group_name)
         if not keep:
             self._filters.subscribed(data.group_name, data.subscription_data_set)
-        return topic_made
 
-    def _make_retry_topic(self, settings: Group) -> bool:
-        """False when it is there already, or could not be made."""
-        topic = system_topics.retry_topic(settings.group_name)
-        if self._topics.exists(topic):
-            return False
+    def _make_retry_topics(self, groups: Sequence[ConsumerData]) -> bool:
+        """False when all are there already, or could not be made."""
+        wanted: dict[str, int] = {}
+        for data in groups:
+            settings = self._groups.get(data.group_name)
+            if settings is not None and data.message_model is not MessageModel.BROADCASTING:
+                wanted[system_topics.retry_topic(data.group_name)] = max(settings.retry_queue_nums, 1)
         try:
-            self._topics.ensure(topic, max(settings.retry_queue_nums, 1))
+            return bool(self._topics.ensure_all(wanted))
         except StoreError as error:
             # A full disk must not end the membership of a group; the next heartbeat tries again.
-            log.warning("the retry topic of group %s could not be made: %s", settings.group_name, error)
+            log.warning("the retry topics of %s could not be made: %s", ", ".join(list(wanted)[:10]), error)
             return False
-        return True
 
     def _notify(self, group_name: str) -> None:
         """Tell every member that the queues must be shared again."""
@@ -149,6 +175,11 @@ class Members:
 
     def lock(self, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
         """Take or renew locks of queues; returns those that the client holds now."""
+        if len(queues) > MAX_LOCKS:
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
+                f"{len(queues)} queues are too many; lock at most {MAX_LOCKS} with one request, send several",
+            )
         return self._locks.lock(group, client_id, queues, self._clock.monotonic())
 
     def unlock(self, group: str, client_id: str, queues: list[MessageQueue]) -> None:

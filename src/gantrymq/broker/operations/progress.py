@@ -26,7 +26,7 @@ from gantrymq.store.message_store import MessageStore
 
 NEVER_CORRECTED: Final = 0x7FFFFFFFFFFFFFFF
 """Correction offset of a queue in which the group that is compared is behind all others."""
-MAX_ENTRIES: Final = 10_000
+MAX_ENTRIES: Final = 2_000
 """Entries of a consume queue in one answer."""
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import refusal
@@ -12,7 +12,7 @@ from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.broker.registries.topics import MAX_QUEUES, Topics, apply_attributes
+from gantrymq.broker.registries.topics import MAX_QUEUES, TooMany, Topics, apply_attributes
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
@@ -20,6 +20,12 @@ from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
 _KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}
 """Topics that can be neither altered nor removed."""
 _PERMS: Final = range(8)
+MAX_AT_ONCE: Final = 5_000
+"""Topics of one request."""
+MAX_ATTRIBUTES: Final = 16_384
+"""Characters of the attributes of one topic."""
+Outcome: TypeAlias = Callable[[Refused | None], None]
+"""Called with None when it is done, or with the refusal."""
 
 
 class Queues(Protocol):
@@ -61,17 +67,70 @@ class TopicAdministration:
         """Make or alter topics: all or, when one cannot be, none. ``done`` is called when the name servers know them,
         so that their routes can be asked at once.
         """
-        if not orders:
-            raise Refused(Refusal.PARAMETER_INVALID, "the list names no topic")
-        configs = [self._checked(order) for order in orders]
-        try:
-            self._topics.update(*configs)
-        except StoreError as error:
-            raise refusal(error) from error
+        self._put(self._checked_all(orders, {}))
         self._announce(done)
 
-    def _checked(self, order: TopicOrder) -> TopicConfig:
-        known = self._topics.get(order.name)
+    def update_each(self, wanted: Sequence[tuple[Sequence[TopicOrder], Outcome]]) -> None:
+        """The orders of several requests with one write: each is made as a whole, or refused as a whole. The outcomes
+        are called when the name servers know the topics, or with the refusal.
+        """
+        configs: dict[str, TopicConfig] = {}
+        made: list[Outcome] = []
+        for orders, outcome in wanted:
+            try:
+                new = self._checked_all(orders, configs)
+                self._require_room({**configs, **new})
+            except Refused as refused:
+                outcome(refused)
+                continue
+            configs |= new
+            made.append(outcome)
+        if not made:
+            return
+        try:
+            self._put(configs)
+        except Refused as refused:
+            for outcome in made:
+                outcome(refused)
+            return
+
+        def known() -> None:
+            for outcome in made:
+                outcome(None)
+
+        self._announce(known)
+
+    def _require_room(self, topics: Iterable[str]) -> None:
+        try:
+            self._topics.check_room(topics)
+        except TooMany as error:
+            raise Refused(Refusal.NOT_PERMITTED, str(error)) from error
+
+    def _put(self, configs: Mapping[str, TopicConfig]) -> None:
+        self._require_room(configs)
+        try:
+            self._topics.update(*configs.values())
+        except StoreError as error:
+            raise refusal(error) from error
+
+    def _checked_all(self, orders: Sequence[TopicOrder], before: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
+        """``before``: what is ordered already, and not in the table yet."""
+        if not orders:
+            raise Refused(Refusal.PARAMETER_INVALID, "the list names no topic")
+        if len(orders) > MAX_AT_ONCE:
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
+                f"the list names {len(orders)} topics; at most {MAX_AT_ONCE} can be made by one request, send several",
+            )
+        return {order.name: self._checked(order, before) for order in orders}
+
+    def _checked(self, order: TopicOrder, before: Mapping[str, TopicConfig]) -> TopicConfig:
+        known = before.get(order.name) or self._topics.get(order.name)
+        if len(order.attributes or "") > MAX_ATTRIBUTES:
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
+                f"the attributes have {len(order.attributes or '')} characters; at most {MAX_ATTRIBUTES} are kept",
+            )
         try:
             system_topics.check_topic(order.name)
             attributes = apply_attributes((known.attributes if known is not None else None) or {}, order.attributes)
@@ -104,18 +163,34 @@ class TopicAdministration:
         """Delete a topic and the retry topics that popping made for it; when it is created again it is empty. ``done``
         is called when the queues are deleted, or with the first error.
         """
+        self.check_deletion(topic)
+        self.delete_each([(topic, done)])
+
+    def check_deletion(self, topic: str) -> None:
+        """Raises Refused for a topic that may not be deleted."""
         if topic in _KEPT:
             raise Refused(Refusal.PARAMETER_INVALID, f"the topic {topic!r} belongs to the system and stays")
-        retries = [
-            pop_retry_topic(topic, group, v2=v2) for group in self._offsets.groups_of(topic) for v2 in (False, True)
-        ]
-        gone = [name for name in retries if self._topics.exists(name)] + [topic]
-        for name in gone:
-            self._topics.delete(name)
+
+    def delete_each(self, wanted: Sequence[tuple[str, Callable[[StoreError | None], None]]]) -> None:
+        """Several topics with one write; see ``delete``. Raises StoreError when that fails."""
+        gone = {topic: [*self._retries_of(topic), topic] for topic, _ in wanted}
+        names = [name for some in gone.values() for name in some]
+        self._topics.delete(*names)
+        for name in names:
             self._offsets.forget_topic(name)
             self._counters.forget_topic(name)
         # At once: after a crash, old offsets would pass over what is sent to a new topic of this name.
         self._offsets.save()
+        for topic, done in wanted:
+            self._delete_queues(gone[topic], done)
+
+    def _retries_of(self, topic: str) -> list[str]:
+        names = (
+            pop_retry_topic(topic, group, v2=v2) for group in self._offsets.groups_of(topic) for v2 in (False, True)
+        )
+        return [name for name in names if self._topics.exists(name)]
+
+    def _delete_queues(self, gone: Sequence[str], done: Callable[[StoreError | None], None]) -> None:
         errors: list[StoreError] = []
         left = list(gone)
 
@@ -138,6 +213,10 @@ class TopicAdministration:
     def table(self) -> TopicTable:
         """The settings of all topics."""
         return self._topics.table()
+
+    def encoded_table(self) -> bytes:
+        """The same as the body of an answer."""
+        return self._topics.encoded_table()
 
     def system_topics(self) -> list[str]:
         """The topics that every broker has, or that a broker makes for itself."""

@@ -6,6 +6,7 @@ Source: AckMessageProcessor, ChangeInvisibleTimeProcessor; docs/protocol.md#pop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.checks import PopChecks
@@ -18,6 +19,11 @@ from gantrymq.protocol.bodies.pop import BatchAck
 from gantrymq.protocol.receipt_handle import ORDERLY, ReceiptHandle, parse
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
+
+ACKS_MAX: Final = 10_000
+"""Check points of one batch of acknowledgements."""
+BIT_SETS_MAX: Final = 65_536
+"""Characters of all their bit sets. A pop hands out at most 32 messages, at most some hundred places apart."""
 
 
 class PopAcks:
@@ -58,6 +64,12 @@ class PopAcks:
         """Messages of several check points were consumed; ``done`` is called when that is done or has failed."""
         if not acks:
             raise Refused(Refusal.MESSAGE_UNKNOWN, "the batch holds no acknowledgement")
+        if len(acks) > ACKS_MAX or sum(len(ack.bit_set) for ack in acks) > BIT_SETS_MAX:
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
+                f"acknowledge the messages of at most {ACKS_MAX} pops in one request, with bit sets of "
+                f"at most {BIT_SETS_MAX} characters together",
+            )
         broker = broker_name or self._broker_name
         receipts: list[tuple[int, int, Ack]] = []
         for ack in acks:

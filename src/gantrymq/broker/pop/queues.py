@@ -145,7 +145,9 @@ class PopQueues:
     def _read(self, topic: str, queue_id: int, position: int, count: int, selection: Selection) -> GetResult:
         max_bytes = self._config.pull.max_transfer_bytes_on_message_in_memory
         try:
-            return self._store.get(topic, queue_id, position, count, max_bytes, selection.tag_codes, selection.wants)
+            return self._store.get(
+                topic, queue_id, position, count, max_bytes, selection.tag_codes, selection.wants, selection.terms
+            )
         except StoreError as error:
             raise Refused(Refusal.FAILED, f"reading failed: {error}") from error
 

@@ -56,6 +56,8 @@ class ConsumerFilters:
         """Raises ConfigError when the file is there and cannot be read."""
         self._clock = clock
         self._table: dict[tuple[str, str], tuple[ConsumerFilter, Selection]] = {}
+        self._of_group: dict[str, dict[str, None]] = {}
+        """Group to the topics of its selectors; a heartbeat looks only at those of its own groups."""
         self._file = LazyFile(disk, path)
         self._load(read_json(disk, path), path)
 
@@ -79,6 +81,7 @@ class ConsumerFilters:
     def _put(self, selector: ConsumerFilter) -> None:
         selection = by_expression(selector.expression, selector.expression_type)
         self._table[selector.topic, selector.consumer_group] = selector, selection
+        self._of_group.setdefault(selector.consumer_group, {})[selector.topic] = None
 
     def get(self, topic: str, group: str) -> tuple[ConsumerFilter, Selection] | None:
         """None when the group sent none that could be used."""
@@ -91,7 +94,7 @@ class ConsumerFilters:
             topics.add(data.topic)
             if not is_tag_type(data.expression_type) and data.sub_string:
                 self._subscribe(group, data)
-        self._kill([key for key in self._table if key[1] == group and key[0] not in topics])
+        self._kill([(topic, group) for topic in self._of_group.get(group, ()) if topic not in topics])
 
     def _subscribe(self, group: str, data: SubscriptionData) -> None:
         key = (data.topic, group)
@@ -114,12 +117,15 @@ class ConsumerFilters:
                 )
             )  # fmt: skip
         except SelectorInvalid as error:
-            log.warning("group %s: the selector %r on %s is refused: %s", group, data.sub_string, data.topic, error)
+            log.warning(
+                "group %s: the selector %r on %s is refused: %s", group, data.sub_string[:200], data.topic, error
+            )
             self._table.pop(key, None)  # its pulls are told so
+            self._of_group.get(group, {}).pop(data.topic, None)
 
     def left(self, group: str) -> None:
         """Nobody of the group is online any more."""
-        self._kill([key for key in self._table if key[1] == group])
+        self._kill([(topic, group) for topic in self._of_group.get(group, ())])
 
     def _kill(self, keys: list[tuple[str, str]]) -> None:
         for key in keys:
@@ -145,6 +151,9 @@ class ConsumerFilters:
         self._table = {
             key: entry for key, entry in self._table.items() if not entry[0].is_dead or entry[0].dead_time > before
         }
+        self._of_group = {}
+        for topic, group in self._table:
+            self._of_group.setdefault(group, {})[topic] = None
 
     def save(self) -> None:
         """Write now what changed, durably; raises StoreError."""

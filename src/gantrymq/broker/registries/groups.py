@@ -6,18 +6,21 @@ Source: SubscriptionGroupManager, SubscriptionGroupConfig; docs/store.md#configu
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from gantrymq.broker.registries.json_file import read_json, write_json
+from gantrymq.broker.registries.entry_texts import body_with, file_texts, pretty_with, wire_texts
+from gantrymq.broker.registries.json_file import read_json
+from gantrymq.broker.registries.topics import TooMany
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import Group as Group
 from gantrymq.protocol.bodies.groups import GroupTable as GroupTable
 from gantrymq.protocol.bodies.topics import DataVersion
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.disk import Disk, write_durably
 
 log = logging.getLogger("gantrymq.broker")
 
@@ -34,6 +37,7 @@ SYSTEM_GROUPS: Final = (
 """Groups every Apache broker has from its first start."""
 
 
+MANY: Final = 1 << 40
 _FORBIDDEN_READ: Final = 1 << 2
 """Bit of a group's entry for a topic. Source: PermName.INDEX_PERM_READ."""
 
@@ -41,13 +45,17 @@ _FORBIDDEN_READ: Final = 1 << 2
 class Groups:
     """Group name to settings; every change is on the disk before the call returns."""
 
-    def __init__(self, disk: Disk, clock: Clock, path: str, *, auto_create: bool) -> None:
+    def __init__(self, disk: Disk, clock: Clock, path: str, *, auto_create: bool, max_groups: int = 0) -> None:
         """Raises ConfigError when the file is there and cannot be read."""
         self._disk = disk
         self._clock = clock
         self._path = path
         self._auto_create = auto_create
         """Whether unknown groups are made when they are asked for."""
+        self._max_groups = max_groups
+        """0: no limit."""
+        self._file_texts, self._wire_texts = file_texts(), wire_texts()
+        self._encoded = b""
         self._content = self._load()
         missing = [name for name in SYSTEM_GROUPS if name not in self._content.subscription_group_table]
         if missing:
@@ -69,50 +77,89 @@ class Groups:
         return self._content.subscription_group_table.get(name)
 
     def find(self, name: str) -> Group | None:
-        """The group; made when absent and ``autoCreateSubscriptionGroup`` allows it. None when there is none."""
+        """The group; made when absent and ``autoCreateSubscriptionGroup`` allows it. None when there is none, and when
+        there are too many."""
         group = self._content.subscription_group_table.get(name)
         if group is not None or not self._auto_create:
             return group
-        try:
-            system_topics.check_group(name)
-        except MessageIllegal:
-            return None
-        group = Group(group_name=name)
-        try:
-            self._put({name: group})
-        except StoreError as error:
-            # Nobody chose anything for this group, so nothing is lost: consumers go on reading while the disk is full.
-            log.warning("consumer group %s is not on the disk yet: %s", name, error)
-            table = self._content.subscription_group_table | {name: group}
-            self._content = msgspec.structs.replace(self._content, subscription_group_table=table)
-        return group
+        self.make_missing((name,))
+        return self._content.subscription_group_table.get(name)
 
-    def allow_creation(self, allowed: bool) -> None:
-        """Whether unknown groups are made from now on when somebody uses them."""
+    def make_missing(self, names: Iterable[str]) -> None:
+        """Make those groups that do not exist, with one write, where ``autoCreateSubscriptionGroup`` allows it. Names
+        that no group may have are passed over, and those for which there is no room."""
+        known = self._content.subscription_group_table
+        if not self._auto_create:
+            return
+        room = self._max_groups - len(known) if self._max_groups else len(known) + MANY
+        new: dict[str, Group] = {}
+        for name in names:
+            if name in known or name in new or not _is_possible(name):
+                continue
+            if len(new) >= room:
+                log.warning("consumer group %s is not made: %s", name[:128], self._full(len(known) + len(new)))
+                break
+            new[name] = Group(group_name=name)
+        if not new:
+            return
+        try:
+            self._put(new)
+        except StoreError as error:
+            # Nobody chose anything for these groups, so nothing is lost: consumers go on while the disk is full.
+            log.warning("%d consumer groups (%s ...) are not on the disk yet: %s", len(new), next(iter(new)), error)
+            self._content = msgspec.structs.replace(self._content, subscription_group_table=known | new)
+            self._encoded = b""
+
+    def _full(self, count: int) -> str:
+        return (
+            f"this broker has {count} consumer groups, and at most {self._max_groups} (maxConsumerGroups); delete "
+            "groups that nobody needs, or raise it"
+        )
+
+    def allow_creation(self, allowed: bool, max_groups: int) -> None:
+        """Whether unknown groups are made from now on when somebody uses them, and how many there may be."""
         self._auto_create = allowed
+        self._max_groups = max_groups
 
     def table(self) -> GroupTable:
         return self._content
+
+    def encoded_table(self) -> bytes:
+        """``table`` as the body of an answer, which costs little however many groups there are."""
+        if not self._encoded:
+            empty = msgspec.structs.replace(self._content, subscription_group_table={})
+            texts = self._wire_texts.of(self._content.subscription_group_table)
+            self._encoded = body_with(empty, "subscriptionGroupTable", texts)
+        return self._encoded
 
     def names(self) -> list[str]:
         return list(self._content.subscription_group_table)
 
     def update(self, *groups: Group) -> None:
-        """Create or alter groups with one write. Raises MessageIllegal for an impossible name, and nothing is
-        changed."""
-        for group in groups:
-            system_topics.check_group(group.group_name)
+        """Create or alter groups with one write. Raises MessageIllegal for an impossible name, and TooMany; then
+        nothing is changed."""
+        self.check(groups, len(groups))
         new = {group.group_name: group for group in groups}  # of two with one name the last one counts
         new = {name: group for name, group in new.items() if self.get(name) != group}
         if new:
             self._put(new)
 
-    def delete(self, name: str) -> bool:
-        """False when it was not there."""
-        table = dict(self._content.subscription_group_table)
-        if table.pop(name, None) is None:
+    def check(self, groups: Sequence[Group], new: int) -> None:
+        """Raises MessageIllegal when one of the last ``new`` has an impossible name, TooMany when there is no room."""
+        for group in groups[len(groups) - new :]:
+            system_topics.check_group(group.group_name)
+        known = self._content.subscription_group_table
+        made = len({group.group_name for group in groups if group.group_name not in known})
+        if self._max_groups and made and len(known) + made > self._max_groups:
+            raise TooMany(self._full(len(known)))
+
+    def delete(self, *names: str) -> bool:
+        """Remove groups with one write; False when none was there."""
+        known = self._content.subscription_group_table
+        gone = {name for name in names if name in known}
+        if not gone:
             return False
-        self._save(table)
+        self._save({name: group for name, group in known.items() if name not in gone})
         return True
 
     def is_forbidden(self, group: str, topic: str) -> bool:
@@ -138,5 +185,16 @@ class Groups:
             subscription_group_table=table,
             forbidden_table=self._content.forbidden_table if forbidden is None else forbidden,
         )
-        write_json(self._disk, self._path, msgspec.to_builtins(content))
+        texts = self._file_texts.of(table)
+        rest = msgspec.to_builtins(msgspec.structs.replace(content, subscription_group_table={}))
+        write_durably(self._disk, self._path, pretty_with(rest, "subscriptionGroupTable", texts).encode())
         self._content = content
+        self._encoded = b""
+
+
+def _is_possible(name: str) -> bool:
+    try:
+        system_topics.check_group(name)
+    except MessageIllegal:
+        return False
+    return True

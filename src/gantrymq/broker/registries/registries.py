@@ -40,8 +40,13 @@ def open_registries(config: LiveConfig, disk: Disk, clock: Clock, path: Callable
     read.
     """
     topics = Topics(config, disk, clock, path(TOPICS_FILE))
-    groups = Groups(disk, clock, path(GROUPS_FILE), auto_create=config.groups.auto_create_subscription_group)
-    config.changed.append(lambda: groups.allow_creation(config.groups.auto_create_subscription_group))
+    groups = Groups(
+        disk, clock, path(GROUPS_FILE), auto_create=config.groups.auto_create_subscription_group,
+        max_groups=config.groups.max_consumer_groups,
+    )  # fmt: skip
+    config.changed.append(
+        lambda: groups.allow_creation(config.groups.auto_create_subscription_group, config.groups.max_consumer_groups)
+    )
     config.changed.append(topics.permission_changed)
     return Registries(
         topics,

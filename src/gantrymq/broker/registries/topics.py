@@ -5,15 +5,16 @@ Source: TopicConfigManager; docs/store.md#configuration-files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.registries.json_file import read_json, write_json
+from gantrymq.broker.registries.entry_texts import body_with, file_texts, pretty_with, wire_texts
+from gantrymq.broker.registries.json_file import read_json
 from gantrymq.broker.registries.topics_file import TopicsFile
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.topics import (
     PERM_INHERIT,
@@ -24,7 +25,7 @@ from gantrymq.protocol.bodies.topics import (
     TopicTable,
 )
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.disk import Disk, write_durably
 
 PERM_READ_WRITE: Final = PERM_READ | PERM_WRITE
 PERM_TEMPLATE: Final = PERM_READ | PERM_WRITE | PERM_INHERIT
@@ -33,6 +34,10 @@ MAX_QUEUES: Final = 4096
 MESSAGE_TYPE: Final = "message.type"
 """Attribute that says what may be sent to a topic; without it everything may."""
 MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
+
+
+class TooMany(GantryError):
+    """There is no room for another topic or group. The sentence says what to do."""
 
 
 class Topics:
@@ -48,6 +53,9 @@ class Topics:
         """Called with the topics that are new or different; with an empty list when one was deleted."""
         self._table: dict[str, TopicConfig] = {}
         self._version = DataVersion(state_version=0, timestamp=clock.wall_ms())
+        self._file_texts, self._wire_texts = file_texts(), wire_texts()
+        self._encoded = b""
+        """The answer to whoever asks for everything; empty until somebody does."""
         self._load()
         self._add_system_topics()
 
@@ -105,24 +113,46 @@ class Topics:
             topic_queue_mapping_info_map={},
         )
 
+    def encoded_table(self) -> bytes:
+        """``table`` as the body of an answer, which costs little however many topics there are."""
+        if not self._encoded:
+            table = self.table()
+            empty = msgspec.structs.replace(table, topic_config_table={})
+            texts = self._wire_texts.of(table.topic_config_table)
+            self._encoded = body_with(empty, "topicConfigTable", texts)
+        return self._encoded
+
     # Changes.
+
+    def check_room(self, more: Iterable[str]) -> None:
+        """Raises TooMany unless these topics fit, as far as they are new. Topics of the system always do."""
+        most = self._config.topics.max_topics
+        new = {name for name in more if name not in self._table}
+        if most and new and len(self._table) + len(new) > most:
+            raise TooMany(
+                f"this broker has {len(self._table)} topics, and at most {most} (maxTopics); delete topics that nobody "
+                "needs, or raise it"
+            )
 
     def update(self, *topics: TopicConfig) -> bool:
         """Create or alter topics with one write; False when nothing is different. Not durable: raises StoreError, and
-        nothing is changed."""
+        nothing is changed; TooMany likewise."""
         wanted = {topic.topic_name: topic for topic in topics}  # of two with one name the last one counts
+        self.check_room(wanted)
         new = [topic for name, topic in wanted.items() if self._table.get(name) != topic]
         if new:
             self._put(new)
         return bool(new)
 
     def create_for_send(self, topic: str, template: str, wanted_queues: int) -> TopicConfig | None:
-        """The topic made by a first send, after the example of ``template``; None when that is not allowed."""
+        """The topic made by a first send, after the example of ``template``; None when that is not allowed. Raises
+        TooMany."""
         example = self._table.get(template)
         if example is None or not example.perm & PERM_INHERIT:
             return None
         if template == system_topics.AUTO_CREATE and not self._config.topics.auto_create_topic_enable:
             return None
+        self.check_room([topic])
         queues = max(1, min(wanted_queues, example.write_queue_nums))
         perm = example.perm & ~PERM_INHERIT
         made = TopicConfig(
@@ -136,24 +166,33 @@ class Topics:
         """The broker's own permission may have changed: the name servers must be told."""
         if self._config.topics.auto_create_topic_enable:
             self._add_system_topics()
+        self._encoded = b""
         self._announce([])
 
     def ensure(self, topic: str, queues: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
-        """The topic; made when absent. For retry, dead-letter and system topics."""
-        known = self._table.get(topic)
-        if known is not None:
-            return known
-        made = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm, attributes={})
-        self._put([made])
+        """The topic; made when absent. For retry, dead-letter and system topics, which are not counted: without them
+        messages that are there already could not be delivered."""
+        self.ensure_all({topic: queues}, perm)
+        return self._table[topic]
+
+    def ensure_all(self, wanted: Mapping[str, int], perm: int = PERM_READ_WRITE) -> list[TopicConfig]:
+        """The same for several topics, with their queues and one write. Returns those that were made."""
+        made = [
+            TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm, attributes={})
+            for topic, queues in wanted.items()
+            if topic not in self._table
+        ]
+        if made:
+            self._put(made)
         return made
 
-    def delete(self, topic: str) -> bool:
-        """Forget a topic; False when it was not there. Its messages stay in the log until retention removes them."""
-        if topic not in self._table:
+    def delete(self, *topics: str) -> bool:
+        """Forget topics with one write; False when none was there. Their messages stay in the log until retention
+        removes them."""
+        gone = {topic for topic in topics if topic in self._table}
+        if not gone:
             return False
-        table = dict(self._table)
-        del table[topic]
-        self._save(table)
+        self._save({name: topic for name, topic in self._table.items() if name not in gone})
         self._announce([])
         return True
 
@@ -165,12 +204,12 @@ class Topics:
     def _save(self, table: dict[str, TopicConfig]) -> None:
         # First the disk, then the memory: a topic that was answered must not vanish in a crash.
         version = self._version.next(self._clock.wall_ms())
-        write_json(self._disk, self._path, {
-            "dataVersion": msgspec.to_builtins(version),
-            "topicConfigTable": {name: msgspec.to_builtins(topic) for name, topic in table.items()},
-        })  # fmt: skip
+        texts = self._file_texts.of(table)
+        content = pretty_with({"dataVersion": msgspec.to_builtins(version)}, "topicConfigTable", texts)
+        write_durably(self._disk, self._path, content.encode())
         self._table = table
         self._version = version
+        self._encoded = b""
 
     def _announce(self, topics: list[TopicConfig]) -> None:
         for listener in self.changed:

@@ -20,7 +20,7 @@ class ClientConfigHandler:
         self._config = config
 
     def check(self, session: ClientSession, command: Command) -> bytes:
-        request = CheckClient.decode(command.body) if command.body else None
+        request = CheckClient.of_request(command.body) if command.body else None
         if request is not None and request.subscription_data is not None:
             check_selector(self._config, request.group, request.subscription_data)
         return encode_response(command, ResponseCode.SUCCESS)

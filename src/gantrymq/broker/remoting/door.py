@@ -45,6 +45,10 @@ class RemotingDoor:
         """How long requests took."""
         return self._server.latency
 
+    def last_request(self) -> str:
+        """What was executed last, and for whom."""
+        return self._server.last_request_text()
+
     async def listen(self, host: str, port: int) -> str:
         """The address. May be called for several ports. Raises Unreachable when the port is in use."""
         return await self._server.start(host, port)

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.table_changes import DeleteGroup, MakeGroups, TableChanges
 from gantrymq.broker.registries.groups import Group
 from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.topic_admin import outcome_of
 from gantrymq.protocol.bodies.groups import GroupConfigList, GroupForbidden
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.headers import topics as headers
 from gantrymq.protocol.headers.tools import UpdateForbidden
-from gantrymq.protocol.headers.topics import DeleteGroup, GroupOnly
+from gantrymq.protocol.headers.topics import GroupOnly
 
 
 class GroupHandler:
     """Requests of tools about consumer groups."""
 
-    def __init__(self, groups: GroupAdministration) -> None:
+    def __init__(self, groups: GroupAdministration, changes: TableChanges) -> None:
         self._groups = groups
+        self._changes = changes
 
-    def update_group(self, session: ClientSession, command: Command) -> bytes:
+    def update_group(self, session: ClientSession, command: Command) -> None:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
-        self._groups.update([Group.decode(command.body)])
-        return encode_response(command, ResponseCode.SUCCESS)
+        self._changes.add(MakeGroups([Group.of_request(command.body)], outcome_of(session, command)))
 
-    def update_groups(self, session: ClientSession, command: Command) -> bytes:
+    def update_groups(self, session: ClientSession, command: Command) -> None:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST."""
-        self._groups.update(GroupConfigList.decode(command.body).group_config_list)
-        return encode_response(command, ResponseCode.SUCCESS)
+        wanted = GroupConfigList.of_request(command.body).group_config_list
+        self._changes.add(MakeGroups(wanted, outcome_of(session, command)))
 
-    def delete_group(self, session: ClientSession, command: Command) -> bytes:
+    def delete_group(self, session: ClientSession, command: Command) -> None:
         """DELETE_SUBSCRIPTIONGROUP."""
-        header = command.header(DeleteGroup)
-        self._groups.delete(header.group_name, with_offsets=bool(header.clean_offset or header.remove_offset))
-        return encode_response(command, ResponseCode.SUCCESS)
+        header = command.header(headers.DeleteGroup)
+        with_offsets = bool(header.clean_offset or header.remove_offset)
+        self._changes.add(DeleteGroup(header.group_name, with_offsets, outcome_of(session, command)))
 
     def group(self, session: ClientSession, command: Command) -> bytes:
         """GET_SUBSCRIPTIONGROUP_CONFIG."""
@@ -41,7 +44,7 @@ class GroupHandler:
 
     def all_groups(self, session: ClientSession, command: Command) -> bytes:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
-        return encode_response(command, ResponseCode.SUCCESS, body=self._groups.table().encode())
+        return encode_response(command, ResponseCode.SUCCESS, body=self._groups.encoded_table())
 
     def forbid(self, session: ClientSession, command: Command) -> bytes:
         """UPDATE_AND_GET_GROUP_FORBIDDEN."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gantrymq.broker.operations.operations import Administration, Operations
+from gantrymq.broker.operations.table_changes import TableChanges
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.remoting.cleaning import CleaningHandler
@@ -60,7 +61,7 @@ def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -
         ),
         _pops(parts, operations.consuming.popping),
         _clients(parts, operations),
-        _tools(operations.administration),
+        _tools(parts, operations.administration),
     )
 
 
@@ -94,11 +95,12 @@ def _clients(parts: Parts, operations: Operations) -> ClientHandlers:
     )
 
 
-def _tools(operations: Administration) -> ToolHandlers:
+def _tools(parts: Parts, operations: Administration) -> ToolHandlers:
     """The handlers of what tools ask."""
+    changes = TableChanges(operations.topics, operations.groups, parts.outside.clock)
     return ToolHandlers(
-        TopicHandler(operations.topics),
-        GroupHandler(operations.groups),
+        TopicHandler(operations.topics, changes),
+        GroupHandler(operations.groups, changes),
         ProgressHandler(operations.progress),
         ConnectionHandler(operations.connections),
         RelayHandler(operations.questions),

@@ -23,7 +23,7 @@ class MembershipHandler:
 
     def heartbeat(self, session: ClientSession, command: Command) -> None:
         """HEART_BEAT."""
-        data = HeartbeatData.decode(command.body)
+        data = HeartbeatData.of_request(command.body)
         header = HeartBeatAnswer(heart_beat_v2=True, subscription_changed=not data.without_sub)
         answer = encode_response(command, ResponseCode.SUCCESS, header)
         self._members.heartbeat(
@@ -44,12 +44,12 @@ class MembershipHandler:
 
     def lock(self, session: ClientSession, command: Command) -> bytes:
         """LOCK_BATCH_MQ."""
-        request = LockBatch.decode(command.body)
+        request = LockBatch.of_request(command.body)
         held = self._members.lock(request.consumer_group, request.client_id, request.mq_set)
         return encode_response(command, ResponseCode.SUCCESS, body=LockBatchAnswer(lock_ok_mq_set=held).encode())
 
     def unlock(self, session: ClientSession, command: Command) -> bytes:
         """UNLOCK_BATCH_MQ."""
-        request = LockBatch.decode(command.body)
+        request = LockBatch.of_request(command.body)
         self._members.unlock(request.consumer_group, request.client_id, request.mq_set)
         return encode_response(command, ResponseCode.SUCCESS)

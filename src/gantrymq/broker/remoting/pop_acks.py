@@ -35,7 +35,7 @@ class PopAckHandler:
         return None
 
     def batch_ack(self, session: ClientSession, command: Command) -> bytes | None:
-        request = BatchAckRequest.decode(command.body) if command.body else BatchAckRequest()
+        request = BatchAckRequest.of_request(command.body) if command.body else BatchAckRequest()
         self._acks.batch_ack(request.acks, request.broker_name, partial(_acknowledged, session, command))
         return None
 

@@ -22,11 +22,11 @@ class AssignmentHandler:
         def later(found: QueryAssignmentAnswer) -> None:
             session.answer(command, _answer(command, found))
 
-        found = self._assignments.query(QueryAssignment.decode(command.body), later)
+        found = self._assignments.query(QueryAssignment.of_request(command.body), later)
         return None if found is None else _answer(command, found)
 
     def set_mode(self, session: ClientSession, command: Command) -> bytes:
-        self._assignments.set_mode(GroupRequestMode.decode(command.body))
+        self._assignments.set_mode(GroupRequestMode.of_request(command.body))
         return encode_response(command, ResponseCode.SUCCESS)
 
     def all_modes(self, session: ClientSession, command: Command) -> bytes:

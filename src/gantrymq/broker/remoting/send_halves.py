@@ -17,6 +17,7 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import RESPONSE_CODES, rejected
 from gantrymq.broker.transactions.end_many import ManyEnds, Results
+from gantrymq.errors import MessageIllegal
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.batch import split_batch
 from gantrymq.protocol.codes import ResponseCode
@@ -42,7 +43,11 @@ class HalvesHandler:
         """Answered when all half messages are safe."""
         header = command.header(SendMessage)
         answered = None if command.flag & ONE_WAY_FLAG else partial(_answer_places, session, command)
-        self._sends.send(session, header, len(command.body), split_batch(command.body), answered)
+        try:
+            items = split_batch(command.body, HALVES_MAX)
+        except MessageIllegal as error:
+            raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
+        self._sends.send(session, header, len(command.body), items, answered)
 
     def end(self, session: ClientSession, command: Command) -> None:
         """Answered when all decisions are safe, with a response code for each."""
@@ -50,7 +55,7 @@ class HalvesHandler:
         resolution = _RESOLUTIONS.get(header.commit_or_rollback)
         if resolution is None:
             raise Refused(Refusal.FAILED, "commitOrRollback field wrong; it is 0, 8 or 12")
-        ends = decode_ends(command.body)
+        ends = decode_ends(command.body, HALVES_MAX + 1)
         if not 0 < len(ends) <= HALVES_MAX:
             raise Refused(Refusal.PARAMETER_INVALID, f"end 1 to {HALVES_MAX} half messages in one request")
         request = ManyEnds(header.producer_group, ends, resolution, bool(header.from_transaction_check))

@@ -9,6 +9,7 @@ from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import BrokerConfigAnswer
+from gantrymq.runtime.properties import SETTINGS_BYTES
 
 
 class SettingsHandler:
@@ -24,6 +25,11 @@ class SettingsHandler:
 
     def update(self, session: ClientSession, command: Command) -> bytes:
         """UPDATE_BROKER_CONFIG."""
+        if len(command.body) > SETTINGS_BYTES:
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
+                f"the body has {len(command.body)} bytes; at most {SETTINGS_BYTES} are read as settings",
+            )
         try:
             wanted = parse_properties(command.body.decode())
         except UnicodeDecodeError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from gantrymq.broker.operations.topics import TopicAdministration, TopicOrder
+from gantrymq.broker.operations.table_changes import DeleteTopic, MakeTopics, TableChanges
+from gantrymq.broker.operations.topics import Outcome, TopicAdministration, TopicOrder
+from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.errors import StoreError
+from gantrymq.broker.remoting.refusals import rejected
+from gantrymq.errors import GantryError
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicList
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -16,27 +17,28 @@ from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
 class TopicHandler:
     """Requests of tools about topics."""
 
-    def __init__(self, topics: TopicAdministration) -> None:
+    def __init__(self, topics: TopicAdministration, changes: TableChanges) -> None:
         self._topics = topics
+        self._changes = changes
 
     def update_topic(self, session: ClientSession, command: Command) -> None:
         """UPDATE_AND_CREATE_TOPIC."""
-        self._topics.update([_of_header(command.header(CreateTopic))], _success(session, command))
+        self._changes.add(MakeTopics([_of_header(command.header(CreateTopic))], outcome_of(session, command)))
 
     def update_topics(self, session: ClientSession, command: Command) -> None:
         """UPDATE_AND_CREATE_TOPIC_LIST."""
-        wanted = TopicConfigList.decode(command.body).topic_config_list
-        self._topics.update([_of_config(topic) for topic in wanted], _success(session, command))
+        wanted = TopicConfigList.of_request(command.body).topic_config_list
+        self._changes.add(MakeTopics([_of_config(topic) for topic in wanted], outcome_of(session, command)))
 
     def delete_topic(self, session: ClientSession, command: Command) -> None:
         """DELETE_TOPIC_IN_BROKER."""
 
-        def done(error: StoreError | None) -> None:
+        def done(error: GantryError | None) -> None:
             code = ResponseCode.SUCCESS if error is None else ResponseCode.SYSTEM_ERROR
             remark = None if error is None else str(error)
             session.answer(command, encode_response(command, code, remark=remark))
 
-        self._topics.delete(command.header(TopicOnly).topic, done)
+        self._changes.add(DeleteTopic(command.header(TopicOnly).topic, done))
 
     def topic(self, session: ClientSession, command: Command) -> bytes:
         """GET_TOPIC_CONFIG."""
@@ -45,7 +47,7 @@ class TopicHandler:
 
     def all_topics(self, session: ClientSession, command: Command) -> bytes:
         """GET_ALL_TOPIC_CONFIG."""
-        return encode_response(command, ResponseCode.SUCCESS, body=self._topics.table().encode())
+        return encode_response(command, ResponseCode.SUCCESS, body=self._topics.encoded_table())
 
     def system_topics(self, session: ClientSession, command: Command) -> bytes:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
@@ -53,8 +55,14 @@ class TopicHandler:
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
 
-def _success(session: ClientSession, command: Command) -> Callable[[], None]:
-    return lambda: session.answer(command, encode_response(command, ResponseCode.SUCCESS))
+def outcome_of(session: ClientSession, command: Command) -> Outcome:
+    """Answers a request when its change was made, or was refused."""
+
+    def answer(refused: Refused | None) -> None:
+        made = encode_response(command, ResponseCode.SUCCESS) if refused is None else rejected(command, refused)
+        session.answer(command, made)
+
+    return answer
 
 
 def _of_header(header: CreateTopic) -> TopicOrder:

@@ -222,7 +222,7 @@ class Registration:
         return address if address != self._address else None
 
     async def _register_at(self, name_server: str, timeout_ms: int) -> None:
-        body = RegisterBrokerBody(topic_config_serialize_wrapper=self._topics.table()).encode()
+        body = RegisterBrokerBody.encode_with(self._topics.encoded_table())
         header = RegisterBroker(
             broker_name=self._config.identity.broker_name,
             broker_addr=self._address,

@@ -64,6 +64,7 @@ async def running_broker(
     running = Broker(config, network, SystemClock(), SystemRng(), disk, config_file=path, access=access)
     try:
         address = await running.start()
+        running.loop_watch.start()
         name, store = config.identity.broker_name, config.store
         where = f"broker {name} {address}, store {store.store_path_root_dir} ({store.flush_disk_type})"
         if running.http is not None:
@@ -76,5 +77,6 @@ async def running_broker(
             where += f", REFUSED by name server {name_server}, so that clients cannot find it: {reason}"
         yield where
     finally:
+        running.loop_watch.stop()
         await running.close()
         disk.close()

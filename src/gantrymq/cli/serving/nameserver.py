@@ -78,8 +78,10 @@ async def running_name_server(
     process."""
     name_server = NameServer(config, network, SystemClock(), OsDisk(), access)
     address = await name_server.start()
+    name_server.loop_watch.start()
     try:
         async with metrics_endpoint(name_server, network, *http) as where:
             yield f"name server {address}{where}"
     finally:
+        name_server.loop_watch.stop()
         await name_server.close()

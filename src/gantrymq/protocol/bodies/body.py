@@ -9,7 +9,7 @@ Source: RemotingSerializable; docs/protocol.md#json-bodies.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -35,6 +35,25 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             return msgspec.convert(_without_nulls(lenient_json.loads(data)), cls, strict=False, str_keys=True)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise RemoteProtocolError(f"malformed {cls.__name__} body: {error}") from error
+
+    @classmethod
+    def of_request(cls, data: bytes) -> Self:
+        """As ``decode``, for a server: Java's dialect is read token by token, so a large body must be standard JSON."""
+        if len(data) <= DIALECT_BYTES:
+            return cls.decode(data)
+        try:
+            typed: Self = _decoder_of(cls).decode(data)
+            return typed
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError(
+                f"the {cls.__name__} of {len(data)} bytes is not plain JSON ({str(error)[:200]}), and at most "
+                f"{DIALECT_BYTES} bytes are read in another form; send several requests"
+            ) from error
+
+
+DIALECT_BYTES: Final = 131_072
+"""Of the largest body that a server reads when it is not plain JSON of its type: every token costs some microseconds,
+and meanwhile nobody else is served."""
 
 
 @cache

@@ -50,6 +50,11 @@ class RegisterBrokerBody(Body, frozen=True, kw_only=True):
             parts.append(_INT.pack(0))
         return zlib.compress(b"".join(parts))
 
+    @staticmethod
+    def encode_with(table: bytes) -> bytes:
+        """The body with a TopicTable that is encoded already, and without filter servers."""
+        return b'{"filterServerList":[],"topicConfigSerializeWrapper":%b}' % table
+
     @classmethod
     def decode_compressed(cls, data: bytes) -> RegisterBrokerBody:
         """Read the compressed form, without the mappings of static topics. Raises RemoteProtocolError when the bytes
