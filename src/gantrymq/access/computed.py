@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gantrymq.access.needs import Asked, Unclear, group_need, send_need, topic_need
-from gantrymq.access.values import Action, Kind, Need
+from gantrymq.access.needs import Asked, Unclear
+from gantrymq.access.values import Action, Kind, Need, group_need, send_need, topic_need
 from gantrymq.errors import GantryError
 from gantrymq.message.system_topics import AUTO_CREATE, normal_topic
 from gantrymq.message.transaction import OPERATOR_REMARK
@@ -64,16 +64,14 @@ def resume(asked: Asked) -> Iterator[Need]:
 
 def view(asked: Asked) -> Iterator[Need]:
     """Nothing is there: the request is answered so, to everybody who signs."""
-    topic = asked.places.topic_at(_number(asked, "offset"))
-    if topic:
+    for topic in asked.places.topics_at(_number(asked, "offset")):
         yield topic_need(topic, READ)
 
 
 def send_back(asked: Asked) -> Iterator[Need]:
     """The message at the offset goes to the retry topic of the group, whatever message it is."""
     yield group_need(asked.fields.get("group", ""), SUB)
-    topic = asked.places.topic_at(_number(asked, "offset"))
-    if topic:
+    for topic in asked.places.topics_at(_number(asked, "offset")):
         yield topic_need(topic, SUB)
 
 
@@ -84,8 +82,7 @@ def consume_directly(asked: Asked) -> Iterator[Need]:
     if named:
         yield topic_need(named, SUB)
     message_id = asked.fields.get("msgId")
-    topic = asked.places.topic_at(_offset_of(message_id)) if message_id else None
-    if topic:
+    for topic in asked.places.topics_at(_offset_of(message_id)) if message_id else ():
         yield topic_need(topic, SUB)
 
 

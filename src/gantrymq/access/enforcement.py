@@ -20,8 +20,8 @@ def guarded(
 ) -> dict[int, Handler]:
     """The same handlers, each behind the guard. A request code without a row is for super users only.
 
-    ``session.user`` is the sender of the last request of a connection, for messages that the server sends there on its
-    own. The requests of a user are counted together, from wherever they come (``Session.client``).
+    ``session.user`` is the sender of the last signed request of a connection, for messages that the server sends there
+    on its own. The requests of a user are counted together, from wherever they come (``Session.client``).
     """
     return {code: _behind(Gate(guard, rows.get(code), places), handler) for code, handler in handlers.items()}
 
@@ -37,10 +37,9 @@ def _behind(gate: Gate, handler: Handler) -> Handler:
                 session.refused = True
                 log.warning("request %d of %s is refused: %s", command.code, session.peer, denied)
             raise rejected(denied) from None
-        if user is not session.user:
+        if user is not None and user is not session.user:
             session.user = user
-            if user is not None:
-                session.client = f"user {user.name}"
+            session.client = f"user {user.name}"
         return handler(session, command)
 
     return handle

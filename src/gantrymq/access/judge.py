@@ -7,17 +7,23 @@ and a prefix than ``*``. No policy fits: the answer is no. Two differences:
 * of two policies that are equally exact the one that denies wins (Apache's comparison has it the other way round,
   against its own comment);
 * the topics with undecided messages (``TRANSACTION_TOPICS``) are opened only by a policy with their whole name, because
-  who writes ``Topic:*`` means the topics of applications.
+  who writes ``Topic:*`` means the topics of applications. The same holds for reading any other topic of the system in
+  which messages of several topics lie (``SHARED``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from gantrymq.access.addresses import in_range
 from gantrymq.access.values import Action, Decision, Grants, Kind, Need, Pattern, Policy
-from gantrymq.message.system_topics import TRANSACTION_TOPICS
+from gantrymq.message.system_topics import TRANSACTION_TOPICS, Holds, holds
+
+SHARED: Final = frozenset({Holds.WAITING, Holds.TRACES, Holds.REPLIES, Holds.NOTES})
+"""What may be read only by a policy with the whole name of its topic. Retry topics and dead letters are not among it:
+a policy for their group opens them, and each message there is judged by its own topic (``broker.sight``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,13 @@ def fits(policy: Policy, need: Need, source: str) -> bool:
 
 
 def is_hidden(need: Need) -> bool:
-    """Whether it is about a topic with undecided messages."""
-    return need.kind is Kind.TOPIC and need.name in TRANSACTION_TOPICS
+    """Whether it is about a topic with undecided messages, or about reading one with messages of several topics."""
+    if need.kind is not Kind.TOPIC:
+        return False
+    if need.name in TRANSACTION_TOPICS:
+        return True
+    reads = Action.SUB in need.actions and Action.PUB not in need.actions
+    return reads and holds(need.name) in SHARED
 
 
 def _rank(policy: Policy) -> tuple[bool, Pattern, int, bool]:

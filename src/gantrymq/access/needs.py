@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from gantrymq.access.values import Action, Kind, Need
+from gantrymq.access.values import Action, Kind, Need, group_need, send_need, topic_need
 from gantrymq.errors import GantryError
-from gantrymq.message.system_topics import RETRY_PREFIX
 from gantrymq.protocol.command import Command
 
 
@@ -25,8 +24,10 @@ class Places(Protocol):
     def topic_of_half(self, queue_offset: int, log_offset: int) -> str | None:
         """The topic that consumers would get a half message under."""
 
-    def topic_at(self, log_offset: int) -> str | None:
-        """The topic under which a message is stored; for an undecided message a topic of the system."""
+    def topics_at(self, log_offset: int) -> tuple[str, ...]:
+        """The topics whose rights open a message: those that its sender meant, wherever it waits; of an undecided
+        message the topic of the system in which it lies. None: nothing is there.
+        """
 
     def real_topic_at(self, log_offset: int) -> str | None:
         """The topic that the sender meant."""
@@ -38,8 +39,8 @@ class NoPlaces:
     def topic_of_half(self, queue_offset: int, log_offset: int) -> str | None:
         return None
 
-    def topic_at(self, log_offset: int) -> str | None:
-        return None
+    def topics_at(self, log_offset: int) -> tuple[str, ...]:
+        return ()
 
     def real_topic_at(self, log_offset: int) -> str | None:
         return None
@@ -54,23 +55,6 @@ class Asked(NamedTuple):
     places: Places
     cluster: str
     """The cluster of the server."""
-
-
-def topic_need(topic: str, actions: tuple[Action, ...]) -> Need:
-    """A retry topic belongs to its group."""
-    if topic.startswith(RETRY_PREFIX):
-        return Need(Kind.GROUP, topic.removeprefix(RETRY_PREFIX), actions)
-    return Need(Kind.TOPIC, topic, actions)
-
-
-def send_need(topic: str) -> Need:
-    """What it takes to send to a topic. Consumers send what failed to the retry topic of their group, so that needs the
-    right of a consumer. Source: DefaultAuthorizationContextBuilder, which believes the group in the request."""
-    return topic_need(topic, (Action.SUB,) if topic.startswith(RETRY_PREFIX) else (Action.PUB,))
-
-
-def group_need(group: str, actions: tuple[Action, ...]) -> Need:
-    return Need(Kind.GROUP, group.removeprefix(RETRY_PREFIX), actions)
 
 
 class Ask(Protocol):

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 from gantrymq.access.addresses import check_range
 from gantrymq.errors import ConfigError
 from gantrymq.message.given import shown
+from gantrymq.message.system_topics import RETRY_PREFIX
 
 
 class Action(enum.StrEnum):
@@ -185,3 +186,20 @@ class Need(NamedTuple):
     def text(self) -> str:
         """For people: ``Pub on Topic:orders``."""
         return f"{' or '.join(action.value for action in self.actions)} on {self.kind.value}:{self.name}"
+
+
+def topic_need(topic: str, actions: tuple[Action, ...]) -> Need:
+    """A retry topic belongs to its group."""
+    if topic.startswith(RETRY_PREFIX):
+        return Need(Kind.GROUP, topic.removeprefix(RETRY_PREFIX), actions)
+    return Need(Kind.TOPIC, topic, actions)
+
+
+def send_need(topic: str) -> Need:
+    """What it takes to send to a topic. Consumers send what failed to the retry topic of their group, so that needs the
+    right of a consumer. Source: DefaultAuthorizationContextBuilder, which believes the group in the request."""
+    return topic_need(topic, (Action.SUB,) if topic.startswith(RETRY_PREFIX) else (Action.PUB,))
+
+
+def group_need(group: str, actions: tuple[Action, ...]) -> Need:
+    return Need(Kind.GROUP, group.removeprefix(RETRY_PREFIX), actions)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from gantrymq.access.guard import Guard
     from gantrymq.access.opening import Access
     from gantrymq.broker.http.server import HttpServer
+    from gantrymq.broker.sight import Sight
     from gantrymq.broker.transactions.explanations import TransactionExplanations
 
 log = logging.getLogger("gantrymq.broker")
@@ -102,6 +103,7 @@ class Broker:
         """Measures how long the event loop stands still; whoever runs this broker starts it."""
         self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
         self._access = access
+        self._sight: Sight | None = None
         self._housekeeping = Housekeeping(clock)
         self._started = False
         self._opened: MessageStore | None = None
@@ -153,7 +155,7 @@ class Broker:
         network, clock = self._outside.network, self._outside.clock
         self.http = await open_endpoint(
             self._config, network, clock, self.address, self.store, self.metrics, self.explanations, self.client_limits,
-            None if self._access is None else self._access.guard,
+            None if self._access is None else self._access.guard, self._sight,
         )  # fmt: skip
 
     def _open(self) -> None:
@@ -174,6 +176,10 @@ class Broker:
                 config.access, disk, folder=folder, config_file=self._config_file, cluster=cluster, clock=clock
             )
         registries = open_registries(config, disk, clock, store.path)
+        if self._access is not None:
+            from gantrymq.broker.sight import Sight
+
+            self._sight = Sight(self._access.guard, registries.topics, config.topics.msg_trace_topic_name)
         self.topics, self.groups, self.offsets = registries.topics, registries.groups, registries.offsets
         self.producers, self.consumers = registries.producers, registries.consumers
         self.filters = registries.filters
@@ -204,6 +210,7 @@ class Broker:
                 Durability(config, store),
                 self._retention,
                 self.registration.when_announced,
+                self._sight,
             )
         )
 
@@ -211,15 +218,15 @@ class Broker:
         settings = Settings(parts.config, self._config_file, self._outside.disk, self._outside.clock)
         self.operations = operations_of(parts, settings, NameServerRoutes(parts.config, self._client))
         self.popping = self.operations.consuming.popping
-        self._explain = ExplainHandler(lambda: self.explanations)
+        self._explain = ExplainHandler(lambda: self.explanations, self._sight)
         table = handlers_of(parts, self.operations, self._explain).table()
         # Once, here: a broker without users asks nobody about a request.
-        if self._access is None:
+        if self._access is None or self._sight is None:
             self._door.serve(table)
             return
         from gantrymq.broker.remoting.access import behind_guard
 
-        self._door.serve(behind_guard(table, self._access, parts))
+        self._door.serve(behind_guard(table, self._access, self._sight, parts))
 
     def _begin(self) -> None:
         config = self._config

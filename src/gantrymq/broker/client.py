@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from gantrymq.access.values import User
 from gantrymq.broker.check import Check
 from gantrymq.broker.pushes import (
     AnswerDone,
@@ -17,7 +18,19 @@ from gantrymq.broker.pushes import (
 )
 
 
-class Client(Protocol):
+class Reader(Protocol):
+    """Somebody who is told something: a client, or who asks over HTTP."""
+
+    @property
+    def address(self) -> str:
+        """``ip:port`` of the client."""
+
+    @property
+    def user(self) -> User | None:
+        """As its last signed request said; None: not known; it may see nothing where there are users."""
+
+
+class Client(Reader, Protocol):
     """One connection of a client, from its first request to its end.
 
     What it is a member of (producer groups, consumer groups) is in ``registries.clients``, by its ``id``.
@@ -26,10 +39,6 @@ class Client(Protocol):
     @property
     def id(self) -> int:
         """Unique among all connections of this broker, whichever protocol they use."""
-
-    @property
-    def address(self) -> str:
-        """``ip:port`` of the client."""
 
     @property
     def host(self) -> bytes:

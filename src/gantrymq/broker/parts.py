@@ -41,6 +41,7 @@ from gantrymq.broker.part_settings import store_config, timer_rules, transaction
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.pop.assignments import RouteSource
 from gantrymq.broker.registries.registries import Registries
+from gantrymq.broker.sight import Sight
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.upkeep.housekeeping import Retention
 from gantrymq.broker.upkeep.statistics import Statistics
@@ -86,6 +87,8 @@ class Parts:
     durability: Durability
     retention: Retention
     announce: Announce
+    sight: Sight | None = None
+    """Judges what clients may be given; None: the broker has no users."""
 
 
 def open_waiting(
@@ -141,7 +144,7 @@ def _sending(parts: Parts) -> Sending:
         Sends(config, admission, durability, halves, steering, unique_ids),
         BatchSends(admission, durability, unique_ids),
         HalvesSends(admission, durability, halves, parts.waiting.coordinator, stamp_of(config)),
-        SendBacks(store, topics, groups, rng, clock, delays_ms, parts.counters),
+        SendBacks(store, topics, groups, rng, clock, delays_ms, parts.counters, parts.sight),
         Replies(config, admission, durability, registries.producers, clock, parts.place.address),
         Timers(config, rules, timer, durability, topics, clock),
     )
@@ -152,10 +155,10 @@ def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
     topics, groups, offsets = registries.topics, registries.groups, registries.offsets
     checks = PullChecks(config, topics, groups, registries.consumers, registries.filters)
     return Consuming(
-        Pulls(config, store, checks, offsets, outside.clock, parts.counters),
-        Popping(config, store, registries, routes, outside, parts.place.host, parts.counters),
+        Pulls(config, store, checks, offsets, outside.clock, parts.counters, parts.sight),
+        Popping(config, store, registries, routes, outside, parts.place.host, parts.counters, parts.sight),
         Positions(store, topics, groups, offsets),
-        Queries(store),
+        Queries(store, sight=parts.sight),
     )  # fmt: skip
 
 
@@ -168,7 +171,7 @@ def _administration(parts: Parts, settings: Settings, release: Callable[[str, st
         GroupAdministration(groups, offsets),
         Progress(config.identity.broker_name, parts.place.address, store, registries, statistics, clock),
         Connections(producers, consumers, clock),
-        ConsumerQuestions(config.identity.broker_name, consumers, store),
+        ConsumerQuestions(config.identity.broker_name, consumers, store, parts.sight),
         Resets(config, store, registries, release),
         settings,
         Cleaning(store, topics, parts.retention),

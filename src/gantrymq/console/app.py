@@ -44,6 +44,7 @@ from gantrymq.console.pages import (
     transactions,
 )
 from gantrymq.console.parts import Console, page, person_of
+from gantrymq.console.reading import NotShown
 from gantrymq.console.samples import Samples
 from gantrymq.console.sessions import Sessions, login_limit
 from gantrymq.console.settings import ConsoleSettings
@@ -231,6 +232,8 @@ def guarded(right: Right | None, handler: Handler) -> Handler:
             return await handler(request)
         except HTTPException:
             raise
+        except NotShown as error:
+            return problem(request, HTTPStatus.FORBIDDEN, "Not shown", str(error))
         except (ConfigError, MessageIllegal) as error:
             return problem(request, HTTPStatus.BAD_REQUEST, "This cannot be done", str(error))
         except RouteNotFound as error:

@@ -4,7 +4,9 @@ MixAll.
 
 from __future__ import annotations
 
+import enum
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -30,6 +32,8 @@ brokers write to it."""
 
 RETRY_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
+REPLY_SUFFIX: Final = "_REPLY_TOPIC"
+"""Preceded by the name of the cluster: the topic of answers to requests."""
 
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets on HALF and OP tell up to where all transactions are settled."""
@@ -41,6 +45,56 @@ NOT_SENDABLE: Final = frozenset({SCHEDULE, TIMER, HALF, OP, PARKED, SELF_TEST, O
 
 TRANSACTION_TOPICS: Final = frozenset({HALF, OP, PARKED})
 """Topics with undecided messages. Only tools may read them, consumer groups may not (X5)."""
+
+
+class Holds(enum.Enum):
+    """What lies in a topic of the system, and so whose rights decide who may read it."""
+
+    NOTHING = "no messages of users"
+    WAITING = "messages of users that wait; each names its topic in REAL_TOPIC"
+    FAILED = "messages of users that failed; each names its topic in RETRY_TOPIC"
+    TRACES = "records of clients about messages; each names the topics of these messages"
+    REPLIES = "answers of users to requests, which name no topic"
+    NOTES = "what brokers note for themselves; names of topics, no bodies"
+
+
+SYSTEM_TOPICS: Final[Mapping[str, Holds]] = {
+    HALF: Holds.WAITING,
+    OP: Holds.NOTES,
+    PARKED: Holds.WAITING,
+    SCHEDULE: Holds.WAITING,
+    TIMER: Holds.WAITING,
+    TRACE: Holds.TRACES,
+    AUTO_CREATE: Holds.NOTHING,
+    SELF_TEST: Holds.NOTHING,
+    BENCHMARK: Holds.NOTHING,
+    OFFSET_MOVED: Holds.NOTES,
+}
+"""Every topic of the system, by its name. One that is missing here fails ``tests/access/test_system_topics.py``."""
+SYSTEM_PREFIXES: Final[Mapping[str, Holds]] = {
+    REVIVE_PREFIX: Holds.NOTES,
+    RETRY_PREFIX: Holds.FAILED,
+    DEAD_LETTER_PREFIX: Holds.FAILED,
+}
+"""The same of those whose name has a group or a cluster behind this."""
+SYSTEM_SUFFIXES: Final[Mapping[str, Holds]] = {REPLY_SUFFIX: Holds.REPLIES}
+"""The same of those whose name has a cluster before this."""
+
+
+@lru_cache(maxsize=4096)
+def holds(topic: str) -> Holds | None:
+    """What lies in a topic of the system; None for a topic of an application."""
+    known = SYSTEM_TOPICS.get(topic)
+    if known is not None:
+        return known
+    for prefix, of_prefix in SYSTEM_PREFIXES.items():
+        if topic.startswith(prefix):
+            return of_prefix
+    for suffix, of_suffix in SYSTEM_SUFFIXES.items():
+        if topic.endswith(suffix):
+            return of_suffix
+    return None
+
 
 TOPIC_MAX_LENGTH: Final = 127
 GROUP_MAX_LENGTH: Final = 120

@@ -88,7 +88,7 @@ class Session:
         self.asked = False
         """Whether a whole command ever came."""
         self.user: Any = None
-        """Who sent the last request, where the server has users (``gantrymq.access``)."""
+        """Who sent the last signed request, where the server has users (``gantrymq.access``)."""
         self.refused = False
         """Whether a request of this connection was refused for lack of rights; only the first one is logged."""
         self.peer = ""

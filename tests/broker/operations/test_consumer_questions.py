@@ -38,7 +38,7 @@ def test_the_member_that_is_meant_is_asked_and_its_answer_comes_back() -> None:
 def test_a_member_that_does_not_answer_is_said_to_be_silent() -> None:
     one = KeptConnection(1)
     answers: list[ConsumerAnswer | Refused] = []
-    questions(one).consume_directly(ConsumeNow("CG", None, None), answers.append)
+    questions(one).consume_directly(one, ConsumeNow("CG", None, None), answers.append)
     one.questions[0][1](None)
     (refused,) = answers
     assert isinstance(refused, Refused) and refused.reason is Refusal.CONSUMER_SILENT
@@ -79,5 +79,5 @@ def test_what_nobody_has_committed_is_shown_to_no_consumer(where: int) -> None:
     one = KeptConnection(1)
     message_id = offset_message_id(pack_host("10.0.0.9:10911"), where)
     with pytest.raises(Refused, match="that consumers may receive"):
-        questions(one, store=HalfAt4096()).consume_directly(ConsumeNow("CG", None, message_id), lambda _: None)
+        questions(one, store=HalfAt4096()).consume_directly(one, ConsumeNow("CG", None, message_id), lambda _: None)
     assert not one.questions

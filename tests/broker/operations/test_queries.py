@@ -12,6 +12,7 @@ from gantrymq.protocol.stored_message import decode_record
 from gantrymq.store.values import NewRecord
 from tests.broker.delivery.pull_lab import TOPIC, PullLab
 from tests.broker.transaction_lab import HOST
+from tests.support.connections import KeptConnection
 
 FOREVER = 1 << 60
 
@@ -30,7 +31,7 @@ class Lab(PullLab):
         return placement.log_offset
 
     def find(self, key: str = "k", count: int = 10, *, unique: bool = False) -> FoundByKey:
-        return self.queries.by_key(KeyQuery(TOPIC, key, count, 0, FOREVER, unique))
+        return self.queries.by_key(KeptConnection(), KeyQuery(TOPIC, key, count, 0, FOREVER, unique))
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_bytes_are_limited_but_one_message_is_always_found(lab: Lab) -> None:
 
 def test_a_message_by_its_place(lab: Lab) -> None:
     place = lab.send_with_key(b"a")
-    assert decode_record(lab.queries.by_log_offset(place)).body == b"a"
+    assert decode_record(lab.queries.by_log_offset(KeptConnection(), place)).body == b"a"
     with pytest.raises(Refused) as caught:
-        lab.queries.by_log_offset(place + 1)
+        lab.queries.by_log_offset(KeptConnection(), place + 1)
     assert caught.value.reason is Refusal.FAILED

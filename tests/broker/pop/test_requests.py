@@ -200,10 +200,10 @@ def test_undecided_messages_are_for_nobody(consumer: Consumer, topic: str) -> No
 def test_peeking_takes_nothing(consumer: Consumer) -> None:
     consumer.lab.send("a")
     for _ in range(2):
-        popped = consumer.lab.requests.peek(GROUP, TOPIC, -1, 100)
+        popped = consumer.lab.requests.peek(consumer.client, GROUP, TOPIC, -1, 100)
         assert [message.body for batch in popped.batches for message in scan(batch.data)] == [b"a"]
     with pytest.raises(Refused):
-        consumer.lab.requests.peek(GROUP, "Nowhere", -1, 1)
+        consumer.lab.requests.peek(consumer.client, GROUP, "Nowhere", -1, 1)
 
 
 def test_a_notification_comes_when_there_is_something(consumer: Consumer) -> None:

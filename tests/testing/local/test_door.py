@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gantrymq import LocalTransactionState, Message, MessageView, Producer, TransactionProducer
 from gantrymq.access.values import Action, Decision, Policy, Resource, User
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.testing import LocalCluster
+from gantrymq.testing.local.door import LocalDoor
 
 from .test_cluster import ANYWHERE, COMMIT, ROLLBACK, UNKNOWN, Answers
 from .test_faults import Dies
@@ -125,3 +128,36 @@ def test_a_broker_with_users_asks_the_guard_at_this_door_too() -> None:
                 assert caught.value.reason is Refusal.NOT_PERMITTED
             door.send(Message("orders", b"by the application"))
             assert [view.body for view in admin.read("orders")] == [b"by the application"]
+
+
+def test_a_member_at_this_door_is_asked_only_about_topics_of_its_user() -> None:
+    """The check-back carries the message. A member whose user is not known gets none."""
+    first = '{"username":"admin","password":"admin-secret"}'
+    settings = {"authenticationEnabled": True, "authorizationEnabled": True, "initAuthenticationUser": first}
+    with LocalCluster(broker={**settings, "namesrvAddr": ""}, virtual_time=True, patience=60) as guarded:
+        guard = guarded.broker.guard
+        assert guard is not None
+        guard.directory.create(User("app", "secret"), None)
+        orders = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), Decision.ALLOW)
+        guard.directory.grant("app", [orders])
+        asked: dict[str, list[bytes]] = {"app": [], "nobody": [], "admin": []}
+
+        def checker(name: str) -> Callable[[MessageView], LocalTransactionState]:
+            def check(view: MessageView) -> LocalTransactionState:
+                asked[name].append(view.body)
+                return UNKNOWN
+
+            return check
+
+        def door(name: str) -> LocalDoor:
+            return guarded.door("payments", check=checker(name), user=None if name == "nobody" else name)
+
+        with door("app") as app, door("nobody"):
+            with guarded.door("payments", user="admin") as sender:
+                sender.send_half(Message("refunds", b"of refunds"))
+            app.send_half(Message("orders", b"of orders"))
+            guarded.advance(120)
+            assert set(asked["app"]) == {b"of orders"} and not asked["nobody"]
+            with door("admin"):
+                guarded.advance(120)
+            assert b"of refunds" in asked["admin"]

@@ -16,6 +16,7 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
+from gantrymq.broker.sight import Sight
 from gantrymq.errors import StoreError
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
@@ -58,12 +59,15 @@ class Pulls:
         offsets: ConsumerOffsets,
         clock: Clock,
         counters: MessageCounters,
+        sight: Sight | None = None,
     ) -> None:
+        """``sight``: judges what is read from topics of the system; None: the broker has no users."""
         self._config = config
         self._store = store
         self._checks = checks
         self._offsets = offsets
         self._counters = counters
+        self._sight = sight
         self.held: Final = HeldPulls(clock, self._resume, self._gather_seconds)
         store.arrivals.append(self.held.arrived)
 
@@ -82,7 +86,7 @@ class Pulls:
         offsets.note_pull(request.group, request.topic, request.queue_id, request.offset)
         if request.commit_offset is not None:
             offsets.commit(request.group, request.topic, request.queue_id, request.commit_offset)
-        found = self._read(request, selection)
+        found = self._read(client, request, selection)
         status = _status_of(found, request.offset)
         if status is _NO_NEW_MESSAGE and request.wait_ms is not None:
             pull = HeldPull(client, request, selection, done)
@@ -95,11 +99,11 @@ class Pulls:
         first, end = self._store.queue_range(request.topic, request.queue_id)
         return PullResult(status, "OFFSET_RESET", next_offset, first, end, b"")
 
-    def _read(self, request: PullRequest, selection: Selection) -> GetResult:
+    def _read(self, client: Client, request: PullRequest, selection: Selection) -> GetResult:
         config = self._config
         max_bytes = request.max_bytes or config.pull.max_transfer_bytes_on_message_in_memory
         try:
-            return self._store.get(
+            found = self._store.get(
                 request.topic,
                 request.queue_id,
                 request.offset,
@@ -111,6 +115,7 @@ class Pulls:
             )
         except StoreError as error:
             raise Refused(Refusal.FAILED, f"reading failed: {error}") from error
+        return found if self._sight is None else self._sight.shown(client, request.topic, found, request.group)
 
     def _counted(self, request: PullRequest, status: PullStatus, found: GetResult) -> PullResult:
         """What was read as a result, counted."""
@@ -149,7 +154,7 @@ class Pulls:
             return True
         result: PullResult | Refused
         try:
-            found = self._read(request, pull.selection)
+            found = self._read(pull.client, request, pull.selection)
             status = _status_of(found, request.offset)
             if status is _NO_NEW_MESSAGE and not expired:
                 return False

@@ -18,6 +18,7 @@ from gantrymq.store.message_store import MessageStore
 
 if TYPE_CHECKING:
     from gantrymq.access.guard import Guard
+    from gantrymq.broker.sight import Sight
 
 log = logging.getLogger("gantrymq.http")
 
@@ -32,10 +33,11 @@ async def open_endpoint(
     explanations: TransactionExplanations,
     client_limits: ClientLimits,
     guard: Guard | None = None,
+    sight: Sight | None = None,
 ) -> HttpServer | None:
-    """The running endpoint. None when its port is in use, which is logged: messages are served all the same. ``guard``:
-    None when the broker has no users."""
-    handle: Handler = Routes(config, address, store, metrics, explanations).handle
+    """The running endpoint. None when its port is in use, which is logged: messages are served all the same. ``guard``,
+    ``sight``: None when the broker has no users."""
+    handle: Handler = Routes(config, address, store, metrics, explanations, sight).handle
     if guard is not None:
         from gantrymq.broker.http.guard import behind_guard
 

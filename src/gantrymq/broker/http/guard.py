@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from math import ceil
 from typing import Final
 
 from gantrymq.access.addresses import host_of
 from gantrymq.access.guard import Denied, Guard, TooManyGuesses, Unknown, basic_credentials
-from gantrymq.access.values import Action, Kind, Need
+from gantrymq.access.values import Action, Kind, Need, User
 from gantrymq.broker.http.messages import Answer, Refused, Request
 from gantrymq.broker.http.server import Handler
 
@@ -23,18 +24,19 @@ def behind_guard(handle: Handler, guard: Guard) -> Handler:
 
     async def guarded(request: Request) -> Answer:
         if request.path not in OPEN_PATHS:
-            _admit(request, guard, need)
+            request = replace(request, user=_admitted(request, guard, need))
         return await handle(request)
 
     return guarded
 
 
-def _admit(request: Request, guard: Guard, need: Need) -> None:
+def _admitted(request: Request, guard: Guard, need: Need) -> User:
     try:
         name, password = basic_credentials(request.authorization) or ("", "")
-        user = guard.user_with_password(name, password, host_of(request.peer))
+        user = guard.user_with_password(name, password, host_of(request.address))
         if guard.authorizes:
-            guard.demand(user, (need,), host_of(request.peer))
+            guard.demand(user, (need,), host_of(request.address))
+        return user
     except TooManyGuesses as many:
         raise Refused(HTTPStatus.TOO_MANY_REQUESTS, str(many), (("Retry-After", str(ceil(many.wait_s))),)) from None
     except Unknown as unknown:

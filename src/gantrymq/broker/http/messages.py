@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from gantrymq.access.values import User
+
 JSON: Final = "application/json; charset=utf-8"
 
 
@@ -21,8 +23,10 @@ class Request:
     query: dict[str, str] = field(default_factory=dict)
     authorization: str = field(default="", repr=False)
     """The header of this name; empty: there is none."""
-    peer: str = ""
+    address: str = ""
     """``ip:port`` of the client."""
+    user: User | None = None
+    """Who asks; None: nobody knows, or the broker has no users. With ``address`` a ``broker.client.Reader``."""
 
 
 @dataclass(frozen=True, slots=True)

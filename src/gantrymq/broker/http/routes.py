@@ -11,6 +11,9 @@ from gantrymq.broker.http.messages import Answer, Refused, Request, answer
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.declared import common_labels
 from gantrymq.broker.metrics.transactions import HALVES
+from gantrymq.broker.refusal import Refusal
+from gantrymq.broker.refusal import Refused as OperationRefused
+from gantrymq.broker.sight import Sight, told_to
 from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
 from gantrymq.observability.metrics import Metrics
@@ -38,6 +41,7 @@ class Routes:
         store: MessageStore,
         metrics: Metrics,
         explanations: TransactionExplanations,
+        sight: Sight | None = None,
     ) -> None:
         self._config = config
         self._address = address
@@ -45,6 +49,7 @@ class Routes:
         self._metrics = metrics
         self._exposition = Exposition(metrics, common_labels(config))
         self._explanations = explanations
+        self._sight = sight
         self._plain: Mapping[tuple[str, ...], Callable[[Request], Awaitable[Answer]]] = {
             (): self._contents,
             ("health",): self._health,
@@ -91,12 +96,19 @@ class Routes:
         if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= LIMIT_MAX:
             raise Refused(HTTPStatus.BAD_REQUEST, f"limit is {text!r}; write a number from 1 to {LIMIT_MAX}")
         limit = int(text)
-        rows = await self._explanations.undecided(state=state, group=request.query.get("group"), limit=limit + 1)
+        rows = await self._explanations.undecided(
+            state=state, group=request.query.get("group"), limit=limit + 1, told=told_to(self._sight, request)
+        )  # fmt: skip
         return answer({"transactions": rows[:limit], "more": len(rows) > limit})
 
     async def _transaction(self, request: Request) -> Answer:
         _only(request)
-        explained = await self._explanations.explain(request.path[1])
+        try:
+            explained = await self._explanations.explain(request.path[1], told_to(self._sight, request))
+        except OperationRefused as refused:
+            if refused.reason is not Refusal.NOT_PERMITTED:
+                raise
+            raise Refused(HTTPStatus.FORBIDDEN, refused.remark) from None
         if not explained:
             raise Refused(
                 HTTPStatus.NOT_FOUND,

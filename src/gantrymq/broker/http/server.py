@@ -232,7 +232,7 @@ class _Connection:
         request = parse_target(asked.target.decode("ascii", "replace"))
         authorization = next((value for name, value in asked.headers if name == b"authorization"), b"")
         peer = "" if self._link is None else self._link.peer
-        return replace(request, authorization=authorization.decode("ascii", "replace"), peer=peer)
+        return replace(request, authorization=authorization.decode("ascii", "replace"), address=peer)
 
     def _tell(self, answer: Answer) -> None:
         """Send an answer; the next request may follow, if there is to be one."""

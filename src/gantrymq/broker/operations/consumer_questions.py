@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
+from gantrymq.broker.client import Client
 from gantrymq.broker.pushes import AnswerDone, ConsumerAnswer, DirectConsumption, RunningInfoQuestion
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member
+from gantrymq.broker.sight import Sight
 from gantrymq.message import system_topics
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.message_ids import parse_offset_message_id
@@ -51,10 +53,12 @@ class ConsumeNow:
 class ConsumerQuestions:
     """Finds the member that a question is for and asks it."""
 
-    def __init__(self, broker_name: str, consumers: ConsumerGroups, store: Log) -> None:
+    def __init__(self, broker_name: str, consumers: ConsumerGroups, store: Log, sight: Sight | None = None) -> None:
+        """``sight``: None: the broker has no users."""
         self._broker_name = broker_name
         self._consumers = consumers
         self._store = store
+        self._sight = sight
 
     def running_info(self, group: str, client_id: str, with_stacks: bool | None, done: Done) -> None:
         """What a member does just now."""
@@ -62,14 +66,22 @@ class ConsumerQuestions:
         question = RunningInfoQuestion(group, client_id, with_stacks)
         member.connection.running_info(question, CONSUMER_SECONDS, _answered(member, done))
 
-    def consume_directly(self, wanted: ConsumeNow, done: Done) -> None:
-        """Give one message to a member at once, whatever its group has consumed."""
+    def consume_directly(self, client: Client, wanted: ConsumeNow, done: Done) -> None:
+        """Give one message to a member at once, whatever its group has consumed. Both ``client``, who asks for it, and
+        the member must be allowed to read it.
+        """
         member = self._member(wanted.group, wanted.client_id)
+        message = self._message(wanted.message_id) if wanted.message_id else None
+        if message is not None and self._sight is not None:
+            for reader in (client, member.connection):
+                missing = self._sight.missing(reader, message, wanted.group)
+                if missing is not None:
+                    raise Refused(Refusal.NOT_PERMITTED, missing)
         question = DirectConsumption(
             wanted.group,
             wanted.client_id,
             wanted.message_id,
-            self._message(wanted.message_id) if wanted.message_id else None,
+            message,
             self._broker_name,
             wanted.topic,
             wanted.topic_sys_flag,

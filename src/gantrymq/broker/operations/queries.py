@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from gantrymq.broker.client import Reader
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.sight import Sight
+from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.stored_message import encode_stored
 from gantrymq.store.message_store import MessageStore
 
@@ -44,14 +47,20 @@ class FoundByKey:
 class Queries:
     """Questions for single messages."""
 
-    def __init__(self, store: MessageStore, answer_max_bytes: int = ANSWER_MAX_BYTES) -> None:
+    def __init__(
+        self, store: MessageStore, answer_max_bytes: int = ANSWER_MAX_BYTES, sight: Sight | None = None
+    ) -> None:
+        """``sight``: judges what is found in topics of the system; None: the broker has no users."""
         self._store = store
         self._answer_max_bytes = answer_max_bytes
+        self._sight = sight
 
-    def by_key(self, query: KeyQuery) -> FoundByKey:
-        """As in Apache's broker a plain query also finds unique keys, and the other way round."""
+    def by_key(self, client: Reader, query: KeyQuery) -> FoundByKey:
+        """As in Apache's broker a plain query also finds unique keys, and the other way round. Messages that the client
+        may not be given are left out; raises Refused when no other one was found.
+        """
         count = UNIQUE_KEY_MAX if query.unique else max(1, min(query.count, KEY_MAX))
-        found = self._store.query(query.topic, query.key, count, query.begin, query.end)
+        found = self._seen(client, self._store.query(query.topic, query.key, count, query.begin, query.end))
         records: list[bytes] = []
         size = 0
         for message in found:
@@ -66,9 +75,21 @@ class Queries:
             max((message.log_offset for message in found), default=0),
         )
 
-    def by_log_offset(self, log_offset: int) -> bytes:
-        """The record of a message. Raises Refused when none begins there."""
+    def _seen(self, client: Reader, found: list[StoredMessage]) -> list[StoredMessage]:
+        sight = self._sight
+        if sight is None or not found or sight.holds(found[0].topic) is None:
+            return found
+        lacks = [(message, sight.missing(client, message)) for message in found]
+        seen = [message for message, missing in lacks if missing is None]
+        if not seen:
+            raise Refused(Refusal.NOT_PERMITTED, lacks[0][1] or "")
+        return seen
+
+    def by_log_offset(self, client: Reader, log_offset: int) -> bytes:
+        """The record of a message. Raises Refused when none begins there, or the client may not be given it."""
         message = self._store.read(log_offset)
         if message is None:
             raise Refused(Refusal.FAILED, f"can not find message by the offset, {log_offset}")
+        if self._sight is not None:
+            self._sight.demand(client, message)
         return encode_stored(message)

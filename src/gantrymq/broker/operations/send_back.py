@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gantrymq.broker.client import Client
 from gantrymq.broker.delivery.delay_levels import park
 from gantrymq.broker.delivery.retry import plan_retry
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
+from gantrymq.broker.sight import Sight
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE
@@ -50,7 +52,9 @@ class SendBacks:
         clock: Clock,
         delays_ms: Sequence[int],
         counters: MessageCounters,
+        sight: Sight | None = None,
     ) -> None:
+        """``sight``: None: the broker has no users."""
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -58,8 +62,9 @@ class SendBacks:
         self._clock = clock
         self._delays_ms = delays_ms
         self._counters = counters
+        self._sight = sight
 
-    def send_back(self, returned: Returned, copied: Copied) -> None:
+    def send_back(self, client: Client, returned: Returned, copied: Copied) -> None:
         """``copied`` is called when the copy is safe, or with the reason why not. Raises Refused; then nothing was
         stored and ``copied`` is not called."""
         group = self._groups.find(returned.group)
@@ -68,7 +73,7 @@ class SendBacks:
         if group.retry_queue_nums <= 0:
             copied(None)
             return
-        record = self._record(returned, group.retry_queue_nums, group.retry_max_times)
+        record = self._record(client, returned, group.retry_queue_nums, group.retry_max_times)
         try:
             placement = self._store.append((record,))[0]
         except GantryError as error:
@@ -80,10 +85,12 @@ class SendBacks:
 
         self._store.safety.when_stored(placement.end, True, stored)
 
-    def _record(self, returned: Returned, retry_queues: int, group_limit: int) -> NewRecord:
+    def _record(self, client: Client, returned: Returned, retry_queues: int, group_limit: int) -> NewRecord:
         message = self._store.read(returned.log_offset)
         if message is None or message.topic in system_topics.TRANSACTION_TOPICS:
             raise Refused(Refusal.FAILED, f"look message by offset failed, {returned.log_offset}")
+        if self._sight is not None:
+            self._sight.demand(client, message, returned.group)
         plan = plan_retry(
             message,
             properties.without(message.properties_text, properties.BROKER_ONLY),

@@ -16,6 +16,7 @@ from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.registries.request_modes import RequestModes
+from gantrymq.broker.sight import Sight
 from gantrymq.protocol.bodies.pop import RequestMode
 from gantrymq.store.message_store import MessageStore
 
@@ -34,8 +35,9 @@ class Popping:
         outside: Outside,
         host: bytes,
         counters: MessageCounters,
+        sight: Sight | None = None,
     ) -> None:
-        """``host``: the packed address of this broker, which records bear."""
+        """``host``: the packed address of this broker, which records bear. ``sight``: None: it has no users."""
         topics, groups, offsets = registries.topics, registries.groups, registries.offsets
         clock, disk = outside.clock, outside.disk
         checks = PopChecks(config, topics, groups)
@@ -47,7 +49,7 @@ class Popping:
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
-        self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters)
+        self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters, sight)
         self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)
         self.assignments = Assignments(config, topics, groups, registries.consumers, modes, routes, clock)
         self._offsets = offsets

@@ -7,6 +7,7 @@ PopMessageProcessor.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -111,15 +112,18 @@ class PopConsumption:
 
     # Popping.
 
-    def pop(self, wanted: Wanted, given: Given) -> Popped:
+    def pop(self, wanted: Wanted, given: Given, accept: Callable[[Popped], None] | None = None) -> Popped:
         """Take messages; ``given`` is called when they may be handed out, unless there are none.
 
-        Raises Refused when the store does not take the check points; then nothing was taken.
+        Raises Refused when the store does not take the check points, or when ``accept`` raises it for what was found;
+        then nothing was taken.
         """
         popped = Popped(self._clock.wall_ms(), ORDERLY if wanted.order else self._next_revive_queue())
         self.queues.take(wanted, popped)
         if not popped.batches:
             return popped
+        if accept is not None:
+            accept(popped)
         if wanted.order:
             self._close_queues(wanted, popped)
             given(popped, None)

@@ -30,6 +30,7 @@ from gantrymq.broker.pop.values import (
 )
 from gantrymq.broker.pop.waiting import Waiter, Waiting
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.sight import Sight
 from gantrymq.errors import StoreError
 from gantrymq.runtime.clock import Clock
 
@@ -47,13 +48,15 @@ class PopRequests:
 
     def __init__(
         self, config: LiveConfig, checks: PopChecks, consumption: PopConsumption, waiting: Waiting, clock: Clock,
-        counters: MessageCounters,
+        counters: MessageCounters, sight: Sight | None = None,
     ) -> None:  # fmt: skip
+        """``sight``: judges what is read from topics of the system; None: the broker has no users."""
         self._config = config
         self._checks = checks
         self._consumption = consumption
         self._clock = clock
         self._counters = counters
+        self._sight = sight
         self.waiting: Final = waiting
 
     # POP.
@@ -71,7 +74,7 @@ class PopRequests:
             request.from_start, selection_of(self._config, request.expression, request.expression_type),
             request.order, request.attempt_id,
         )  # fmt: skip
-        popped = self._pop(wanted, done)
+        popped = self._pop(client, wanted, done)
         if popped.batches:
             return None
         if wait_ms <= EARLY_MS:
@@ -95,18 +98,31 @@ class PopRequests:
             raise Refused(
                 Refusal.PARAMETER_INVALID, f"invisibleTime is {request.invisible_ms}; 0 to {MAX_INVISIBLE_MS} ms"
             )
-        self._checks.may_read(request.topic, request.queue_id, request.group)
+        self._may_read(request.topic, request.queue_id, request.group)
 
     def _wait_ms(self, born_ms: int, poll_ms: int) -> int:
         """How long a request may still be held; negative when its time is over."""
         waited = self._clock.wall_ms() - born_ms if born_ms > 0 else 0
         return min(poll_ms, MAX_WAIT_MS, poll_ms - waited)
 
-    def _pop(self, wanted: Wanted, done: PopDone) -> Popped:
-        popped = self._consumption.pop(wanted, partial(self._give, wanted.group, done))
+    def _pop(self, client: Client, wanted: Wanted, done: PopDone) -> Popped:
+        accept = None if self._sight is None else partial(self._judge, client, wanted.group)
+        popped = self._consumption.pop(wanted, partial(self._give, wanted.group, done), accept)
         if popped.rest > 0 and (popped.batches or popped.passed_over):
             self.waiting.wake(wanted.topic, wanted.group)
         return popped
+
+    def _judge(self, client: Client, group: str, popped: Popped) -> None:
+        """Raises Refused when the client may not be given one of the messages."""
+        if self._sight is not None:
+            for batch in popped.batches:
+                self._sight.demand_all(client, batch.topic, batch.data, group)
+
+    def _may_read(self, topic: str, queue_id: int, group: str) -> None:
+        """Raises Refused."""
+        self._checks.may_read(topic, queue_id, group)
+        if self._sight is not None:
+            self._sight.demand_poppable(topic)
 
     def _give(self, group: str, done: PopDone, popped: Popped, error: StoreError | None) -> None:
         if error is not None:
@@ -121,7 +137,7 @@ class PopRequests:
             if not client.writable:
                 return False
             try:
-                found = self._pop(wanted, done)
+                found = self._pop(client, wanted, done)
             except Refused as refusal:
                 done(refusal)
                 return True
@@ -151,16 +167,18 @@ class PopRequests:
 
     # Looking without taking.
 
-    def peek(self, group: str, topic: str, queue_id: int, count: int) -> Popped:
+    def peek(self, client: Client, group: str, topic: str, queue_id: int, count: int) -> Popped:
         """What a pop would find. Raises Refused."""
-        self._checks.may_read(topic, queue_id, group)
-        return self._consumption.peek(Wanted(group, topic, queue_id, max(1, min(count, MAX_COUNT)), 0))
+        self._may_read(topic, queue_id, group)
+        popped = self._consumption.peek(Wanted(group, topic, queue_id, max(1, min(count, MAX_COUNT)), 0))
+        self._judge(client, group, popped)
+        return popped
 
     def notification(self, client: Client, request: NotificationRequest, done: NotificationDone) -> Notified | None:
         """Whether there is something to pop; None when the request is held: then ``done`` gets the answer later.
         Raises Refused.
         """
-        self._checks.may_read(request.topic, request.queue_id, request.group)
+        self._may_read(request.topic, request.queue_id, request.group)
         wanted = Wanted(
             request.group, request.topic, request.queue_id, 1, 0, order=request.order, attempt_id=request.attempt_id
         )  # fmt: skip

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gantrymq.access.addresses import host_of
 from gantrymq.access.enforcement import guarded
 from gantrymq.access.handler import AccessHandler
-from gantrymq.access.needs import send_need
 from gantrymq.access.opening import Access
 from gantrymq.access.requests import BROKER_ROWS
-from gantrymq.broker.client import Connection
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.sight import Sight
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.errors import GantryError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
-from gantrymq.message.system_topics import HALF
+from gantrymq.message.system_topics import HALF, TRANSACTION_TOPICS
 from gantrymq.remoting.server import Handler
 from gantrymq.store.message_store import MessageStore
 
@@ -25,9 +22,10 @@ from gantrymq.store.message_store import MessageStore
 class StoredPlaces:
     """What the store and the table of open transactions say about the messages that a request names by their place."""
 
-    def __init__(self, store: MessageStore, coordinator: TransactionCoordinator) -> None:
+    def __init__(self, store: MessageStore, coordinator: TransactionCoordinator, sight: Sight) -> None:
         self._store = store
         self._coordinator = coordinator
+        self._sight = sight
 
     def topic_of_half(self, queue_offset: int, log_offset: int) -> str | None:
         half = self._coordinator.table.at(queue_offset, log_offset)
@@ -36,9 +34,12 @@ class StoredPlaces:
         record = self._read(log_offset)
         return _real_topic(record) if record is not None and record.topic == HALF else None
 
-    def topic_at(self, log_offset: int) -> str | None:
+    def topics_at(self, log_offset: int) -> tuple[str, ...]:
         record = self._read(log_offset)
-        return None if record is None else record.topic
+        if record is None:
+            return ()
+        owners = () if record.topic in TRANSACTION_TOPICS else self._sight.owners(record)
+        return owners or (record.topic,)
 
     def real_topic_at(self, log_offset: int) -> str | None:
         record = self._read(log_offset)
@@ -57,16 +58,10 @@ def _real_topic(record: StoredMessage) -> str:
     return properties.find(record.properties_text, properties.REAL_TOPIC) or record.topic
 
 
-def behind_guard(table: Mapping[int, Handler], access: Access, parts: Parts) -> Mapping[int, Handler]:
+def behind_guard(table: Mapping[int, Handler], access: Access, sight: Sight, parts: Parts) -> Mapping[int, Handler]:
     """The handlers of a broker with users. From now on only those who may send to a topic are asked about its
     undecided messages."""
     guard = access.guard
     handlers = {**table, **AccessHandler(guard.directory).table()} if access.managed else table
-
-    def may_see(connection: Connection, topic: str) -> bool:
-        if not isinstance(connection, ClientSession):
-            return True  # it is in this process
-        return guard.allows(connection.user, send_need(topic), host_of(connection.address))
-
-    parts.registries.producers.may_see = may_see
-    return guarded(handlers, guard, BROKER_ROWS, StoredPlaces(parts.store, parts.waiting.coordinator))
+    parts.registries.producers.may_see = sight.may_be_asked
+    return guarded(handlers, guard, BROKER_ROWS, StoredPlaces(parts.store, parts.waiting.coordinator, sight))

@@ -12,6 +12,7 @@ import msgspec
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
+from gantrymq.broker.sight import Sight, told_to
 from gantrymq.errors import GantryError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -29,15 +30,17 @@ _STATES = {state.text: state for state in (State.OPEN, State.PARKED)}
 class ExplainHandler:
     """Answers each explanation from a task of its own, because looking for an op message may take a while."""
 
-    def __init__(self, explanations: Callable[[], TransactionExplanations]) -> None:
-        """``explanations``: made when the first explanation is asked for."""
+    def __init__(self, explanations: Callable[[], TransactionExplanations], sight: Sight | None = None) -> None:
+        """``explanations``: made when the first explanation is asked for. ``sight``: None: the broker has no users."""
         self._explanations = explanations
+        self._sight = sight
         self._tasks = TaskGroupOwner("explain")
 
     def explain(self, session: ClientSession, command: Command) -> None:
         """Answered when all is found."""
         transaction_id = command.header(ExplainTransaction).transaction_id
-        self._tasks.start("one", self._answer(session, command, self._explanations().explain(transaction_id)))
+        told = told_to(self._sight, session)
+        self._tasks.start("one", self._answer(session, command, self._explanations().explain(transaction_id, told)))
 
     def page(self, session: ClientSession, command: Command) -> None:
         """Answered when all is found."""
@@ -47,12 +50,15 @@ class ExplainHandler:
         state = _STATES.get(header.state)
         if state is None:
             raise Refused(Refusal.PARAMETER_INVALID, f"state is {header.state!r}; write open or parked")
-        wanted = Wanted(state, header.group, header.topic, max(header.min_age_ms, 0), header.after, header.count)
+        wanted = Wanted(
+            state, header.group, header.topic, max(header.min_age_ms, 0), header.after, header.count,
+            told_to(self._sight, session),
+        )  # fmt: skip
         self._tasks.start("page", self._answer(session, command, self._explanations().pages.page(wanted)))
 
     def summary(self, session: ClientSession, command: Command) -> bytes:
         """Made at once: everything in it is counted anyway."""
-        body = msgspec.json.encode(self._explanations().pages.summary())
+        body = msgspec.json.encode(self._explanations().pages.summary(told_to(self._sight, session)))
         return encode_response(command, ResponseCode.SUCCESS, body=body)
 
     def list_checks(self, session: ClientSession, command: Command) -> bytes:

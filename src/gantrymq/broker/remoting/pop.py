@@ -93,7 +93,7 @@ class PopHandler:
 
     def peek(self, session: ClientSession, command: Command) -> bytes:
         header = command.header(PeekMessage)
-        popped = self._requests.peek(header.consumer_group, header.topic, header.queue_id, header.max_msg_nums)
+        popped = self._requests.peek(session, header.consumer_group, header.topic, header.queue_id, header.max_msg_nums)
         code, remark = ResponseCode.SUCCESS, "FOUND"
         if not popped.batches:
             code, remark = ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE"

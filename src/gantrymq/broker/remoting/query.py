@@ -18,10 +18,11 @@ class QueryHandler:
     def query(self, session: ClientSession, command: Command) -> bytes:
         header = command.header(QueryMessage)
         found = self._queries.by_key(
+            session,
             KeyQuery(
                 header.topic, header.key, header.max_num, header.begin_timestamp, header.end_timestamp,
                 bool(header.unique_key_query),
-            )
+            ),
         )  # fmt: skip
         answer = QueryMessageAnswer(
             index_last_update_timestamp=found.last_store_timestamp, index_last_update_phyoffset=found.last_log_offset
@@ -34,5 +35,5 @@ class QueryHandler:
         return encode_response(command, ResponseCode.SUCCESS, answer, b"".join(found.records))
 
     def view(self, session: ClientSession, command: Command) -> bytes:
-        record = self._queries.by_log_offset(command.header(ViewMessage).offset)
+        record = self._queries.by_log_offset(session, command.header(ViewMessage).offset)
         return encode_response(command, ResponseCode.SUCCESS, body=record)

@@ -34,7 +34,7 @@ class RelayHandler:
             header.consumer_group, header.client_id, header.msg_id, header.topic, header.topic_sys_flag,
             header.group_sys_flag,
         )  # fmt: skip
-        self._questions.consume_directly(wanted, partial(_hand_back, session, command))
+        self._questions.consume_directly(session, wanted, partial(_hand_back, session, command))
 
     def positions(self, session: ClientSession, command: Command) -> None:
         """INVOKE_BROKER_TO_GET_CONSUMER_STATUS."""

@@ -34,5 +34,5 @@ class SendBackHandler:
         returned = Returned(
             header.group, header.offset, header.delay_level, header.max_reconsume_times if knows_limit else None
         )
-        self._send_backs.send_back(returned, copied)
+        self._send_backs.send_back(session, returned, copied)
         return None

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.sight import all_of_them
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.derived_files import first_op_behind
-from gantrymq.broker.transactions.pages import TransactionPages, progress_of, was_resumed
+from gantrymq.broker.transactions.pages import Told, TransactionPages, progress_of, was_resumed
 from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags
@@ -44,6 +45,9 @@ STILL_OPEN: Final = frozenset(
 HALVES_AT_ONCE: Final = 2_000
 PARKED_AT_ONCE: Final = 32
 CLOCK_SLACK_MS: Final = 2_000
+_UNTOLD: Final = (
+    "the transaction is one of Topic:{topic}; to hear of it, Pub, Sub, Get or Update on that topic is needed"
+)
 
 
 class TransactionExplanations:
@@ -71,17 +75,23 @@ class TransactionExplanations:
 
     # One transaction.
 
-    async def explain(self, transaction_id: str) -> list[dict[str, Any]]:
+    async def explain(self, transaction_id: str, told: Told = all_of_them) -> list[dict[str, Any]]:
         """The transactions with this id (UNIQ_KEY, or the offset message id of a half or of its parked copy), the
-        oldest first; see ``explanation``. Empty when there is none. Raises Refused when too many are being made.
+        oldest first; see ``explanation``. Empty when there is none. ``told``: whether this reader may hear of the
+        transactions of a topic; those of others are left out. Raises Refused when too many are being made, or when all
+        were left out.
         """
         if self._working >= WORKING_MAX:
             raise Refused(Refusal.BUSY, "too many explanations at the same time; try again")
         self._working += 1
         try:
-            return await self._explain(transaction_id)
+            explained = await self._explain(transaction_id)
         finally:
             self._working -= 1
+        heard = [one for one in explained if told(one["topic"])]
+        if explained and not heard:
+            raise Refused(Refusal.NOT_PERMITTED, _UNTOLD.format(topic=explained[0]["topic"]))
+        return heard
 
     async def _explain(self, transaction_id: str) -> list[dict[str, Any]]:
         halves, parked = await self._records(transaction_id)
@@ -220,22 +230,25 @@ class TransactionExplanations:
         return {offset: progress_of(half, self._clock, now_ms) for offset, half in found if half is not None}
 
     async def undecided(
-        self, *, state: str | None = None, group: str | None = None, limit: int = 100
+        self, *, state: str | None = None, group: str | None = None, limit: int = 100, told: Told = all_of_them
     ) -> list[dict[str, Any]]:
-        """Open transactions, then parked ones, each the oldest first; at most ``limit``. ``state``: only those."""
+        """Open transactions, then parked ones, each the oldest first; at most ``limit``. ``state``: only those.
+        ``told``: whether this reader may hear of the transactions of a topic; those of others are left out.
+        """
         rows: list[dict[str, Any]] = []
         if state in (None, State.OPEN.text):
-            rows += await self._open_rows(group, limit)
+            rows += await self._open_rows(group, limit, told)
         if state in (None, State.PARKED.text) and len(rows) < limit:
-            rows += await self._parked_rows(group, limit - len(rows))
+            rows += await self._parked_rows(group, limit - len(rows), told)
         return rows
 
-    async def _open_rows(self, group: str | None, limit: int) -> list[dict[str, Any]]:
+    async def _open_rows(self, group: str | None, limit: int, told: Told) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         now_ms = self._clock.wall_ms()
         table = self._coordinator.table
-        for number, half in enumerate(list(table if group else islice(table, limit)), 1):
-            if group in (None, half.group):
+        every = group is not None or told is not all_of_them
+        for number, half in enumerate(list(table if every else islice(table, limit)), 1):
+            if group in (None, half.group) and told(half.real_topic):
                 progress = progress_of(half, self._clock, now_ms)
                 rows.append(
                     {
@@ -252,14 +265,15 @@ class TransactionExplanations:
                 await self._clock.sleep(0)
         return rows
 
-    async def _parked_rows(self, group: str | None, limit: int) -> list[dict[str, Any]]:
+    async def _parked_rows(self, group: str | None, limit: int, told: Told) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         first, end = self._store.queue_range(PARKED, 0)
         for number, offset in enumerate(range(first, end), 1):
             entry = self._store.entry(PARKED, 0, offset)
             record = None if entry is None else self._store.read(entry.log_offset)
             half = None if record is None else HalfRecord.of(record)
-            if half is not None and group in (None, half.group) and not was_resumed(self._store, half):
+            wanted = half is not None and group in (None, half.group) and told(half.real_topic)
+            if half is not None and wanted and not was_resumed(self._store, half):
                 rows.append(
                     {
                         "id": half.unique_key, "state": State.PARKED.text, "group": half.group,

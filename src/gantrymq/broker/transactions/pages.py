@@ -7,13 +7,14 @@ looks at a bounded number of halves, and the summary has counts that are kept an
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.sight import all_of_them
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.message.system_topics import HALF, PARKED
@@ -43,6 +44,9 @@ GROUPS_MAX: Final = 1_000
 """Producer groups in a summary, those with the oldest open transaction first."""
 
 
+Told: TypeAlias = Callable[[str], bool]
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which transactions a page shall have."""
@@ -55,6 +59,8 @@ class Wanted:
     after: int = -1
     """The cursor: the queue offset of the last one of the page before."""
     count: int = 50
+    told: Told = all_of_them
+    """Whether the reader may hear of the transactions of a topic; those of others are left out."""
 
 
 class TransactionPages:
@@ -141,12 +147,15 @@ class TransactionPages:
         return {"transactions": [_row(one) for one in found], "next": offset - 1 if offset < end else None}
 
     def _is_wanted(self, half: HalfRecord, wanted: Wanted, latest_ms: int) -> bool:
-        return wanted.group in (None, half.group) and _of(wanted.topic, half.real_topic) and half.born_ms <= latest_ms
+        fits = wanted.group in (None, half.group) and _of(wanted.topic, half.real_topic)
+        return fits and half.born_ms <= latest_ms and wanted.told(half.real_topic)
 
     # The summary.
 
-    def summary(self) -> dict[str, Any]:
-        """How many are open and parked, by whom, and what was decided since the broker started."""
+    def summary(self, told: Told = all_of_them) -> dict[str, Any]:
+        """How many are open and parked, by whom, and what was decided since the broker started. ``told``: see
+        ``Wanted``; topics of others are not named.
+        """
         now_ms, table, counts = self._clock.wall_ms(), self._coordinator.table, self._coordinator.counts
         oldest = table.oldest()
         first_parked, end_parked = self._store.queue_range(PARKED, 0)
@@ -167,7 +176,7 @@ class TransactionPages:
             "parked_records": end_parked - first_parked,
             "groups": groups[:GROUPS_MAX],
             "groups_more": max(len(groups) - GROUPS_MAX, 0),
-            "topics": {topic: number for topic, number in table.by_topic().items() if number},
+            "topics": {topic: number for topic, number in table.by_topic().items() if number and told(topic)},
             "counts": {
                 "halves": counts.halves, "commits": counts.commits, "rollbacks": counts.rollbacks,
                 "decided_by_check": counts.decided_by_check, "conflicts": counts.conflicts, "refused": counts.refused,
@@ -210,7 +219,8 @@ def behind(table: TransactionTable, after: int) -> Iterator[tuple[int, OpenHalf 
 
 
 def is_wanted(half: OpenHalf, wanted: Wanted) -> bool:
-    return half.state is State.OPEN and wanted.group in (None, half.group) and _of(wanted.topic, half.real_topic)
+    fits = wanted.group in (None, half.group) and _of(wanted.topic, half.real_topic)
+    return half.state is State.OPEN and fits and wanted.told(half.real_topic)
 
 
 def progress_of(half: OpenHalf, clock: Clock, now_ms: int) -> CheckProgress:

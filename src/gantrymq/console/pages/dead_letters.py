@@ -11,6 +11,7 @@ from gantrymq.console.forms import value_of
 from gantrymq.console.listing import details, page_of
 from gantrymq.console.pages.topics import PAGES_MAX, summary
 from gantrymq.console.parts import console_of, number_of, page, person_of, text_of
+from gantrymq.console.reading import Reading
 from gantrymq.console.resends import AT_ONCE_MAX, Copy, Resend, outcome
 from gantrymq.console.views import part
 from gantrymq.errors import ConfigError
@@ -38,7 +39,7 @@ async def show_list(request: Request) -> Response:
 async def show(request: Request) -> Response:
     """The dead letters of one group, the newest first."""
     console, group = console_of(request), request.path_params["group"]
-    found = await console.admin.browsing.newest(DEAD_LETTER_PREFIX + group, ROWS)
+    found = await Reading.of(request).newest(DEAD_LETTER_PREFIX + group, ROWS)
     total = (await summary(console.admin, DEAD_LETTER_PREFIX + group))["messages"]
     return page(request, "dead_letter_group.html", group=group, found=found, total=total, resent_max=AT_ONCE_MAX)
 
@@ -98,7 +99,7 @@ async def all_of(request: Request, topic: str) -> list[MessageView]:
     for queue in status.queues:
         offset: int = 0
         while len(found) < AT_ONCE_MAX:
-            part, low, high = await admin.browsing.at(queue, offset, min(BATCH, AT_ONCE_MAX - len(found)))
+            part, low, high = await Reading.of(request).part(queue, offset, min(BATCH, AT_ONCE_MAX - len(found)))
             found += part
             offset = max(part[-1].queue_offset + 1 if part else high, low)
             if offset >= high:

@@ -10,7 +10,8 @@ from starlette.responses import HTMLResponse, Response
 from gantrymq.admin.resending import origin_topic
 from gantrymq.console.as_code import python_of
 from gantrymq.console.forms import parse_time, value_of
-from gantrymq.console.parts import Console, console_of, number_of, page, person_of, render, text_of
+from gantrymq.console.parts import console_of, number_of, page, person_of, render, text_of
+from gantrymq.console.reading import Reading
 from gantrymq.console.resends import Resend, outcome
 from gantrymq.console.views import kind_of, query
 from gantrymq.errors import ConfigError, GantryError, RequestRejected
@@ -25,16 +26,16 @@ KINDS: Final = ("json", "text", "hex")
 
 async def show_list(request: Request) -> Response:
     """The search, and what it found."""
-    console, topic = console_of(request), text_of(request, "topic")
+    topic = text_of(request, "topic")
     search = {name: text_of(request, name) for name in ("topic", "id", "key", "time", "broker", "queue", "offset")}
     found: list[MessageView] = []
     problem, following = "", None
     try:
         if search["id"] is not None and topic is None:
-            one = await console.admin.messages.by_place_id(search["id"])
+            one = await Reading.of(request).by_place_id(search["id"])
             found = [one] if one is not None else []
         elif topic is not None:
-            found, following = await find(request, console, topic, search)
+            found, following = await find(request, topic, search)
     except (ConfigError, RequestRejected) as error:
         problem = str(error)
     asked = any(search.values())
@@ -50,34 +51,35 @@ async def newest(request: Request) -> Response:
     topic = text_of(request, "topic")
     if topic is None:
         raise ConfigError("say in which topic")
-    found = await console_of(request).admin.browsing.newest(topic, ROWS)
+    found = await Reading.of(request).newest(topic, ROWS)
     return HTMLResponse(render(request, "parts/message_rows.html", found=found, choosing=False))
 
 
 async def find(
-    request: Request, console: Console, topic: str, search: dict[str, str | None]
+    request: Request, topic: str, search: dict[str, str | None]
 ) -> tuple[list[MessageView], dict[str, Any] | None]:
     """The messages, and the query of the next page when there is one."""
+    reading = Reading.of(request)
     rows = number_of(request, "rows", ROWS, ROWS_MAX) or ROWS
     if search["id"] is not None:
-        found = await console.admin.messages.by_unique_key(topic, search["id"])
+        found = await reading.by_unique_key(topic, search["id"])
         if not found:
-            one = await console.admin.messages.by_place_id(search["id"])
+            one = await reading.by_place_id(search["id"])
             found = [one] if one is not None else []
         return found, None
     if search["key"] is not None:
-        return await console.admin.messages.by_key(topic, search["key"], count=rows), None
+        return await reading.by_key(topic, search["key"], rows), None
     if search["time"] is not None:
-        found = await console.admin.browsing.since(topic, parse_time(search["time"]), rows)
+        found = await reading.since(topic, parse_time(search["time"]), rows)
         later = {**search, "time": str(found[-1].store_timestamp)} if len(found) == rows else None
         return found, later
     if search["queue"] is not None:
         queue = queue_of(topic, search["broker"], search["queue"])
         offset = number_of(request, "offset", 0, OFFSET_MAX)
-        found, _, end = await console.admin.browsing.at(queue, offset, rows)
+        found, _, end = await reading.part(queue, offset, rows)
         following = found[-1].queue_offset + 1 if found else end
         return found, {**search, "offset": str(following)} if following < end else None
-    return await console.admin.browsing.newest(topic, rows), None
+    return await reading.newest(topic, rows), None
 
 
 async def show(request: Request) -> Response:
@@ -135,7 +137,7 @@ async def message_at(
 ) -> MessageView:
     if not topic or not offset or not offset.isdecimal():
         raise ConfigError("say which message: topic, broker, queue and offset")
-    message = await console_of(request).admin.messages.at(queue_of(topic, broker, queue or ""), int(offset))
+    message = await Reading.of(request).at(queue_of(topic, broker, queue or ""), int(offset))
     if message is None:
         raise ConfigError("there is no message at this place any more: it was deleted, or it never was there")
     return message

@@ -7,7 +7,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gantrymq.console.parts import console_of, page, text_of
+from gantrymq.console.parts import page, text_of
+from gantrymq.console.reading import Reading
 from gantrymq.message import system_topics
 
 NEWEST: Final = 20
@@ -18,8 +19,7 @@ STEPS_SHOWN: Final = 200
 async def show(request: Request) -> Response:
     """The search, and the steps."""
     word, topic = text_of(request, "word"), text_of(request, "topic") or system_topics.TRACE
-    traces = console_of(request).admin.traces
-    found = await (traces.newest(NEWEST, topic) if word is None else traces.of(word, topic))
+    found = await Reading.of(request).traces(topic, word, NEWEST)
     # A search is read from its beginning, the newest steps from their end.
     steps = found.steps[:STEPS_SHOWN] if word is not None else found.steps[::-1][:STEPS_SHOWN]
     return page(

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gantrymq.admin.transaction_pages import Filter, Summary, by_group
-from gantrymq.console.identity import Right
 from gantrymq.console.parts import Console, console_of, number_of, page, person_of, text_of
 from gantrymq.console.plots import Line, plot
+from gantrymq.console.reading import Reading, may_see_undecided
 from gantrymq.console.samples import Rates, Sample
 from gantrymq.errors import ConfigError, RequestRejected
 from gantrymq.message.message import MessageView
@@ -133,10 +133,10 @@ async def show_one(request: Request, transaction_id: str) -> Response:
 async def message_of(request: Request, console: Console, one: dict[str, Any]) -> MessageView | None:
     """The message itself, for those who have to decide about it."""
     person = person_of(request)
-    if person is None or not person.may(Right.DECIDE):
+    if person is None or not may_see_undecided(person):
         return None
     try:
-        return await console.admin.messages.by_place_id(one["half"]["offset_message_id"])
+        return await Reading.of(request).by_place_id(one["half"]["offset_message_id"])
     except RequestRejected as error:
         if person.account is None or error.code != ResponseCode.NO_PERMISSION:
             raise

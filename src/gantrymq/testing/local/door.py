@@ -16,8 +16,7 @@ from typing import Final, Self
 
 from gantrymq.access.addresses import host_of
 from gantrymq.access.guard import Denied
-from gantrymq.access.needs import group_need, send_need, topic_need
-from gantrymq.access.values import Action, Need
+from gantrymq.access.values import Action, Need, User, group_need, send_need, topic_need
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.check import Check
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
@@ -83,13 +82,18 @@ class _Submission:
 class _Member:
     """What the broker knows of who came through the door; see ``broker.client.Connection``."""
 
-    def __init__(self, asked: Callable[[Check], None]) -> None:
+    def __init__(self, asked: Callable[[Check], None], user: Callable[[], User | None]) -> None:
         self.id = -next(_numbers)  # those of the remoting door are positive
         self.address = ADDRESS
         self.host = pack_host(ADDRESS)
         self.alive = True
         self.writable = True
         self._asked = asked
+        self._user = user
+
+    @property
+    def user(self) -> User | None:
+        return self._user()
 
     def ask(self, check: Check) -> None:
         asyncio.get_running_loop().call_soon(self._asked, check)
@@ -125,7 +129,7 @@ class LocalDoor:
         self._group = group
         self._checker = check
         self._user = user
-        self._member = _Member(self._asked)
+        self._member = _Member(self._asked, self._known)
         self.checks = 0
         """How often the broker has asked."""
 
@@ -163,6 +167,10 @@ class LocalDoor:
     @property
     def _broker(self) -> Broker:
         return self._servers.running
+
+    def _known(self) -> User | None:
+        guard = None if self._servers.broker is None else self._broker.guard
+        return None if guard is None else guard.directory.user(self._user or "")
 
     async def _join(self) -> None:
         joined = asyncio.get_running_loop().create_future()
