@@ -100,6 +100,12 @@ class TransactionClaimed(GantryError):
         )
 
 
+class TransactionBroken(GantryError):
+    """The transaction cannot be committed as the block meant it: the database, or code inside the block, has ended,
+    moved or undone it, or it is not a transaction at all. No message of it is delivered, and it is rolled back as far
+    as the database can; the text says what the database may hold."""
+
+
 class TransactionTooOld(GantryError):
     """The local transaction has taken longer than a day (or ``longest_transaction``, if that is more).
 

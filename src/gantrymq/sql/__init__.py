@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gantrymq.errors import OutcomeUnknown as OutcomeUnknown
+    from gantrymq.errors import TransactionBroken as TransactionBroken
     from gantrymq.errors import TransactionClaimed as TransactionClaimed
     from gantrymq.errors import TransactionTooOld as TransactionTooOld
     from gantrymq.sql.async_transactions import AsyncTransactions as AsyncTransactions
@@ -42,6 +43,7 @@ _HOMES = {
     "LocalTransaction": "sql.sqlalchemy.transactions",
     "OutcomeUnknown": "errors",
     "SessionTransactions": "sql.sqlalchemy.transactions",
+    "TransactionBroken": "errors",
     "TransactionClaimed": "errors",
     "TransactionTooOld": "errors",
     "Transactions": "sql.transactions",

@@ -16,6 +16,7 @@ from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.sql.rules.failed_commit import may_run_again
 from gantrymq.sql.transaction.async_enlistment import perform
 from gantrymq.sql.transaction.greenlet_database import for_loop
+from gantrymq.sql.transaction.own_loop import OwnLoop
 from gantrymq.sql.transaction.settings import TransactionsSettings, read_settings
 from gantrymq.sql.transactions import ASYNC_CONNECT, kind_at, kind_for
 from gantrymq.sql.upkeep import cleaning
@@ -71,6 +72,8 @@ class AsyncTransactions(Generic[A]):
         self._lock = asyncio.Lock()
         self._running: TransactionProducer | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self._own: OwnLoop | None = None
+        """The loop of the first start."""
         self._closed = False
         self._clock: Clock = SystemClock()
         self._rng: Rng = SystemRng()
@@ -78,7 +81,11 @@ class AsyncTransactions(Generic[A]):
     # Life.
 
     async def start(self) -> None:
-        """Connect to the database and to the brokers. May be called again. Raises ConfigError without the table."""
+        """Connect to the database and to the brokers. May be called again. Raises ConfigError without the table, and
+        on another event loop than the first time."""
+        if self._own is None:
+            self._own = OwnLoop()
+        self._own.check()
         async with self._lock:
             if self._closed:
                 raise Closed("these Transactions are closed; create new ones")
@@ -101,6 +108,8 @@ class AsyncTransactions(Generic[A]):
 
     async def close(self) -> None:
         """Wait for running transactions, and disconnect from the brokers. The engine stays open."""
+        if self._own is not None:
+            self._own.check()
         async with self._lock:
             self._closed = True
             if self._upkeep is not None:
@@ -156,4 +165,6 @@ class AsyncTransactions(Generic[A]):
     def _producer(self) -> TransactionProducer:
         if self._running is None:
             raise Closed("these Transactions are not started: use `async with transactions:` where the program starts")
+        assert self._own is not None
+        self._own.check()
         return self._running

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
-from gantrymq.errors import ConfigError, GantryError
+from gantrymq.errors import ConfigError
+from gantrymq.errors import TransactionBroken as TransactionBroken
 from gantrymq.sql.rows.dialect import Dialect, Kind
 from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.transaction.database import Rows
@@ -29,10 +30,6 @@ ENDED_INSIDE: Final = (
     "(DDL of MySQL and MariaDB), or by the database itself after an error such as a deadlock. Statements since then "
     "are rolled back, no message is delivered. Leave commit and rollback to the block, and errors, too"
 )
-
-
-class TransactionBroken(GantryError):
-    """The transaction of the connection cannot be committed as the block meant it. It is rolled back."""
 
 
 class Driver(Protocol):

@@ -15,7 +15,7 @@ from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.sql.async_transactions import AsyncTransactions
 from gantrymq.sql.rules.failed_commit import error_after
-from gantrymq.sql.sqlalchemy import last_statement
+from gantrymq.sql.sqlalchemy import last_statement, still_open
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 from gantrymq.sql.transaction.checker import OutcomeChecker
@@ -56,6 +56,7 @@ class AsyncSessionTransactions(AsyncTransactions["AsyncLocalTransaction"]):
         """Let the sessions of your own ``async_sessionmaker`` take messages; see ``SessionTransactions.attach``. Attach
         it before it makes its first session."""
         sqlalchemy_sessions.attach(sessions, self._enlist, trust_outer)
+        still_open.watch(sqlalchemy_sessions.class_of(sessions), self._database.engine)
 
     def begin(self) -> AsyncLocalTransaction:
         """``async with transactions.begin() as tx:`` is one local transaction, in a new session ``tx.session``."""

@@ -46,7 +46,7 @@ def attach(sessions: Sessions, enlist: Enlist, trust_outer: bool = False) -> Non
 
     Raises ConfigError for something else, and for sessions that are attached already.
     """
-    made = _class_of(sessions)
+    made = class_of(sessions)
     if MAKER in vars(made):
         raise ConfigError(f"{sessions!r} is attached already; attach each session maker once")
     setattr(made, MAKER, staticmethod(enlist))
@@ -57,7 +57,8 @@ def attach(sessions: Sessions, enlist: Enlist, trust_outer: bool = False) -> Non
     event.listen(made, "after_transaction_end", _after_transaction_end)
 
 
-def _class_of(sessions: Sessions) -> type[Session]:
+def class_of(sessions: Sessions) -> type[Session]:
+    """The class whose events are those of these sessions."""
     if isinstance(sessions, scoped_session):
         sessions = sessions.session_factory
     if isinstance(sessions, async_sessionmaker):

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import Message
 from gantrymq.sql.rules.failed_commit import error_after
-from gantrymq.sql.sqlalchemy import last_statement
+from gantrymq.sql.sqlalchemy import last_statement, still_open
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 from gantrymq.sql.transaction.enlistment import Enlistment
@@ -21,6 +21,8 @@ from gantrymq.sql.transactions import Transactions
 
 class SessionTransactions(Transactions["LocalTransaction"]):
     """The local transactions of sessions on an Engine; see ``Transactions``."""
+
+    _database: SqlAlchemyDatabase
 
     def __init__(self, group: str, engine: Engine, **settings: Unpack[TransactionsSettings]) -> None:
         if not isinstance(engine, Engine):
@@ -38,6 +40,7 @@ class SessionTransactions(Transactions["LocalTransaction"]):
         for tests that roll back everything.
         """
         sqlalchemy_sessions.attach(sessions, self._enlist, trust_outer)
+        still_open.watch(sqlalchemy_sessions.class_of(sessions), self._database.engine)
 
     def begin(self) -> LocalTransaction:
         """``with transactions.begin() as tx:`` is one local transaction, in a new session ``tx.session``."""

@@ -23,6 +23,7 @@ from gantrymq.sql.transaction.checker import asked, told
 from gantrymq.sql.transaction.database import AsyncDatabase
 from gantrymq.sql.transaction.enlistment import FORGOTTEN, LEFT, Stage, marks_of
 from gantrymq.sql.transaction.local import Settings, last_moment
+from gantrymq.sql.transaction.own_loop import OwnLoop
 
 T = TypeVar("T")
 AsyncInsert = Callable[[Statement], Awaitable[object]]
@@ -116,6 +117,7 @@ class AsyncEnlistment:
         self.answer: Answer | None = None
         """How it ended."""
         self._local = local
+        self._own = OwnLoop()
         self._marks = marks_of(made, local.identity, local.settings.longest_transaction)
         self._halves = client.halves(local.settings.longest_transaction)
         assert self._halves.longest is not None
@@ -134,12 +136,13 @@ class AsyncEnlistment:
             self._halves.abandon(left)
 
     def send(self, message: Message, level: object = None) -> None:
-        """Send the half message now, without waiting for it. Raises MessageIllegal, TransactionClaimed, and Closed
-        during the commit."""
+        """Send the half message now, without waiting for it. Raises MessageIllegal, TransactionClaimed, Closed during
+        the commit, and ConfigError on another event loop."""
         if self.stage is not Stage.OPEN:
             raise Closed("this transaction is committing, and takes no more messages")
         if self._longest.given_up:
             raise TransactionClaimed(self.transaction_id)
+        self._own.check()
         self._check(message)
         self._halves.add(self._sent, message.with_properties({**message.properties, **self._marks}))
         self._levels[self._sent] = level
@@ -154,6 +157,7 @@ class AsyncEnlistment:
 
     async def prepare(self, insert: AsyncInsert) -> None:
         """Before the commit: wait for the halves, then insert the outcome row with ``insert``."""
+        self._own.check()
         if self._levels and self.stage is Stage.OPEN:
             if self._local.clock.monotonic() > self._last_moment:
                 raise TransactionTooOld(self.transaction_id)

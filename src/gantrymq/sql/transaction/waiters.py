@@ -15,6 +15,7 @@ from typing import Any
 from gantrymq.client.connection.portal import Portal
 from gantrymq.client.sending.halves import settle
 from gantrymq.errors import UsedAfterFork
+from gantrymq.sql.transaction.own_loop import OwnLoop
 
 
 class ThreadWaiter:
@@ -42,14 +43,20 @@ class ThreadWaiter:
 
 
 class GreenletWaiter:
-    """For SQLAlchemy's asyncio extension: we are in a greenlet on the client's own event loop."""
+    """For SQLAlchemy's asyncio extension: we are in a greenlet on the client's own event loop. Raises ConfigError on
+    another one."""
+
+    def __init__(self) -> None:
+        self._own = OwnLoop()
 
     def begin(self, function: Callable[..., object], *arguments: Any) -> Callable[[], object]:
+        self._own.check()
         waits: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         function(partial(settle, waits), *arguments)
         return partial(_wait, waits)
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
+        self._own.check()
         function(*arguments)
 
 
