@@ -143,6 +143,8 @@ class TopicSettings:
     msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
     store_reply_message_enable: bool = True
     """Whether answers of request-reply are also stored, in ``<cluster>_REPLY_TOPIC``."""
+    enable_topic_message_type_check: bool = True
+    """Whether a topic with a message type refuses messages of other types. Apache's brokers leave it to their proxy."""
     max_message_size: int = MAX_BODY_BYTES
     """bytes of a body"""
     max_topics: int = 50_000

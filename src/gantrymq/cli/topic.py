@@ -43,7 +43,13 @@ def create(
     read_queues: Annotated[int | None, typer.Option(help="Queues that are read (readQueueNums).")] = None,
     write_queues: Annotated[int | None, typer.Option(help="Queues that are written to (writeQueueNums).")] = None,
     message_type: Annotated[
-        str | None, typer.Option("--type", help=", ".join(MESSAGE_TYPES[:-1]) + ". Default for a new topic: any kind.")
+        str | None,
+        typer.Option(
+            "--type",
+            help=", ".join(MESSAGE_TYPES[:-1])
+            + ": other messages are refused (FIFO takes plain ones, too; MIXED takes "
+            "every kind). Default for a new topic: any kind.",
+        ),
     ] = None,
     perm: Annotated[int | None, typer.Option(help="6: read and write, 4: read only, 2: write only.")] = None,
     order: Annotated[bool | None, typer.Option("--order/--no-order", help="Mark it as an ordered topic.")] = None,

@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.message_types import Kind, accepted
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.topics import MESSAGE_TYPE, TooMany, Topics
 from gantrymq.broker.submission import Submission
@@ -43,7 +44,8 @@ class Target:
     queues: int
     """Queue ids below this are accepted: the larger one of read and write queues."""
     write_queues: int
-    message_type: str | None
+    kinds: frozenset[Kind] | None
+    """The kinds of messages that the topic accepts by its type; None: all."""
     is_retry: bool
 
 
@@ -59,6 +61,7 @@ class Admission:
         """Whether the send let in last made its topic; set anew by each, as nobody asks after a one-way one."""
         self._targets: dict[str, Target] = {}
         topics.changed.append(lambda _: self._targets.clear())
+        config.changed.append(self._targets.clear)
 
     def admit(self, message: Submission, body_bytes: int) -> tuple[Target, int]:
         """The topic a message is for and the queue that is written to, after all checks of this module but that of the
@@ -99,7 +102,11 @@ class Admission:
         target = self._targets[topic] = Target(
             max(config.read_queue_nums, config.write_queue_nums),
             config.write_queue_nums,
-            (config.attributes or {}).get(MESSAGE_TYPE),
+            accepted(
+                (config.attributes or {}).get(MESSAGE_TYPE),
+                topic,
+                checked=self._config.topics.enable_topic_message_type_check,
+            ),
             is_retry,
         )
         return target

@@ -24,6 +24,7 @@ from gantrymq.broker.operations.admission import (
     waits,
     with_unique_key,
 )
+from gantrymq.broker.operations.message_types import check_kind, kind_of
 from gantrymq.broker.operations.properties_text import read_ordinary
 from gantrymq.broker.operations.send_half import ORDINARY_KEY_CHARACTERS, HalfSends
 from gantrymq.broker.operations.steered import NOT_THE_SENDERS, Steering, number_of
@@ -75,6 +76,8 @@ class Sends:
         if self._limited:
             self._durability.check_waiting()
         text = separated(message.properties)
+        if target.kinds is not None:
+            check_kind(kind_of(text), message.topic, target.kinds)
         ordinary = read_ordinary(text) if len(text) <= FITS_ANYWAY and not target.is_retry else None
         if ordinary is None:
             self._send_steered(client, message, body, target, queue_id, text, answered, counts_last_delivery)

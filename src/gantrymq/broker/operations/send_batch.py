@@ -13,6 +13,7 @@ from gantrymq.broker.operations.admission import (
     FITS_ANYWAY,
     SENDER_FLAGS,
     Admission,
+    Target,
     check_properties,
     is_set,
     separated,
@@ -20,6 +21,7 @@ from gantrymq.broker.operations.admission import (
     waits,
     with_unique_key,
 )
+from gantrymq.broker.operations.message_types import check_kind, kind_of
 from gantrymq.broker.operations.properties_text import read_ordinary
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Submission
@@ -68,7 +70,7 @@ class BatchSends:
             raise Refused(Refusal.MESSAGE_ILLEGAL, "batch request does not support retry group")
         queue_id = self._admission.queue(batch.queue_id, target, batch.topic)
         birth = (batch.born_timestamp, client.host, 0, batch.sys_flag & SENDER_FLAGS, 0)
-        run = [self._read(item) for item in items]
+        run = [self._read(item, target, batch.topic) for item in items]
         places, end, queue_offset = self._durability.append_run(batch.topic, queue_id, run, birth)
         if answered is None:
             return
@@ -79,10 +81,12 @@ class BatchSends:
             finish = self._admission.when_known(finish)
         self._durability.when_stored(end, waits(text), finish)
 
-    def _read(self, item: BatchItem) -> RunItem:
+    def _read(self, item: BatchItem, target: Target, topic: str) -> RunItem:
         """An item as it is stored. Raises Refused."""
         flag, body, text = item
         text = separated(text)
+        if target.kinds is not None:
+            check_kind(kind_of(text), topic, target.kinds)
         found = read_ordinary(text) if len(text) <= FITS_ANYWAY and body else None
         if found is None:
             return body, self._properties_of(item), flag, None, None

@@ -9,6 +9,7 @@ from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission, Target, check_properties, is_set
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
+from gantrymq.broker.operations.message_types import Kind, check_kind
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.errors import MessageIllegal, StoreError
@@ -19,7 +20,6 @@ HALF_HEADROOM_BYTES: Final = 1024
 """Free bytes the properties of a half message keep for what parking or resuming it adds later (X2)."""
 ORDINARY_KEY_CHARACTERS: Final = 255
 """A half message with a longer unique key has its room checked: the key is stored twice. Those of clients have 32."""
-_TYPES: Final = (None, "TRANSACTION", "MIXED", "UNSPECIFIED")
 """Message types of topics that take half messages; None: the topic was given none."""
 _DELAYS: Final = tuple(sorted(properties.DELAYS))
 """Each of these names has "DEL" in it."""
@@ -37,7 +37,7 @@ class HalfSends:
         self, message: Submission, record: NewRecord, target: Target, group: str, key: str, answered: Answered | None
     ) -> None:
         """Store a half whose properties were read by ``read_ordinary``. Raises Refused."""
-        if self._config.transactions.reject_transaction_message or target.message_type not in _TYPES:
+        if self._config.transactions.reject_transaction_message:
             self.check(message, target, record.properties)
         try:
             self._halves.put_half(
@@ -80,11 +80,8 @@ class HalfSends:
                 f"the broker[{self._config.network.broker_ip1}] sending transaction message is forbidden",
             )
         problem = None
-        if target.message_type not in _TYPES:
-            problem = (
-                f"the topic {message.topic!r} was given the message type {target.message_type}; send transactional "
-                "messages to a topic of type TRANSACTION or MIXED, or without a type"
-            )
+        if target.kinds is not None:
+            check_kind(Kind.TRANSACTION, message.topic, target.kinds)
         delay = next((name for name in _DELAYS if is_set(text, name)), None) if "DEL" in text else None
         if delay is not None:
             problem = f"a transactional message cannot be delayed; remove the property {delay}"

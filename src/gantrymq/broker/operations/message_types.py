@@ -1,0 +1,69 @@
+"""Which messages a topic with a message type accepts. Pure.
+
+Apache's broker keeps the type of a topic and checks nothing; its proxy refuses what does not fit
+(``enableTopicMessageTypeCheck``). Here the broker is what clients speak to, so the broker refuses. Source:
+TopicMessageType, DefaultTopicMessageTypeValidator; the proxy's SendMessageActivity, which leaves out retry topics and
+dead letters.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.message import properties, system_topics
+
+
+class Kind(enum.Enum):
+    """What a message is, as Apache's proxy reads it from the properties of a remoting client."""
+
+    NORMAL = "plain"
+    FIFO = "ordered (with __SHARDINGKEY)"
+    DELAY = "delayed"
+    TRANSACTION = "transactional"
+
+
+EVERY_KIND: Final = frozenset(Kind)
+ACCEPTED: Final[Mapping[str, frozenset[Kind]]] = {
+    "NORMAL": frozenset({Kind.NORMAL}),
+    "FIFO": frozenset({Kind.FIFO, Kind.NORMAL}),
+    "DELAY": frozenset({Kind.DELAY}),
+    "TRANSACTION": frozenset({Kind.TRANSACTION}),
+    "MIXED": EVERY_KIND,
+    "UNSPECIFIED": EVERY_KIND,
+}
+"""By the type of a topic. A topic without a type accepts every kind, as Apache's broker does; so does UNSPECIFIED, of
+which Apache's proxy accepts nothing. FIFO takes plain messages, too: Java's remoting client orders by the queue that
+the sender chooses, and nothing in such a message says so."""
+
+
+def accepted(message_type: str | None, topic: str, *, checked: bool) -> frozenset[Kind] | None:
+    """The kinds that a topic accepts; None: all. ``checked``: the setting of the broker."""
+    derived = topic.startswith((system_topics.RETRY_PREFIX, system_topics.DEAD_LETTER_PREFIX))
+    if not checked or message_type is None or derived:
+        return None
+    kinds = ACCEPTED.get(message_type, EVERY_KIND)
+    return None if kinds == EVERY_KIND else kinds
+
+
+def kind_of(text: str) -> Kind:
+    """What a message with these properties is."""
+    if properties.find(text, properties.TRANSACTION_PREPARED) == "true":
+        return Kind.TRANSACTION
+    if any((properties.find(text, name) or "0") != "0" for name in properties.DELAYS):
+        return Kind.DELAY
+    return Kind.FIFO if properties.find(text, properties.SHARDING_KEY) else Kind.NORMAL
+
+
+def check_kind(kind: Kind, topic: str, kinds: frozenset[Kind]) -> None:
+    """Raise Refused unless a topic that accepts ``kinds`` accepts this one. The sentence begins with Apache's words."""
+    if kind not in kinds:
+        expected = next(name for name, those in ACCEPTED.items() if those == kinds)
+        raise Refused(
+            Refusal.MESSAGE_ILLEGAL,
+            f"TopicMessageType validate failed, the expected type is {expected}, but actual type is {kind.name}: "
+            f"the topic {topic} takes no message that is {kind.value}; send it to a topic of type {kind.name} or "
+            "MIXED, or to one without a type",
+        )
